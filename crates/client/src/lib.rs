@@ -3,9 +3,9 @@
 //! Owns: the address that a person writes ([`Target`]), the response to a request ([`HeadReader`],
 //! [`ResponseReader`]), a whole exchange over a connection that blocks ([`Exchange`]), the client's
 //! side of a WebSocket ([`WebSocket`]), a subscription over `/sse`, `/stream` or `/ws`
-//! ([`Subscription`]), and Centrifugo's commands and replies ([`centrifugo`]). The command line, the
-//! load generator and the comparison use it; a simulator can, since nothing here knows where bytes
-//! come from.
+//! ([`Subscription`]), and Centrifugo's commands and replies ([`centrifugo`]). The command line,
+//! the load generator and the comparison use it; a simulator can, since nothing here knows where
+//! bytes come from.
 //!
 //! Never: opens a socket, reads a clock, draws a number. The caller hands in masking keys
 //! and handshake keys. Requests are encoded by `throng_http1::encode_request`.

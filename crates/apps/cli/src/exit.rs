@@ -33,10 +33,10 @@ pub(crate) enum Exit {
 ///
 /// 10 to 13 belong to `throng bench`, whose library defines them. 130 and 143 come from the shell.
 const TABLE: &str = "\
-| 0 | Everything that was asked for happened. A server that was told to stop ends so, and so does a \
-     command whose reader went away (`throng subscribe news | head -1`). |
-| 1 | The answer is no: `doctor` found the machine too small, `token check` found a bad token. Also \
-     every failure that no other row names; `pushpin-publish` ends so whatever went wrong. |
+| 0 | Everything that was asked for happened. A server that was told to stop ends so, and so does \
+     a command whose reader went away (`throng subscribe news | head -1`). |
+| 1 | The answer is no: `doctor` found the machine too small, `token check` found a bad token. \
+     Also every failure that no other row names; `pushpin-publish` ends so whatever went wrong. |
 | 2 | The command line or a scenario cannot be understood. |
 | 3 | `doctor` was asked to change something and was refused, by the machine or by you. |
 | 4 | The configuration is wrong; every problem is on standard error with its place. |

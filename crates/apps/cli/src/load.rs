@@ -164,7 +164,7 @@ fn key_faults(auth: &Auth) -> Vec<String> {
     faults.into_iter().flatten().collect()
 }
 
-/// Takes `path=value` apart.
+/// Splits `path=value` into path and value.
 pub(crate) fn assignment(text: &str) -> std::result::Result<(String, String), String> {
     match text.split_once('=') {
         Some((path, value)) if !path.trim().is_empty() => {

@@ -22,7 +22,6 @@ use crate::options::{Options, StartError};
 use crate::settings::Blueprint;
 use crate::shard::{Mail, Message, ShardApp};
 
-/// The way into one shard.
 pub type Mailbox = MailboxSender<Mail>;
 
 /// Parts from which [`ShardApp`]s are made.
@@ -82,8 +81,8 @@ impl Assembly {
         self.limits
     }
 
-    /// Makes the app of one shard, with its part of a remote broker if there is one; `mailboxes` are
-    /// those of all, and requests to GRIP backends go to `backends`. Call it once for each shard.
+    /// Makes the app of one shard, with its part of a remote broker if there is one; `mailboxes`
+    /// are those of all, and requests to GRIP backends go to `backends`. Call it once a shard.
     pub fn app(
         &self,
         shard: ShardId,

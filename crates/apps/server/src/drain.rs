@@ -49,7 +49,6 @@ impl Ends {
     }
 }
 
-/// Stage of a shard's drain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// Clients are asked to reconnect, and leave.
@@ -89,7 +88,6 @@ pub(crate) enum Ports {
     All,
 }
 
-/// A drain in progress on one shard.
 pub(crate) struct Drain {
     left: Vec<ConnId>,
     per_step: usize,

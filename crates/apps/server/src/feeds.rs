@@ -212,10 +212,12 @@ impl FeedBatches {
         }
     }
 
-    /// Takes the result of a publication.
     pub(crate) fn published(&mut self, round: u32, number: u32, result: PublishResult) {
-        if let Some((publications, ..)) = self.waiting.get_mut(round)
-            && let Some(results) = publications.record(number, result)
+        let Some((publications, ..)) = self.waiting.get_mut(round) else {
+            return;
+        };
+        publications.record(number, result);
+        if let Some(results) = publications.all()
             && let Some((_, id, feeds)) = self.waiting.remove(round)
         {
             let results = results.into_iter().map(|result| result.map(drop)).collect();

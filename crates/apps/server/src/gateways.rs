@@ -1,8 +1,8 @@
 //! The closed list of gateways: which families of clients the server has, put together so that
 //! every call is static.
 //!
-//! A gateway is one line in the list below. A method of [`Gateway`] is one function of [`Gateways`],
-//! which finds its gateway by `dispatch!` or asks all of them by `each!`.
+//! A gateway is one line in the list below. A method of [`Gateway`] is one function of [`Gateways`]
+//! here, which finds its gateway by `dispatch!` or asks all of them by `each!`.
 //!
 //! Invariants
 //! - A session belongs to the front door or to one gateway that is there.
@@ -14,7 +14,6 @@ mod grip;
 mod origin;
 mod plan;
 mod proxy;
-mod renew;
 mod view;
 
 use std::collections::VecDeque;
@@ -33,13 +32,12 @@ use throng_session::{
     Claim, Class, Context, Event, Flow, Gateway, Http, Incoming, Opened, Order, Patch, Reject,
     Router, Sender, Shared,
 };
-use throng_types::{ConnId, Millis, Now, Publication, Save, Saved, save_bytes};
+use throng_types::{ConnId, Load, Millis, Now, Publication, Save, Saved};
 
 pub use appwrite_feed::{Inlet, Lookups};
 pub(crate) use grip::{deliver, metrics as pushpin_metrics};
 pub use plan::check_routes;
-pub(crate) use plan::{GatewaysPart, GatewaysPlan, OwnPort, Sources};
-pub(crate) use renew::GatewaysRenewer;
+pub(crate) use plan::{GatewaysPart, GatewaysPlan, GatewaysRenewer, OwnPort, Sources};
 pub(crate) use view::{Host, View};
 
 /// Makes the list: its struct, the enums over its gateways, and the two macros by which a call
@@ -144,13 +142,11 @@ const _: () = assert!(
 
 pub trait Listed: Gateway {
     const PLACE: u8;
-    /// Number of its first wire form.
     const FORMS_FROM: u8 = forms_before(Self::PLACE as usize);
 
     fn slot(list: &Gateways) -> Option<&Slot<Self>>;
     fn slot_mut(list: &mut Gateways) -> Option<&mut Slot<Self>>;
     fn wrap_session(session: Self::Session) -> Session;
-    /// The session, if it is one of this gateway's.
     fn session(session: &mut Session) -> Option<&mut Self::Session>;
     fn wrap_mail(mail: Self::Mail) -> GatewayMail;
 
@@ -311,11 +307,15 @@ impl Gateways {
     pub(crate) fn save(&self, conn: ConnId, session: &Session, out: &mut Vec<u8>) -> bool {
         dispatch!(session, Session(it) => {
             out.push(1 + G::PLACE);
-            G::save(it, out)
-                && G::slot(self).is_some_and(|slot| slot.gateway.save_kept(conn, it, out))
+            let slot = G::slot(self).filter(|_| G::moves(it));
+            slot.is_some_and(|slot| {
+                it.save(out);
+                slot.gateway.save_kept(conn, it, out)
+            })
         }, Session::Http(http) => {
             out.push(0);
-            http.save(out)
+            http.save(out);
+            http.moves()
         })
     }
 
@@ -325,7 +325,7 @@ impl Gateways {
         each! {
             if number == 1 + G::PLACE {
                 let slot = G::slot_mut(self)?;
-                let mut session = G::load(from)?;
+                let mut session = Load::load(from)?;
                 slot.gateway.load_kept(conn, &mut session, from)?;
                 return Some(G::wrap_session(session));
             }
@@ -348,7 +348,7 @@ impl Gateways {
             if let Some(slot) = G::slot(self) {
                 slot.gateway.save_rest(&mut own);
             }
-            save_bytes(&own, out);
+            own.save(out);
         }}
     }
 
@@ -441,7 +441,6 @@ impl Gateways {
         }, Session::Http(_) => {});
     }
 
-    /// A connection has gone.
     pub(crate) fn closed<K: Kernel>(
         &mut self,
         conn: ConnId,
@@ -492,7 +491,6 @@ impl Session {
         dispatch!(self, Self(it) => G::class(it), Self::Http(http) => http.class())
     }
 
-    /// Returns the gauge of its gateway's connections.
     #[inline]
     pub(crate) fn gauge(&self) -> Option<Gauge> {
         dispatch!(self, Self(_) => G::CONNECTIONS, Self::Http(_) => None)

@@ -28,7 +28,6 @@ use crate::tls::Watched;
 /// Why a running server ended.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// A shard's reactor failed.
     #[error("shard {shard} failed: {error}")]
     Reactor { shard: usize, error: io::Error },
     /// A shard panicked; the message was printed when it did.
@@ -55,7 +54,6 @@ pub struct Handle {
     pub(crate) own: Vec<(&'static str, SocketAddr)>,
     pub(crate) shards: Vec<MailboxSender<Mail>>,
     pub(crate) threads: Vec<JoinHandle<io::Result<()>>>,
-    /// Feeds, which publish by themselves.
     pub(crate) feeds: Feeds,
     pub(crate) drain: Mutex<DrainOptions>,
     pub(crate) renewal: Mutex<Renewal>,
@@ -117,7 +115,6 @@ impl Handle {
         Ok(())
     }
 
-    /// Answers a call that asked for a reload.
     pub fn answer_reload(&self, request: ReloadRequest, what: Reloaded) {
         let ReloadRequest(conn) = request;
         self.tell_one(conn.shard().index(), Message::Reloaded(conn, what));

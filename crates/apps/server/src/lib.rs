@@ -14,7 +14,6 @@ mod build;
 mod drain;
 mod feeds;
 pub mod gateways;
-mod guards;
 mod handle;
 pub mod handover;
 mod history;

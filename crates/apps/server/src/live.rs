@@ -4,22 +4,22 @@
 //! So nothing that a shard does for a client knows of reloads: there is no lock, and no look at a
 //! version. Whatever may be wrong is found while it is made, before any shard hears of it.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
-use throng_auth::{ApiKeys, KeyConfig, KeyError, KeySource, Verifier};
+use throng_auth::{ApiKeys, Hosts, KeyConfig, KeyError, KeySource, OriginError, Origins, Verifier};
 use throng_broker::{
     Acknowledge, BackendId, ChannelOptions, LiveOptions, Namespaces, PresenceOptions,
     ProxySwitches, ReplyLimit, Retention,
 };
-use throng_config::{Config, DEFAULT_BACKEND, RecoveryMode, SlowConsumer};
+use throng_config::{Config, DEFAULT_BACKEND, RecoveryMode, Secret, SlowConsumer};
 use throng_engine::{ConnLimits, Conns, Kernel};
 use throng_proxy::Block;
-use throng_session::{Guards, SessionLimits, WorkLimits};
+use throng_session::{Guard, Guards, SessionLimits, WorkLimits};
 use throng_types::{Now, Overflow};
 
 use crate::gateways::{GatewayMail, OwnPort, Session};
-use crate::guards::guards;
 use crate::options::StartError;
 use crate::shard::ShardParts;
 use crate::token_keys::{KeptKeys, TokenKeys};
@@ -65,7 +65,6 @@ pub(crate) struct LiveMould {
 /// New version of the options, on its way to a shard.
 pub(crate) struct Renewed {
     pub(crate) live: Arc<Live>,
-    /// Mail for the shard's gateways.
     pub(crate) mail: Vec<GatewayMail>,
     /// Dropped once it holds.
     pub(crate) done: Sender<()>,
@@ -272,31 +271,18 @@ fn verifier(
     if !auth.client_keys() {
         return Ok(None);
     }
+    let text = |option: &Option<String>| option.as_deref().map(Into::into);
+    let secret = |option: &Option<Secret>| Some(option.as_ref()?.as_bytes().into());
     let keys = KeyConfig {
-        hmac_secret: auth
-            .hmac_secret
-            .as_ref()
-            .map(|secret| secret.as_bytes().into()),
-        rsa_public_pem: auth.rsa_public_key.as_ref().map(|pem| pem.as_str().into()),
-        ecdsa_public_pem: auth
-            .ecdsa_public_key
-            .as_ref()
-            .map(|pem| pem.as_str().into()),
-        eddsa_public_pem: auth
-            .eddsa_public_key
-            .as_ref()
-            .map(|pem| pem.as_str().into()),
-        key_set: auth.jwks.as_ref().map(|json| json.as_str().into()),
+        hmac_secret: secret(&auth.hmac_secret),
+        rsa_public_pem: text(&auth.rsa_public_key),
+        ecdsa_public_pem: text(&auth.ecdsa_public_key),
+        eddsa_public_pem: text(&auth.eddsa_public_key),
+        key_set: text(&auth.jwks),
         key_source,
-        audience: auth
-            .audience
-            .as_ref()
-            .map(|audience| audience.as_str().into()),
-        issuer: auth.issuer.as_ref().map(|issuer| issuer.as_str().into()),
-        hmac_previous_secret: auth
-            .hmac_previous_secret
-            .as_ref()
-            .map(|secret| secret.as_bytes().into()),
+        audience: text(&auth.audience),
+        issuer: text(&auth.issuer),
+        hmac_previous_secret: secret(&auth.hmac_previous_secret),
         leeway_s: auth.leeway_ms / 1000,
         require_exp: auth.require_exp,
     };
@@ -320,4 +306,60 @@ pub(crate) fn conn_limits(config: &Config, shards: usize, memory: Option<u64>) -
         handshake_timeout_ms: config.tls.handshake_timeout_ms,
         ..ConnLimits::default()
     }
+}
+
+const LOCAL_PAGES: [&str; 6] = [
+    "http://localhost:*",
+    "http://127.0.0.1:*",
+    "http://[::1]:*",
+    "https://localhost:*",
+    "https://127.0.0.1:*",
+    "https://[::1]:*",
+];
+
+/// The rules by which ports keep web pages away; `own` are the gateways' ports. A port that asks
+/// for no key is protected by these rules alone: pages of this machine may use it, by an address or
+/// a name that nobody else can give. Where a key or a token is needed, a page may use the host that
+/// it came from, because it would have to bring the key.
+fn guards(config: &Config, own: &[OwnPort]) -> Result<Guards, StartError> {
+    let keyless = |mut addresses: Box<dyn Iterator<Item = SocketAddr> + '_>| {
+        let is_reachable = addresses.any(|address| !address.ip().to_canonical().is_loopback());
+        let names = config.auth.allowed_hosts.iter().map(String::as_str);
+        Ok::<_, StartError>(Guard {
+            origins: origins(config, &LOCAL_PAGES, false)?,
+            hosts: Some(Hosts::new(names, is_reachable)?),
+            programs_by_any_name: false,
+        })
+    };
+    let keyed = || {
+        Ok::<_, StartError>(Guard {
+            origins: origins(config, &[], true)?,
+            hosts: None,
+            programs_by_any_name: false,
+        })
+    };
+    Ok(Guards {
+        client: match config.open_mode() {
+            true => {
+                let clients = config.listen.client.iter();
+                keyless(Box::new(clients.map(|listener| listener.address)))?
+            }
+            false => keyed()?,
+        },
+        api: match config.auth.api_keys_set() {
+            true => keyed()?,
+            false => keyless(Box::new([config.listen.api.address].into_iter()))?,
+        },
+        // Publishers of GRIP have no keys, and Pushpin, whose file this is, looks at no `Host`.
+        own: Guard {
+            programs_by_any_name: { config.grip.as_ref() }
+                .is_some_and(|grip| grip.pushpin_conf.is_some()),
+            ..keyless(Box::new(own.iter().map(|port| port.address)))?
+        },
+    })
+}
+
+fn origins(config: &Config, more: &[&str], same_host: bool) -> Result<Origins, OriginError> {
+    let listed = config.auth.allowed_origins.iter().map(String::as_str);
+    Origins::new(listed.chain(more.iter().copied()), same_host)
 }

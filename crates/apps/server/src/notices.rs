@@ -30,7 +30,6 @@ pub(crate) struct Warned {
     pub(crate) unnamed_again_at: Millis,
 }
 
-/// Whether publications are logged.
 pub(crate) fn wants_published() -> bool {
     tracing::enabled!(target: "throng::audit", Level::DEBUG)
 }

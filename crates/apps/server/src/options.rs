@@ -7,11 +7,10 @@ use std::sync::Arc;
 
 use throng_auth::{EmptyKey, HostError, KeyError, OriginError};
 use throng_config::Config;
-use throng_types::{ConnId, save_fields};
+use throng_types::{ConnId, Save};
 
 use crate::stats::Capacity;
 
-/// Options with which a server is started.
 pub struct Options {
     /// The validated configuration, its key files read.
     pub config: Arc<Config>,
@@ -35,7 +34,7 @@ pub type AskReload = Arc<dyn Fn(ReloadRequest) -> bool + Send + Sync>;
 
 /// Values that differ from start to start, as arguments: so a simulator starts the same server
 /// again.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Save)]
 pub struct Start {
     /// The wall clock, in Unix milliseconds.
     pub unix_ms: u64,
@@ -44,33 +43,23 @@ pub struct Start {
     /// Secret random bytes; clients' ids are made with them.
     pub secret: [u8; 32],
 }
-save_fields!(Start {
-    unix_ms,
-    seed,
-    secret
-});
 
 /// Why a server did not start. Nothing of it is left behind.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// An address cannot be listened on.
     #[error("cannot listen on {address}: {error}{}", hint(error))]
     Listen {
         address: SocketAddr,
         error: io::Error,
     },
-    /// A key for tokens is not good.
     #[error("the keys for tokens cannot be used: {0}")]
     Key(#[from] KeyError),
-    /// Keys for tokens cannot be fetched.
     #[error("{0}")]
     TokenKeys(String),
     #[error("auth.api_keys: {0}")]
     ApiKey(#[from] EmptyKey),
-    /// An allowed origin is not good.
     #[error("auth.allowed_origins: {0}")]
     Origin(#[from] OriginError),
-    /// An allowed host is not good.
     #[error("auth.allowed_hosts: {0}")]
     Host(#[from] HostError),
     /// Something outside that Appwrite Realtime needs cannot be used.
@@ -79,10 +68,8 @@ pub enum StartError {
     /// A route or key of GRIP is not good.
     #[error("{0}")]
     Grip(String),
-    /// The broker cannot be used.
     #[error("broker: {0}")]
     Broker(String),
-    /// A feed cannot be used.
     #[error("{0}")]
     Feed(String),
     /// The history on disk cannot be used.

@@ -40,7 +40,6 @@ struct Queue {
     /// Each with its bytes.
     /// Bound: [`OUTBOX_MAX`] for questions; answers are never more than questions.
     notes: VecDeque<(usize, Note)>,
-    /// Bytes of all these messages.
     bytes: usize,
 }
 

@@ -93,27 +93,17 @@ impl Pages for ServerPages {
                 write_pushpin(&observatory.totals(), prefix, &mut text);
                 CONTENT_TYPE
             }
-            "/stats/hour" => {
-                text = observatory.watch.hour();
+            path => {
+                match path {
+                    "/stats/hour" => text = observatory.watch.hour(),
+                    "/refusals" => text = observatory.watch.refusals(),
+                    "/slow" => text = observatory.watch.slow(),
+                    "/config" => text = observatory.watch.config(),
+                    "/stats" => write_json(&observatory.totals(), observatory.version, &mut text),
+                    _ => return None,
+                }
                 "application/json"
             }
-            "/refusals" => {
-                text = observatory.watch.refusals();
-                "application/json"
-            }
-            "/slow" => {
-                text = observatory.watch.slow();
-                "application/json"
-            }
-            "/config" => {
-                text = observatory.watch.config();
-                "application/json"
-            }
-            "/stats" => {
-                write_json(&observatory.totals(), observatory.version, &mut text);
-                "application/json"
-            }
-            _ => return None,
         };
         Some(Page {
             content_type,

@@ -16,7 +16,6 @@ pub struct Sessions<'a> {
     pub gateways: &'a mut Gateways,
     /// State that all sessions of the shard share.
     pub shared: &'a Shared,
-    /// Orders of sessions are added here.
     pub orders: &'a mut Vec<Order>,
 }
 
@@ -116,7 +115,6 @@ impl Standing {
         [Some(transport), calls, self.own].into_iter().flatten()
     }
 
-    /// Counts a new session.
     pub(crate) fn count(self, shared: &Shared) {
         self.gauges()
             .for_each(|gauge| shared.counters.rise(gauge, 1));

@@ -54,9 +54,7 @@ pub(crate) struct Blueprint {
     listeners: Arc<[ListenerKind]>,
     /// Handler of reload requests on the API port.
     ask_reload: Option<AskReload>,
-    /// Counters of the handle's thread.
     pub(crate) handle_counters: Arc<Counters>,
-    /// Counters of the thread that writes history.
     history_counters: Arc<Counters>,
 }
 

@@ -44,7 +44,6 @@ const CROWD: usize = 1024;
 pub struct Mail(pub(crate) Message);
 
 pub(crate) enum Message {
-    /// Mail between the hubs of two shards.
     Hub(throng_hub::Mail),
     /// Message between the apps of two shards.
     Note(Note),
@@ -56,7 +55,6 @@ pub(crate) enum Message {
     Reloaded(ConnId, Reloaded),
     /// Begin to end gracefully.
     Drain(DrainOptions),
-    /// Hand over to another process.
     HandOver(Box<HandOver>),
     /// Order to end now.
     Stop,
@@ -81,12 +79,10 @@ impl Mail {
 #[derive(Clone, Copy)]
 pub(crate) struct ListenerKind {
     pub(crate) port: Port,
-    /// With a PROXY header.
     pub(crate) is_proxied: bool,
     pub(crate) is_tls: bool,
 }
 
-/// Parts from which an app is made.
 pub(crate) struct ShardParts {
     pub(crate) shard: ShardId,
     pub(crate) shards: u8,

@@ -1,11 +1,11 @@
-//! The server's own numbers: sums over the shards, what only the process knows, and
-//! the dashboard's line, once a second while somebody watches; and the engine's and the hub's numbers,
-//! copied to the shard's counters at the end of each turn.
+//! The server's own numbers: sums over the shards, what only the process knows, and the dashboard's
+//! line, once a second while somebody watches; and the engine's and the hub's numbers, copied to the
+//! shard's counters at the end of each turn.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use serde_json::json;
 use throng_broker::Draft;
 use throng_engine::{ConnStats, Conns, Kernel, LoopStats};
 use throng_hub::Command;
@@ -155,70 +155,47 @@ impl Ticker {
         let connections = websocket + sse + stream + http;
         let memory_bytes = totals.gauge(Gauge::ProcessResidentBytes);
         let grown = memory_bytes.saturating_sub(observatory.base_bytes);
-        let per_connection = grown.checked_div(connections);
         let cpu_us = now.cpu_us.saturating_sub(last.cpu_us);
-        let mut line = String::with_capacity(1024);
-        // Writing to a string cannot fail.
-        let _ = write!(
-            line,
-            concat!(
-                "{{\"time_unix_ms\":{},\"uptime_s\":{},\"version\":\"{}\",\"pid\":{},\
-                 \"shards\":{},",
-                "\"draining\":{},\"open_mode\":{},",
-                "\"connections\":{{\"websocket\":{},\"sse\":{},\"stream\":{},\"http\":{}}},",
-                "\"connections_per_s\":{},\"closed_per_s\":{},\"refused_per_s\":{},",
-                "\"channels\":{},\"subscriptions\":{},\"publications_per_s\":{},\
-                 \"deliveries_per_s\":{},",
-                "\"bytes_out_per_s\":{},\"bytes_in_per_s\":{},",
-                "\"dropped\":{{\"close\":{},\"drop-oldest\":{},\"latest-only\":{}}},\
-                 \"slow_consumers\":{},",
-                "\"history_bytes\":{},\"history_publications\":{},",
-                "\"memory_bytes\":{},\"memory_per_connection_bytes\":{},\"cpu_percent\":{}.{},",
-                "\"descriptors\":{{\"open\":{},\"max\":{}}},\"accept_paused\":{},",
-                "\"holds_connections\":{},\"binds_first\":{},\"turn_p99_us\":{}}}"
-            ),
-            now.at_unix_ms,
-            totals.gauge(Gauge::UptimeSeconds),
-            observatory.version,
-            std::process::id(),
-            totals.gauge(Gauge::Shards),
-            draining,
-            observatory.open_mode.load(Relaxed),
-            websocket,
-            sse,
-            stream,
-            http,
-            delta.per_second(Counter::ConnectionsAccepted),
-            delta.per_second_all(Counter::ClosedClient),
-            delta.per_second_all(Counter::RefusedDescriptors),
-            totals.gauge(Gauge::Channels),
-            totals.gauge(Gauge::Subscriptions),
-            delta.per_second_all(Counter::PublicationsApi),
-            delta.per_second(Counter::Deliveries),
-            delta.per_second(Counter::BytesOut),
-            delta.per_second(Counter::BytesIn),
-            totals.counter(Counter::DroppedClose),
-            totals.counter(Counter::DroppedOldest),
-            totals.counter(Counter::DroppedLatestOnly),
-            totals.counter(Counter::SlowConsumers),
-            totals.gauge(Gauge::HistoryBytes),
-            totals.gauge(Gauge::HistoryPublications),
-            memory_bytes,
-            json(per_connection),
-            cpu_us / (elapsed_ms * 10),
-            cpu_us / elapsed_ms % 10,
-            totals.gauge(Gauge::OpenDescriptors),
-            totals.gauge(Gauge::DescriptorsMax),
-            totals.gauge(Gauge::AcceptPaused) > 0,
-            json(capacity.and_then(|capacity| capacity.holds_connections)),
-            json(
-                capacity
-                    .and_then(|capacity| capacity.binds_first)
-                    .map(|name| format!("\"{name}\""))
-            ),
-            json(delta.histogram(Histogram::TurnDuration).quantile_us(990)),
-        );
-        line
+        let tenths = cpu_us / elapsed_ms;
+        json!({
+            "time_unix_ms": now.at_unix_ms,
+            "uptime_s": totals.gauge(Gauge::UptimeSeconds),
+            "version": observatory.version,
+            "pid": std::process::id(),
+            "shards": totals.gauge(Gauge::Shards),
+            "draining": draining,
+            "open_mode": observatory.open_mode.load(Relaxed),
+            "connections": {"websocket": websocket, "sse": sse, "stream": stream, "http": http},
+            "connections_per_s": delta.per_second(Counter::ConnectionsAccepted),
+            "closed_per_s": delta.per_second_all(Counter::ClosedClient),
+            "refused_per_s": delta.per_second_all(Counter::RefusedDescriptors),
+            "channels": totals.gauge(Gauge::Channels),
+            "subscriptions": totals.gauge(Gauge::Subscriptions),
+            "publications_per_s": delta.per_second_all(Counter::PublicationsApi),
+            "deliveries_per_s": delta.per_second(Counter::Deliveries),
+            "bytes_out_per_s": delta.per_second(Counter::BytesOut),
+            "bytes_in_per_s": delta.per_second(Counter::BytesIn),
+            "dropped": {
+                "close": totals.counter(Counter::DroppedClose),
+                "drop-oldest": totals.counter(Counter::DroppedOldest),
+                "latest-only": totals.counter(Counter::DroppedLatestOnly),
+            },
+            "slow_consumers": totals.counter(Counter::SlowConsumers),
+            "history_bytes": totals.gauge(Gauge::HistoryBytes),
+            "history_publications": totals.gauge(Gauge::HistoryPublications),
+            "memory_bytes": memory_bytes,
+            "memory_per_connection_bytes": grown.checked_div(connections),
+            "cpu_percent": tenths as f64 / 10.0,
+            "descriptors": {
+                "open": totals.gauge(Gauge::OpenDescriptors),
+                "max": totals.gauge(Gauge::DescriptorsMax),
+            },
+            "accept_paused": totals.gauge(Gauge::AcceptPaused) > 0,
+            "holds_connections": capacity.and_then(|capacity| capacity.holds_connections),
+            "binds_first": capacity.and_then(|capacity| capacity.binds_first),
+            "turn_p99_us": delta.histogram(Histogram::TurnDuration).quantile_us(990),
+        })
+        .to_string()
     }
 }
 
@@ -281,9 +258,4 @@ impl Observer {
             hub.home.history_publications as u64,
         );
     }
-}
-
-/// A value, or JSON's nothing.
-fn json(value: Option<impl ToString>) -> String {
-    value.map_or_else(|| "null".to_owned(), |value| value.to_string())
 }

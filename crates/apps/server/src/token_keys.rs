@@ -6,8 +6,8 @@
 //!
 //! A shard reads the keys when it checks a token, and may say that one is missing: it never waits.
 //!
-//! Invariant: an answer that is late, too long, not a set, or has no usable key changes nothing. The
-//! keys from before stay, however long that lasts.
+//! Invariant: an answer that is late, too long, not a set, or has no usable key changes nothing.
+//! The keys from before stay, however long that lasts.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -64,7 +64,6 @@ pub(crate) struct TokenKeys {
     counters: Arc<Counters>,
 }
 
-/// A source in use.
 pub(crate) struct KeptKeys {
     source: Arc<Fetched>,
     /// No version of the configuration had it before.
@@ -261,7 +260,6 @@ struct JwksOptions {
     url: String,
     /// Bound of one request, in milliseconds.
     timeout_ms: u64,
-    /// Intervals at which keys are fetched.
     refresh: RefreshOptions,
 }
 

@@ -166,7 +166,6 @@ impl Watch {
         });
     }
 
-    /// Keeps a refusal for the dashboard.
     pub(crate) fn refused(&self, refusal: Refusal) {
         keep(&self.refusals, refusal, REFUSALS_MAX);
     }

@@ -32,34 +32,22 @@ pub trait Backends {
     fn ask(&self, conn: ConnId, number: u32, question: Question) -> bool;
 }
 
-/// Backends on their way to a shard.
-pub struct NewBackends(pub Box<dyn Backends + Send>);
-
-impl std::fmt::Debug for NewBackends {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("NewBackends")
-    }
-}
-
 /// A session's order to ask a backend.
 #[derive(Debug)]
 pub struct Ask {
     pub conn: ConnId,
     pub number: u32,
-    /// The question, and where it goes.
     pub question: Question,
 }
 
-#[derive(Debug)]
 pub enum BackendMail {
     Answered {
-        /// The connection that asked.
         conn: ConnId,
         number: u32,
         answer: Answered,
     },
     /// Replaces options and backends for later questions; open ones are still answered.
-    Renewed(ProxyOptions, Option<NewBackends>),
+    Renewed(ProxyOptions, Option<Box<dyn Backends + Send>>),
 }
 
 /// One gateway's way to the backends, on one shard.
@@ -87,9 +75,9 @@ impl WayToBackends {
     }
 
     /// Replaces options and backends for later questions.
-    pub fn renew(&mut self, own: ProxyOptions, backends: Option<NewBackends>) {
+    pub fn renew(&mut self, own: ProxyOptions, backends: Option<Box<dyn Backends + Send>>) {
         self.own = Rc::new(own);
-        self.backends = backends.map(|NewBackends(backends)| backends as Box<dyn Backends>);
+        self.backends = backends.map(|backends| backends as Box<dyn Backends>);
     }
 }
 
@@ -97,7 +85,6 @@ impl WayToBackends {
 pub struct StatusMeaning {
     /// HTTP status, any but 200.
     pub status: u16,
-    /// Refusal that the client gets.
     pub refusal: ProxyRefusal,
 }
 

@@ -1,10 +1,10 @@
 //! How a session's peer is connected, and why the server ends a connection.
 
 use throng_metrics::Counter;
-use throng_types::Disconnect;
+use throng_types::{Disconnect, Save};
 
 /// Kind of connection between client and session, for gauges.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Save)]
 pub enum Transport {
     /// HTTP requests and answers, or no bytes yet.
     Http,
@@ -28,7 +28,7 @@ impl Transport {
 }
 
 /// Whether there is room for a client. If not, its first request is answered with an error.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Save)]
 pub enum Admission {
     /// Room for this client is left.
     Welcome,
@@ -39,13 +39,6 @@ pub enum Admission {
     /// The server has as many connections as it may.
     ServerFull,
 }
-
-throng_types::save_choice!(Admission {
-    0: Welcome,
-    1: AddressFull,
-    2: AddressBusy,
-    3: ServerFull,
-});
 
 /// Why the server ends a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,7 +59,6 @@ pub enum CloseReason {
 }
 
 impl CloseReason {
-    /// The series that counts it.
     #[must_use]
     pub fn counter(&self) -> Counter {
         Counter::closed(match self {

@@ -14,10 +14,12 @@ use crate::{ControlCommand, Form, Shared, Survey};
 /// A session's order beyond its connection. Carried out after the event, in the order of writing.
 #[derive(Debug)]
 pub enum Order {
-    /// Command for the shard's hub.
     Hub(Command),
     /// For every shard; the answers come back together, as [`crate::Event::Surveyed`].
-    Survey { reply_to: ReplyTo, survey: Survey },
+    Survey {
+        reply_to: ReplyTo,
+        survey: Survey,
+    },
     /// The server is to read its configuration again; [`crate::Event::Reloaded`] follows.
     Reload(ConnId),
     /// The next of the own orders of the gateway in this place: [`crate::Gateway::order`].
@@ -43,7 +45,7 @@ pub struct Context<'a, S = (), O = Infallible> {
     pub actions: &'a mut Actions,
     /// Orders of all sessions of the shard: append.
     pub orders: &'a mut Vec<Order>,
-    /// What the gateway's own orders say, for each [`Order::Gateway`] of it. Bound: `orders`.
+    /// Content of the gateway's own orders, one for each [`Order::Gateway`] of it. Bound: `orders`.
     pub own_orders: &'a mut VecDeque<O>,
     /// The gateway's place in the list of gateways.
     pub place: u8,
@@ -109,7 +111,6 @@ impl<S, O> Context<'_, S, O> {
         self.actions.end.is_some()
     }
 
-    /// Orders something of the hub.
     pub fn hub(&mut self, command: Command) {
         self.orders.push(Order::Hub(command));
     }

@@ -11,18 +11,29 @@ use throng_types::{ChannelError, ChannelName, ConnId, Now, Position};
 use crate::permit::{Verdict, may_subscribe};
 use crate::{Identity, Shared, check_token};
 
-/// A subscription that a connection begins with.
 #[derive(Clone, Debug)]
 pub struct InitialSubscription {
     pub channel: ChannelName,
     /// Where the client was.
     pub since: Option<Position>,
-    /// Options that the token sets for the subscription.
     pub options: SubscriptionOptions,
     /// When its own token ends it, in Unix seconds, if it has one: `Some(None)` for never.
     pub until: Option<Option<u64>>,
     /// The backend that decides about it, until it is asked.
     pub ask: Option<BackendId>,
+}
+
+impl InitialSubscription {
+    /// Begins with the next publication, for as long as the connection is there.
+    pub(crate) const fn new(channel: ChannelName, options: SubscriptionOptions) -> Self {
+        Self {
+            channel,
+            since: None,
+            options,
+            until: None,
+            ask: None,
+        }
+    }
 }
 
 /// A channel that a client names as it connects.
@@ -42,11 +53,8 @@ pub enum EntryFault {
     Name(ChannelError),
     /// More channels than a connection may have.
     TooMany(usize),
-    /// The client may not subscribe there.
     Closed(ChannelName),
-    /// The namespace is not configured.
     Unknown(ChannelName),
-    /// A subscription token is not good.
     Token(TokenFault),
 }
 
@@ -114,13 +122,8 @@ pub fn own_channels(
     shared: &Shared,
 ) -> Result<Vec<InitialSubscription>, EntryFault> {
     let wanted = |name: &str, options: SubscriptionOptions| {
-        Some(InitialSubscription {
-            channel: ChannelName::new(name).ok()?,
-            since: None,
-            options,
-            until: None,
-            ask: None,
-        })
+        let channel = ChannelName::new(name).ok()?;
+        Some(InitialSubscription::new(channel, options))
     };
     let mut all: Vec<InitialSubscription> = if claims.subs.is_empty() {
         let names = claims.channels.iter();

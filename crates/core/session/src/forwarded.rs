@@ -16,7 +16,6 @@ use throng_types::ConnId;
 
 use crate::work::Payer;
 
-/// Where a connection is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counted {
     /// Nowhere: its address has no limit.
@@ -69,7 +68,6 @@ impl Forwarded {
         &self.trusted
     }
 
-    /// Whether an address is a trusted proxy's.
     #[must_use]
     pub fn trusts(&self, address: IpAddr) -> bool {
         self.trusted.iter().any(|block| block.contains(address))

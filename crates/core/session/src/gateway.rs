@@ -18,7 +18,7 @@ use throng_broker::{Draft, Published, Refusal};
 use throng_hub::{Answer, FormKind, Hub, Patch};
 use throng_metrics::Gauge;
 use throng_types::{
-    ChannelName, ConnId, Frame, Millis, Now, Publication, Saved, ShardId, Unsubscribe,
+    ChannelName, ConnId, Frame, Load, Millis, Now, Publication, Save, Saved, ShardId, Unsubscribe,
 };
 
 use crate::http::{Incoming, Later, Reject};
@@ -35,11 +35,7 @@ pub enum Event<'a> {
     /// The deadline has passed; it is unset.
     Timeout,
     /// The hub answers; `token` is the one that the command carried.
-    Answer {
-        /// Token from the command that is answered.
-        token: u32,
-        answer: Answer,
-    },
+    Answer { token: u32, answer: Answer },
     /// A backend or another node requests a change of the connection.
     Control(&'a ControlCommand),
     /// Every shard has answered a [`crate::Survey`].
@@ -56,9 +52,7 @@ pub enum Event<'a> {
     },
     /// The server ended one of its subscriptions.
     Unsubscribed {
-        /// Channel of the ended subscription.
         channel: &'a ChannelName,
-        /// Why the server ended it.
         why: Unsubscribe,
     },
     /// The server ends the connection: write the protocol's own farewell.
@@ -90,7 +84,6 @@ impl<C> Opened<C> {
 /// Facts about a session that the server needs for gauges and lists.
 #[derive(Clone, Copy, Debug)]
 pub struct Class<'a> {
-    /// Kind of its connection.
     pub transport: Transport,
     /// Whether it belongs to a client, rather than to a publisher or an API call.
     pub is_client: bool,
@@ -124,7 +117,7 @@ pub struct Resume {
 }
 
 /// A wire form of deliveries, declared once by its gateway.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Save)]
 pub struct Form {
     /// Its place among the gateway's forms.
     pub number: u8,
@@ -142,15 +135,16 @@ impl Form {
 
 /// A family of clients. One value per shard, owned by the shard's thread.
 pub trait Gateway: Sized + 'static {
-    /// State kept for one connection. Every idle connection pays its size; box rare parts.
-    type Session;
+    /// State kept for one connection. Every idle connection pays its size; box rare parts. A
+    /// process that takes over loads what was saved of it: a change of these bytes needs a new
+    /// version of the format, which is the server's.
+    type Session: Save + Load;
     /// State that the sessions share on a shard.
     type Shared;
     type Order: fmt::Debug;
     /// Mail from this gateway on other shards, and from its drivers.
     type Mail: Send + 'static;
 
-    /// Wire forms of this gateway.
     const FORMS: &'static [Form];
     /// The gauge of its connections, beside that of their transport.
     const CONNECTIONS: Option<Gauge> = None;
@@ -196,7 +190,6 @@ pub trait Gateway: Sized + 'static {
         cx: &mut Context<'_, Self::Shared, Self::Order>,
     ) -> Flow;
 
-    /// Returns transport and identity of a session.
     fn class(session: &Self::Session) -> Class<'_>;
 
     /// Appends a publication in a shared wire form, by the form's number; for forms of the kind
@@ -240,18 +233,11 @@ pub trait Gateway: Sized + 'static {
         None
     }
 
-    /// Appends a session for a process that takes over. False if it cannot move; the bytes are then
-    /// not to be used, and its connection stays and is drained. A change of the bytes needs a new
-    /// version of the format, which is the server's.
-    fn save(session: &Self::Session, out: &mut Vec<u8>) -> bool {
-        let _ = (session, out);
+    /// Whether a session may be saved for a process that takes over. One that may not stays with
+    /// its connection, and is drained.
+    fn moves(session: &Self::Session) -> bool {
+        let _ = session;
         false
-    }
-
-    /// Reads a session back that another process has saved. No bytes may do harm.
-    fn load(from: &mut Saved<'_>) -> Option<Self::Session> {
-        let _ = from;
-        None
     }
 
     // ---- what the gateway keeps itself, for a process that takes over ----

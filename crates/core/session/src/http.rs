@@ -21,9 +21,10 @@ use std::net::IpAddr;
 use throng_http1::{BadRequest, Body, HttpLimits, Request, parse_request_resumed};
 use throng_hub::Answer;
 use throng_metrics::Counter;
-use throng_types::{End, Save, Saved};
+use throng_types::{End, Save};
 
 pub use exchange::Exchange;
+pub use page::{Guard, Guards};
 pub use pipeline::{Later, WriteAnswer};
 pub use request::{Incoming, Reject};
 pub use response::{SAFE, allow_origin, answer_text, respond, respond_json};
@@ -72,22 +73,31 @@ pub trait Router {
 pub type Becomes<S> = Option<(S, Vec<u8>)>;
 
 /// State between reads of one request. Boxed, because most connections need none.
-#[derive(Default)]
+#[derive(Default, Save)]
+#[save(check = Self::is_sound)]
 struct Pending {
     /// A head that is not whole; or the head that the body belongs to.
     raw: Vec<u8>,
     /// Bytes of `raw` already searched for the end of a head.
     searched: usize,
-    /// The body in progress.
     coming: Option<Coming>,
     /// Decision on the request that the body belongs to; made again by a process that takes over.
+    #[save(skip)]
     decided: Option<Decided>,
+}
+
+impl Pending {
+    const fn is_sound(&self) -> bool {
+        self.searched <= self.raw.len()
+    }
 }
 
 /// Owner of a request, and its claim; `None` if nothing is at the path.
 type Decided = Option<(Owner, Claim)>;
 
-/// A connection that takes HTTP requests.
+/// A connection that takes HTTP requests. It moves to a process that takes over between two
+/// requests, or in the midst of one that is still coming.
+#[derive(Save)]
 pub struct Http {
     port: Port,
     peer: IpAddr,
@@ -99,10 +109,18 @@ pub struct Http {
     /// Whether it has served a request: the first one's time runs since it was accepted.
     has_served: bool,
     pending: Option<Box<Pending>>,
+    #[save(skip)]
     pipeline: Option<Box<Pipeline>>,
 }
 
 impl Http {
+    /// Whether another process can go on with it: every request has its answer.
+    #[must_use]
+    pub fn moves(&self) -> bool {
+        let pipeline = self.pipeline.as_ref();
+        pipeline.is_none_or(|pipeline| pipeline.is_empty() && !pipeline.ends)
+    }
+
     /// Creates a connection. Only the client port limits admission.
     #[must_use]
     pub const fn new(port: Port, peer: IpAddr, admission: Admission) -> Self {
@@ -137,7 +155,6 @@ impl Http {
         http
     }
 
-    /// Whether it came by the client port.
     #[must_use]
     pub const fn is_client(&self) -> bool {
         matches!(self.port, Port::Client)
@@ -175,7 +192,7 @@ impl Http {
         match event {
             Event::Bytes(input) => return self.bytes(input, router, cx),
             Event::Answer { token, answer } => return self.answer(token, &answer, router, cx),
-            Event::Timeout => self.timeout(cx),
+            Event::Timeout => return self.timeout(cx),
             Event::Close(_) => self.close(cx),
             _ => {}
         }
@@ -250,8 +267,7 @@ impl Http {
                     if fault == BadRequest::Tls {
                         cx.shared.notices.refused("tls", "", "", fault);
                     }
-                    self.bad_request((fault.status(), fault.reason()), input, cx);
-                    return None;
+                    return self.bad_request((fault.status(), fault.reason()), input, cx);
                 }
             };
             searched = 0;
@@ -264,8 +280,7 @@ impl Http {
             let limits = self.limits(claim, cx);
             if matches!(request.body, Body::Length(bytes) if bytes > limits.body_bytes_max) {
                 let fault = BadRequest::BodyTooLarge;
-                self.bad_request((fault.status(), fault.reason()), input, cx);
-                return None;
+                return self.bad_request((fault.status(), fault.reason()), input, cx);
             }
             let (body, body_bytes) = match whole_body(&request, rest, &limits) {
                 Ok(Some(whole)) => whole,
@@ -285,8 +300,7 @@ impl Http {
                     return self.more_body(rest, router, cx);
                 }
                 Err(fault) => {
-                    self.bad_request((fault.status(), fault.reason()), input, cx);
-                    return None;
+                    return self.bad_request((fault.status(), fault.reason()), input, cx);
                 }
             };
             input = &rest[body_bytes..];
@@ -345,8 +359,7 @@ impl Http {
                 return None;
             }
             Err(fault) => {
-                self.bad_request((fault.status(), fault.reason()), &pending.raw, cx);
-                return None;
+                return self.bad_request((fault.status(), fault.reason()), &pending.raw, cx);
             }
         };
         let body = std::mem::take(&mut coming.body);
@@ -384,7 +397,12 @@ impl Http {
 
     /// Refuses a request, behind the answers to those before it, and ends the connection, because
     /// the start of the next request is unknown. `raw` holds its bytes so far.
-    fn bad_request(&mut self, (status, sentence): (u16, &str), raw: &[u8], cx: &mut Context<'_>) {
+    fn bad_request<S>(
+        &mut self,
+        (status, sentence): (u16, &str),
+        raw: &[u8],
+        cx: &mut Context<'_>,
+    ) -> Becomes<S> {
         cx.count(Counter::BadRequests);
         let start = cx.out.len();
         let any_body = self.head_limits(cx);
@@ -406,15 +424,18 @@ impl Http {
             keep_head(start, cx.out);
         }
         self.written((start, false), cx);
+        None
     }
 
-    fn timeout(&mut self, cx: &mut Context<'_>) {
+    fn timeout<S>(&mut self, cx: &mut Context<'_>) -> Becomes<S> {
         if let Some(pending) = self.pending.take() {
             let fault = (408, "the request did not arrive in time");
-            self.bad_request(fault, &pending.raw, cx);
-        } else if !self.is_waiting() {
+            return self.bad_request(fault, &pending.raw, cx);
+        }
+        if !self.is_waiting() {
             cx.end(End::Flush);
         }
+        None
     }
 
     /// Ends the connection for the server. Outside an answer there is nothing to write.
@@ -527,68 +548,5 @@ impl Http {
         }
         cx.pause(false);
         self.requests(&behind, 0, router, cx)
-    }
-
-    /// Appends it for another process; false, and nothing is to be used, while a request has no
-    /// answer.
-    pub fn save(&self, out: &mut Vec<u8>) -> bool {
-        let Self {
-            port,
-            peer,
-            admission,
-            awaits_proxy,
-            allowance,
-            has_served,
-            pending,
-            pipeline,
-        } = self;
-        port.save(out);
-        peer.save(out);
-        admission.save(out);
-        awaits_proxy.save(out);
-        allowance.save(out);
-        has_served.save(out);
-        pending.save(out);
-        let pipeline = pipeline.as_ref();
-        pipeline.is_none_or(|pipeline| pipeline.is_empty() && !pipeline.ends)
-    }
-
-    /// Restores a connection from its saved bytes.
-    pub fn load(from: &mut Saved<'_>) -> Option<Self> {
-        Some(Self {
-            port: Save::load(from)?,
-            peer: Save::load(from)?,
-            admission: Save::load(from)?,
-            awaits_proxy: Save::load(from)?,
-            allowance: Save::load(from)?,
-            has_served: Save::load(from)?,
-            pending: Save::load(from)?,
-            pipeline: None,
-        })
-    }
-}
-
-impl Save for Pending {
-    fn save(&self, out: &mut Vec<u8>) {
-        let Self {
-            raw,
-            searched,
-            coming,
-            decided: _,
-        } = self;
-        raw.save(out);
-        searched.save(out);
-        coming.save(out);
-    }
-
-    fn load(from: &mut Saved<'_>) -> Option<Self> {
-        let (raw, searched) = <(Vec<u8>, usize)>::load(from)?;
-        let coming = Option::<Coming>::load(from)?;
-        (searched <= raw.len()).then_some(Self {
-            raw,
-            searched,
-            coming,
-            decided: None,
-        })
     }
 }

@@ -18,11 +18,9 @@ pub mod encode;
 mod entry;
 mod forwarded;
 mod gateway;
-mod guard;
 pub mod http;
 mod identity;
 mod notice;
-mod opening;
 mod permit;
 mod publishing;
 mod questions;
@@ -31,14 +29,13 @@ mod route;
 mod shared;
 mod stream;
 mod survey;
-mod survey_wire;
 mod websocket;
 mod work;
 
 pub use address::{counted_as, is_close_by};
 pub use backend::{
-    Answered, Ask, BackendMail, BackendOptions, Backends, NewBackends, ProxyOptions, Question,
-    StatusMeaning, WayToBackends, claims_of,
+    Answered, Ask, BackendMail, BackendOptions, Backends, ProxyOptions, Question, StatusMeaning,
+    WayToBackends, claims_of,
 };
 pub use client_id::{ClientId, NodeKey};
 pub use close::{Admission, CloseReason, Transport};
@@ -49,13 +46,12 @@ pub use entry::{
 };
 pub use forwarded::{Census, Counted, Forwarded};
 pub use gateway::{Class, Event, Flow, Form, Gateway, Opened, Own, Resume, Sender, Shard};
-pub use guard::{Guard, Guards};
 pub use http::{
-    Becomes, Exchange, Http, Incoming, Reject, Router, answer_text, respond, respond_json,
+    Becomes, Exchange, Guard, Guards, Http, Incoming, Reject, Router, answer_text, respond,
+    respond_json,
 };
 pub use identity::{AuthError, Identity, authenticate, check_token, failure};
 pub use notice::{Notice, NoticeKind, Notices};
-pub use opening::{ChannelOpened, OPENING, Opening, subscribe};
 pub use permit::{
     RESERVED, Sight, Verdict, may_publish, may_read_history, may_see_presence, may_subscribe,
 };
@@ -64,11 +60,11 @@ pub use questions::{AskingClient, CannotAsk, Open, Passed, Questions};
 pub use reload::Reloaded;
 pub use route::{Access, Claim, Port, Rank};
 pub use shared::{Logins, Page, Pages, SessionLimits, Shared};
-pub use stream::{Stream, StreamBeat};
+pub use stream::{ChannelOpened, OPENING, Opening, Stream, StreamBeat, subscribe};
 pub use survey::{
-    ControlCommand, MatchedConnection, Matches, NodeCount, NodeReply, Search, Survey, SurveyReply,
+    ControlCommand, MatchedConnection, NodeCount, NodeReply, Search, SearchMatches, Survey,
+    SurveyReply, from_node, to_node,
 };
-pub use survey_wire::{decode_replies, decode_survey, encode_replies, encode_survey};
 /// The protocol in which backends are asked.
 pub use throng_centrifuge::Codec;
 pub use throng_centrifuge::proxy::{ProxyAnswer, ProxyCall, ProxyKind, ProxyRefusal};

@@ -14,7 +14,6 @@ use throng_types::{ConnId, Now};
 
 /// Refusals that are kept in a second, and at once.
 const PER_S_MAX: u64 = 20;
-/// Notices that wait to be written.
 const WAITING_MAX: usize = 256;
 /// Bytes of each text of a notice; clients may choose them.
 const TEXT_BYTES_MAX: usize = 200;
@@ -136,7 +135,6 @@ impl Notices {
         kept < PER_S_MAX
     }
 
-    /// Whether no notice waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.waiting.borrow().is_empty()

@@ -22,11 +22,9 @@ pub const RESERVED: &str = "throng";
 /// Decision on a request for a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The request is allowed.
     Yes,
     /// This backend has to decide.
     Ask(BackendId),
-    /// The namespace is not configured.
     UnknownChannel,
     /// The client lacks the permission.
     No,
@@ -46,7 +44,8 @@ struct Grounds<'a> {
 }
 
 impl<'a> Grounds<'a> {
-    /// None if the channel's namespace is not configured. `patterns` are those for this kind of request.
+    /// None if the channel's namespace is not configured. `patterns` are those for this kind of
+    /// request.
     fn find(
         identity: Option<&'a Identity>,
         patterns: fn(&Allow) -> &[ChannelPattern],
@@ -173,7 +172,6 @@ pub enum Sight {
     Yes,
     /// While it subscribes to the channel.
     IfSubscribed,
-    /// The namespace is not configured.
     UnknownChannel,
     /// There is no such list.
     NotAvailable,
@@ -181,7 +179,6 @@ pub enum Sight {
     No,
 }
 
-/// Decides whether a connection may see presence.
 #[must_use]
 pub fn may_see_presence(
     identity: Option<&Identity>,

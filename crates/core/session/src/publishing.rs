@@ -42,13 +42,13 @@ impl Publications {
         }
     }
 
-    /// Records the result of a publication. Gives all of them once they are in.
-    pub fn record(&mut self, token: u32, result: PublishResult) -> Option<Vec<PublishResult>> {
-        let place = self.results.get_mut(token as usize)?;
-        if place.replace(result).is_none() {
+    /// Records the result of a publication.
+    pub fn record(&mut self, token: u32, result: PublishResult) {
+        if let Some(place) = self.results.get_mut(token as usize)
+            && place.replace(result).is_none()
+        {
             self.waiting -= 1;
         }
-        self.all()
     }
 
     #[must_use]
@@ -93,7 +93,6 @@ pub fn publish_all<S, O>(first_token: u32, mut drafts: Vec<Draft>, cx: &mut Cont
     cx.hub(Command::PublishAll { reply_to, drafts });
 }
 
-/// A draft of data alone.
 #[must_use]
 pub const fn draft(channel: ChannelName, payload: Payload) -> Draft {
     Draft {

@@ -11,7 +11,7 @@ use throng_auth::Claims;
 use throng_broker::BackendId;
 use throng_centrifuge::Codec;
 use throng_centrifuge::proxy::{ProxyCall, ProxyKind, ProxyRequest};
-use throng_types::ChannelName;
+use throng_types::{ChannelName, Save};
 
 use crate::backend::{Ask, ProxyOptions, Question};
 use crate::http::Incoming;
@@ -28,7 +28,6 @@ pub struct AskingClient<'a> {
     pub transport: &'static str,
     /// The form of the protocol that it speaks.
     pub protocol: Codec,
-    /// Its user; empty for none.
     pub user: &'a str,
 }
 
@@ -42,6 +41,7 @@ pub struct Open<P> {
 }
 
 /// A field of the client's request.
+#[derive(Save)]
 pub struct Passed {
     /// Name in lower case.
     pub name: Box<str>,
@@ -50,27 +50,24 @@ pub struct Passed {
     pub is_emulated: bool,
 }
 
-throng_types::save_fields!(Passed {
-    name,
-    value,
-    is_emulated
-});
-
 /// Open questions of one connection; `P` is the subject of a question.
+#[derive(Save)]
 pub struct Questions<P> {
     /// Fields of its request that some backend needs. Bound: one of each kind for each name in the
     /// options.
     pub headers: Vec<Passed>,
     /// JSON that backends gave and only they see.
     pub meta: Option<Box<str>>,
-    /// The number of the last question.
     pub next: u32,
     /// Questions without an answer. Bound: `QUESTIONS_MAX`.
+    #[save(skip)]
     pub open: Vec<Open<P>>,
     /// Channels that it begins with, while a backend has to answer about one of them. Bound:
     /// `limits.channels_max`.
+    #[save(skip)]
     channels: Vec<InitialSubscription>,
     /// Allowance that pays for questions, where the session has none of its own.
+    #[save(skip)]
     allowance: Option<Allowance>,
 }
 
@@ -167,7 +164,6 @@ impl<P> Questions<P> {
         self.open.is_empty()
     }
 
-    /// Removes an open question by its number.
     pub fn take(&mut self, number: u32) -> Option<Open<P>> {
         let at = self.open.iter().position(|open| open.number == number)?;
         Some(self.open.remove(at))

@@ -1,13 +1,11 @@
 //! Reload of the configuration by a call of the API port: its result, and the answer to the call.
 
-use std::fmt::Write as _;
+use throng_types::json::append_str;
 
-/// Result of a reload of the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reloaded {
     /// The new configuration holds, on every shard.
     Done {
-        /// Options that changed, by their paths.
         changed: Vec<String>,
         /// Options whose new values wait for a restart.
         waiting: Vec<String>,
@@ -23,62 +21,46 @@ pub enum Reloaded {
 impl Reloaded {
     /// The status of the answer, and its body: JSON.
     #[must_use]
-    pub fn answer(&self) -> (u16, String) {
+    pub fn answer(&self) -> (u16, Vec<u8>) {
         match self {
             Self::Done {
                 changed,
                 waiting,
                 warnings,
             } => {
-                let mut body = String::from("{\"changed\":");
-                list(&mut body, changed);
-                body.push_str(",\"needs_restart\":");
-                list(&mut body, waiting);
-                body.push_str(",\"warnings\":");
-                list(&mut body, warnings);
-                body.push('}');
-                (200, body)
+                let lists: [(&str, &[String]); 3] = [
+                    ("changed", changed),
+                    ("needs_restart", waiting),
+                    ("warnings", warnings),
+                ];
+                (200, object(&lists))
             }
-            Self::Refused(problems) => {
-                let mut body = String::from("{\"problems\":");
-                list(&mut body, problems);
-                body.push('}');
-                (422, body)
+            Self::Refused(problems) => (422, object(&[("problems", problems)])),
+            Self::Unavailable => {
+                let problem = "the server is stopping, or cannot read its configuration";
+                (503, object(&[("problems", &[problem.to_owned()])]))
             }
-            Self::Unavailable => (
-                503,
-                "{\"problems\":[\"the server is stopping, or cannot read its configuration\"]}"
-                    .to_owned(),
-            ),
         }
     }
 }
 
-fn list(out: &mut String, texts: &[String]) {
-    out.push('[');
-    for (number, text) in texts.iter().enumerate() {
-        if number > 0 {
-            out.push(',');
-        }
-        string(out, text);
-    }
-    out.push(']');
-}
-
-/// RFC 8259 section 7.
-fn string(out: &mut String, text: &str) {
-    out.push('"');
-    for letter in text.chars() {
-        match letter {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            control if control < ' ' => {
-                let _ = write!(out, "\\u{:04x}", control as u32);
+/// Makes a JSON object of lists of texts.
+fn object(lists: &[(&str, &[String])]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for (at, (name, texts)) in lists.iter().enumerate() {
+        out.push(if at == 0 { b'{' } else { b',' });
+        append_str(name, &mut out);
+        out.extend_from_slice(b":[");
+        for (at, text) in texts.iter().enumerate() {
+            if at > 0 {
+                out.push(b',');
             }
-            other => out.push(other),
+            append_str(text, &mut out);
         }
+        out.push(b']');
     }
-    out.push('"');
+    out.push(b'}');
+    out
 }
 
 #[cfg(test)]
@@ -96,12 +78,12 @@ mod tests {
             warnings: vec!["a\nb\\".to_owned()],
         };
         let expected = r#"{"changed":["namespace[\"chat\"].history_size","log.level"],"#.to_owned()
-            + r#""needs_restart":[],"warnings":["a\u000ab\\"]}"#;
-        assert_eq!(done.answer(), (200, expected));
+            + r#""needs_restart":[],"warnings":["a\nb\\"]}"#;
+        assert_eq!(done.answer(), (200, expected.into_bytes()));
         let refused = Reloaded::Refused(vec!["t.toml:3:1: no".to_owned()]);
         assert_eq!(
             refused.answer(),
-            (422, r#"{"problems":["t.toml:3:1: no"]}"#.to_owned())
+            (422, br#"{"problems":["t.toml:3:1: no"]}"#.to_vec())
         );
         assert_eq!(Reloaded::Unavailable.answer().0, 503);
     }

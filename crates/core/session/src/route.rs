@@ -1,11 +1,10 @@
 //! Ports, claims of gateways to requests, and the few paths that are the front door's own.
 
-use throng_types::{Save, Saved};
+use throng_types::Save;
 
 use crate::http::request::Incoming;
 
-/// The port that a connection came in by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Save)]
 pub enum Port {
     Client,
     Api,
@@ -15,28 +14,6 @@ pub enum Port {
         gateway: u8,
         port: u8,
     },
-}
-
-impl Save for Port {
-    fn save(&self, out: &mut Vec<u8>) {
-        match self {
-            Self::Client => out.push(0),
-            Self::Api => out.push(1),
-            Self::Own { gateway, port } => [2, *gateway, *port].save(out),
-        }
-    }
-
-    fn load(from: &mut Saved<'_>) -> Option<Self> {
-        Some(match u8::load(from)? {
-            0 => Self::Client,
-            1 => Self::Api,
-            2 => Self::Own {
-                gateway: Save::load(from)?,
-                port: Save::load(from)?,
-            },
-            _ => return None,
-        })
-    }
 }
 
 /// Which of several claims to a request wins: the highest.
@@ -52,7 +29,7 @@ pub enum Rank {
     Rule,
 }
 
-/// Who checks the caller of a request.
+/// Party that checks the caller of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// The front door on the API port, by a key of the server API; nobody on other ports.
@@ -66,7 +43,6 @@ pub enum Access {
 /// A gateway's claim to a request, and the terms on which the front door lets it in.
 #[derive(Clone, Copy, Debug)]
 pub struct Claim {
-    /// Number of the endpoint within the gateway.
     pub endpoint: u8,
     /// Against other gateways' claims.
     pub rank: Rank,

@@ -67,7 +67,6 @@ pub struct Page {
 
 /// The documents that the API port shows: dashboard, metrics, state.
 pub trait Pages: Send + Sync {
-    /// The document at a path, as it is now.
     fn page(&self, path: &str) -> Option<Page>;
 
     /// Returns the reason why the server is not healthy, for `/healthz`.
@@ -96,7 +95,6 @@ pub trait Logins: Send + Sync {
 pub struct Shared {
     /// Bounds and intervals, from the configuration.
     pub limits: SessionLimits,
-    /// The options of channels.
     pub namespaces: Arc<Namespaces>,
     /// Namespaces that are closed to clients, whatever their tokens allow.
     pub closed_namespaces: Arc<[&'static str]>,
@@ -114,7 +112,6 @@ pub struct Shared {
     pub api_keys: Arc<ApiKeys>,
     /// Key that makes public ids of connections.
     pub node: NodeKey,
-    /// Notices that wait for the log.
     pub notices: Notices,
     /// Proxies in front, and the clients behind them.
     pub forwarded: Forwarded,

@@ -1,12 +1,31 @@
 //! Surveys of the server API over all shards, and the shards' replies.
 
 use throng_auth::SubscriptionOptions;
-use throng_types::{ChannelName, Position};
+use throng_types::{ChannelName, Load, Position, Save};
 
 use crate::Transport;
 
+/// The form of surveys and replies between nodes; it rises with each change of theirs. A node does
+/// not answer what it cannot read, so a call over nodes of two forms fails as if one had gone.
+const FORM: u8 = 2;
+
+/// Encodes a [`Survey`] or a [`NodeReply`] for another node.
+#[must_use]
+pub fn to_node(value: &impl Save) -> Vec<u8> {
+    (FORM, value).saved()
+}
+
+/// Decodes it; `None` if the bytes are not of this form.
+#[must_use]
+pub fn from_node<T: Load>(bytes: &[u8]) -> Option<T> {
+    match bytes.split_first()? {
+        (&FORM, value) => T::load_whole(value),
+        _ => None,
+    }
+}
+
 /// Change to a user's connections, requested by a backend or another node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Save)]
 pub enum ControlCommand {
     Subscribe {
         channel: ChannelName,
@@ -28,7 +47,7 @@ pub enum ControlCommand {
 }
 
 /// A question to all shards.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Save)]
 pub enum Survey {
     /// Channels with subscribers, and how many.
     Channels,
@@ -75,7 +94,7 @@ pub enum Survey {
 }
 
 /// Filter for connections. Empty or missing fields match all.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Save)]
 pub struct Search {
     /// A part of the user's name.
     pub user: Box<str>,
@@ -90,8 +109,8 @@ pub struct Search {
     pub rows_max: u32,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Matches {
+#[derive(Clone, Debug, Default, PartialEq, Eq, Save)]
+pub struct SearchMatches {
     /// Number of connections that match.
     pub count: u32,
     /// Some were not looked at, because asking for their addresses takes too long.
@@ -100,7 +119,7 @@ pub struct Matches {
     pub rows: Vec<MatchedConnection>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Save)]
 pub struct MatchedConnection {
     /// Public id of the connection.
     pub client: Box<str>,
@@ -114,7 +133,7 @@ pub struct MatchedConnection {
     pub channels: Vec<ChannelName>,
 }
 
-impl Matches {
+impl SearchMatches {
     /// Keeps as many rows as requested: of slow ones the slowest.
     pub fn keep(&mut self, search: &Search) {
         if search.slow {
@@ -126,23 +145,24 @@ impl Matches {
 }
 
 /// One shard's reply to a [`Survey`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Save)]
 pub enum SurveyReply {
     /// Reply to [`Survey::Channels`]: channels, each with its number of subscribers.
     Channels(Vec<(ChannelName, u32)>),
     /// Reply to [`Survey::Count`]: figures of one shard.
     Count(NodeCount),
     /// Reply to [`Survey::Find`], by shard.
-    Matches(Matches),
+    Matches(SearchMatches),
     /// To the others: how many connections or subscriptions ended.
     Done(u32),
-    /// Replies of the other nodes of the cluster.
+    /// Replies of the other nodes of the cluster. Another node is told of its own alone.
+    #[save(skip)]
     Elsewhere(Vec<NodeReply>),
     /// Some other node did not reply in time, or could not be asked.
     Unanswered,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Save)]
 pub struct NodeReply {
     pub uid: Box<str>,
     pub version: Box<str>,
@@ -153,7 +173,7 @@ pub struct NodeReply {
 }
 
 /// Sizes of one shard, or of all.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Save)]
 pub struct NodeCount {
     /// Connections of clients (not of the server API).
     pub clients: u32,
@@ -184,5 +204,124 @@ impl NodeCount {
         all.channels.sort_unstable();
         all.channels.dedup();
         all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use throng_types::{Epoch, check_saved};
+
+    use super::*;
+
+    fn surveys() -> Vec<Survey> {
+        let name = |name: &str| ChannelName::new(name).expect("a name");
+        let text = |text: &str| Box::<str>::from(text);
+        let options = SubscriptionOptions {
+            info: Some(text("{}")),
+            presence: Some(true),
+            force_recovery: Some(false),
+            ..SubscriptionOptions::default()
+        };
+        let since = Some(Position {
+            epoch: Epoch(7),
+            offset: 9,
+        });
+        let subscribe = |since| ControlCommand::Subscribe {
+            channel: name("c"),
+            options: options.clone(),
+            until_unix_s: Some(5),
+            since,
+        };
+        let refresh = ControlCommand::Refresh {
+            expired: true,
+            until_unix_s: None,
+        };
+        let control = |command| Survey::Control {
+            user: text("ünï"),
+            client: text(""),
+            command,
+        };
+        let unsubscribe = |channel| Survey::Unsubscribe {
+            user: text("u"),
+            client: text("c"),
+            channel,
+        };
+        vec![
+            Survey::Channels,
+            Survey::Count,
+            Survey::Find(Search::default()),
+            Survey::Find(Search {
+                user: text("an"),
+                address: text("192.0."),
+                transport: Some(Transport::Stream),
+                channel: Some(name("a:b")),
+                slow: true,
+                rows_max: 7,
+            }),
+            Survey::Disconnect {
+                user: text("u"),
+                client: text("c"),
+                code: 3503,
+                reason: text("why"),
+                whitelist: vec![text("a"), text("b")],
+            },
+            control(subscribe(since)),
+            control(subscribe(None)),
+            control(refresh),
+            unsubscribe(None),
+            unsubscribe(Some(name("a:b"))),
+            control(ControlCommand::Execute((*b"{}\xFF").into())),
+            Survey::Carry {
+                node: text("0123456789abcdef"),
+                session: text("s"),
+                data: (*b"\x00\xFF").into(),
+            },
+        ]
+    }
+
+    #[test]
+    fn surveys_are_read_as_they_were_written_and_no_part_of_one() {
+        for survey in surveys() {
+            check_saved(&survey);
+            assert_eq!(from_node(&to_node(&survey)), Some(survey));
+        }
+        assert_eq!(from_node::<Survey>(&[1, 0]), None, "of another form");
+    }
+
+    #[test]
+    fn replies_are_read_as_they_were_written_and_no_part_of_them() {
+        let name = ChannelName::new("c").expect("a name");
+        let count = NodeCount {
+            clients: 1,
+            users: vec![2, 3],
+            channels: vec![4],
+            subscriptions: 5,
+        };
+        let replies = vec![
+            SurveyReply::Channels(vec![(name, 3)]),
+            SurveyReply::Count(count),
+            SurveyReply::Done(8),
+            SurveyReply::Matches(SearchMatches {
+                count: 9,
+                is_cut: true,
+                rows: vec![MatchedConnection {
+                    client: "id".into(),
+                    user: "ann".into(),
+                    address: "192.0.2.1".into(),
+                    transport: Transport::Sse,
+                    queued_bytes: 1 << 40,
+                    subscriptions: 3,
+                    channels: vec![ChannelName::new("d").expect("a name")],
+                }],
+            }),
+        ];
+        let node = NodeReply {
+            uid: "u".into(),
+            version: "1".into(),
+            uptime_s: 9,
+            replies,
+        };
+        check_saved(&node);
+        assert_eq!(from_node(&to_node(&node)), Some(node));
     }
 }

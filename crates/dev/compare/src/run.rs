@@ -10,10 +10,10 @@ use anyhow::Result;
 use crate::args::Args;
 use crate::cache::Cache;
 use crate::origin::Origin;
-use crate::peers::{Field, Peer};
+use crate::peers::Field;
 use crate::results::{Report, Samples};
 use crate::scenario::{self, Scale};
-use crate::server::{Addresses, Server};
+use crate::server::{Addresses, Peer, Server};
 use crate::suite::{Scenario, Suite};
 
 /// Servers that are tried for one figure.

@@ -67,6 +67,21 @@ impl Addresses {
     }
 }
 
+/// Makes the command that starts a server in the foreground; it may keep files in the folder, which
+/// is empty.
+type Start = dyn Fn(Addresses, &Path) -> Result<Command>;
+
+/// Server that can be started.
+pub(crate) struct Peer {
+    /// Name on the command line.
+    pub(crate) key: &'static str,
+    /// Row in the table, with the version.
+    pub(crate) title: String,
+    /// True if publishers have a port of their own.
+    pub(crate) has_two_ports: bool,
+    pub(crate) command: Box<Start>,
+}
+
 /// A running server. Dropping it ends it.
 #[derive(Debug)]
 pub(crate) struct Server {

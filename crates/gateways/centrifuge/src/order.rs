@@ -21,7 +21,6 @@ pub enum Order {
 }
 
 /// Mail to the gateway on a shard.
-#[derive(Debug)]
 pub enum Mail {
     /// Commands for a session of this shard.
     Upward(Upward),

@@ -148,7 +148,7 @@ impl Reloading {
 
     fn told(&mut self, what: &Reloaded, cx: &mut Cx<'_>) -> Flow {
         let (status, body) = what.answer();
-        respond_json(status, body.as_bytes(), self.0.keep_alive, cx);
+        respond_json(status, &body, self.0.keep_alive, cx);
         self.0.done(cx)
     }
 }

@@ -12,7 +12,6 @@ pub mod headers;
 pub mod hold;
 pub mod instruct;
 pub mod item;
-mod moving;
 pub mod proxy;
 pub mod publish;
 pub mod routes;

@@ -7,7 +7,7 @@
 
 use std::net::IpAddr;
 
-use throng_types::coded_enum;
+use throng_types::{Save, coded_enum};
 
 use crate::tnet;
 use crate::value::{NewObject, Value};
@@ -23,7 +23,7 @@ pub enum StatsFormat {
 }
 
 coded_enum! {
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Save)]
     pub enum SubscriptionMode {
         /// Form of items for it, as `message` packets name it.
         fn transport -> &'static str;

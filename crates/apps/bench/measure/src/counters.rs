@@ -73,9 +73,11 @@ impl Counters {
     }
 
     pub fn merge(&mut self, other: &Self) {
-        add_fields!(self, other: attempted tcp_connected upgraded subscribed closed_by_plan reconnected
-            recovered published publish_acknowledged publish_failed missed_events sent_bytes
-            received_bytes pings);
+        add_fields! { self, other:
+            attempted tcp_connected upgraded subscribed closed_by_plan reconnected recovered
+            published publish_acknowledged publish_failed missed_events sent_bytes received_bytes
+            pings
+        }
         for (&reason, &count) in &other.connect_failures {
             add(&mut self.connect_failures, reason, count);
         }

@@ -121,12 +121,6 @@ impl<'de> Deserialize<'de> for Check {
     }
 }
 
-pub trait FigureSource {
-    /// Figure of the run in its unit (µs, counts, shares, bytes, per second); `None` when nothing
-    /// was measured.
-    fn get(&self, metric: Metric) -> Option<f64>;
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum CheckOutcome {
@@ -151,8 +145,10 @@ impl Check {
         self.metric
     }
 
-    pub fn judge(&self, facts: &impl FigureSource) -> CheckOutcome {
-        match facts.get(self.metric) {
+    /// Judges the figure of a run in its unit (µs, counts, shares, bytes, per second); none when
+    /// nothing was measured.
+    pub fn judge(&self, figure: Option<f64>) -> CheckOutcome {
+        match figure {
             Some(actual) if !actual.is_finite() => CheckOutcome::NoData,
             Some(actual) if self.comparator.holds(actual, self.bound) => {
                 CheckOutcome::Passed { actual }

@@ -7,16 +7,18 @@
 
 mod charts;
 mod compare;
+mod files;
 mod html;
 pub mod live;
 mod results;
 mod text;
 
 pub use compare::{Comparison, Reading, Row, compare};
+pub use files::{ResultFile, files};
 pub use html::{comparison_page, report_page};
 pub use live::{Observer, RunPhase, Snapshot};
 pub use results::{
-    AgentSummary, CheckResult, LimitSetting, MachineInfo, Manifest, ResultFile, Results,
-    ResultsError, SCHEMA, ServerTotals, StepResult, Totals, files,
+    AgentSummary, CheckResult, LimitSetting, MachineInfo, Manifest, Results, ResultsError, SCHEMA,
+    ServerTotals, StepResult, Totals,
 };
 pub use text::summary;

@@ -1,14 +1,12 @@
-//! Schema of a run's results, and the files of its folder.
+//! Schema of a run's results.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use throng_bench_measure::{Counters, DeliveryCounts, LatencySummary, LogWriter, Sample, Verdict};
+use throng_bench_measure::{Counters, DeliveryCounts, LatencySummary, Sample, Verdict};
 use throng_bench_plan::Scenario;
-use throng_bench_plan::check::{Check, CheckOutcome, Figure, FigureSource, LatencyKind, Metric};
-
-use crate::report_page;
+use throng_bench_plan::check::{Check, CheckOutcome, Figure, LatencyKind, Metric};
 
 /// Version of the schema; a reader refuses a higher one.
 pub const SCHEMA: u32 = 1;
@@ -190,7 +188,7 @@ impl Results {
             .iter()
             .map(|check| CheckResult {
                 check: check.clone(),
-                outcome: check.judge(self),
+                outcome: check.judge(self.get(check.metric())),
             })
             .collect();
     }
@@ -208,10 +206,10 @@ impl Results {
             LatencyKind::Lag => self.totals.lag.as_ref(),
         }
     }
-}
 
-impl FigureSource for Results {
-    fn get(&self, metric: Metric) -> Option<f64> {
+    /// Figure of the run in its unit (µs, counts, shares, bytes, per second); none when nothing was
+    /// measured.
+    pub fn get(&self, metric: Metric) -> Option<f64> {
         let figure = match metric {
             Metric::Percentile(kind, percentile) => {
                 let us = self.latency(kind)?.percentile_us(percentile);
@@ -255,34 +253,4 @@ impl FigureSource for Results {
             Figure::ServerCpu => self.server.as_ref()?.cpu_mean,
         }
     }
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ResultFile {
-    pub name: &'static str,
-    pub bytes: Vec<u8>,
-}
-
-pub fn files(results: &Results, log: &LogWriter) -> Result<Vec<ResultFile>, ResultsError> {
-    let json = |value: serde_json::Result<Vec<u8>>| {
-        value.map_err(|error| ResultsError::Malformed(error.to_string()))
-    };
-    let mut csv = String::from(Sample::CSV_HEADER);
-    csv.push('\n');
-    for sample in &results.series {
-        sample.write_csv(&mut csv);
-    }
-    let mut without_series = results.clone();
-    without_series.series = Vec::new();
-    let file = |name, bytes| ResultFile { name, bytes };
-    let manifest = json(serde_json::to_vec_pretty(&results.manifest))?;
-    let totals = json(serde_json::to_vec_pretty(&without_series))?;
-    Ok(vec![
-        file("manifest.json", manifest),
-        file("results.json", totals),
-        file("series.json", json(serde_json::to_vec(&results.series))?),
-        file("series.csv", csv.into_bytes()),
-        file("latency.hlog", log.as_bytes().to_vec()),
-        file("report.html", report_page(results).into_bytes()),
-    ])
 }

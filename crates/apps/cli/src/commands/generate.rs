@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use clap_complete::Shell;
 
-use crate::args;
 use crate::console;
 use crate::exit::{self, Exit};
 use crate::failure::{Failure, Result};
@@ -20,9 +19,10 @@ pub(crate) struct CompletionsArgs {
     shell: Shell,
 }
 
-pub(crate) fn completions(args: &CompletionsArgs) -> Result {
+/// Prints the script for the command line that `command` describes.
+pub(crate) fn completions(args: &CompletionsArgs, command: &mut clap::Command) -> Result {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut args::command(), "throng", &mut script);
+    clap_complete::generate(args.shell, command, "throng", &mut script);
     console::print(script)?;
     Ok(Exit::Good)
 }
@@ -34,10 +34,11 @@ pub(crate) struct ManArgs {
     folder: PathBuf,
 }
 
-pub(crate) fn man(args: &ManArgs) -> Result {
+/// Writes a page for each command of the command line that `command` describes.
+pub(crate) fn man(args: &ManArgs, command: clap::Command) -> Result {
     let folder = &args.folder;
     std::fs::create_dir_all(folder)
-        .and_then(|()| clap_mangen::generate_to(args::command(), folder))
+        .and_then(|()| clap_mangen::generate_to(command, folder))
         .map_err(|error| {
             let place = folder.display();
             let what = format!("cannot write manual pages into {place}: {error}");

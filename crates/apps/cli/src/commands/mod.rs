@@ -14,7 +14,7 @@ pub(crate) mod token;
 pub(crate) mod top;
 pub(crate) mod upgrade;
 
-use crate::args::Command;
+use crate::args::{self, Command};
 use crate::console;
 use crate::exit::Exit;
 use crate::failure::Result;
@@ -37,10 +37,10 @@ pub(crate) fn run(command: Command) -> Result {
             console::print(format!("throng {}\n", long()))?;
             Ok(Exit::Good)
         }
-        Command::Completions(args) => generate::completions(&args),
+        Command::Completions(args) => generate::completions(&args, &mut args::command()),
         Command::Reload(args) => reload::run(&args),
         Command::Health(args) => health::run(&args),
         Command::Reference(args) => generate::reference(&args),
-        Command::Man(args) => generate::man(&args),
+        Command::Man(args) => generate::man(&args, args::command()),
     }
 }

@@ -6,7 +6,7 @@ use std::fs;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::program::{Done, Running, run, throng};
+use crate::program::{Done, Running, run, run_line, throng, words};
 
 /// A server on ports of its own.
 struct Server {
@@ -18,16 +18,8 @@ struct Server {
 impl Server {
     #[track_caller]
     fn start() -> Self {
-        let own = [
-            "serve",
-            "--listen",
-            "127.0.0.1:0",
-            "--api",
-            "127.0.0.1:0",
-            "--shards",
-            "1",
-        ];
-        let running = Running::start(&mut throng(&own));
+        let own = "serve --listen 127.0.0.1:0 --api 127.0.0.1:0 --shards 1";
+        let running = Running::start(&mut throng(&words(own)));
         let mut banner = String::new();
         while !banner.contains("\n  room ") {
             banner.push_str(&running.line());
@@ -53,26 +45,12 @@ fn took_place(done: Done) -> Done {
 }
 
 #[track_caller]
-fn check_deliveries(arguments: &[&str], server: &Server) {
-    let api = format!("http://{}", server.api);
-    let common = [
-        "bench",
-        "sub",
-        "--clients",
-        "30",
-        "--rate",
-        "1000/s",
-        "--channels",
-        "room-{n%3}",
-        "--duration",
-        "1s",
-        "--publish",
-        &api,
-        "--publish-rate",
-        "60/s",
-        "--json",
-    ];
-    let done = took_place(run(&[&common[..], arguments].concat()));
+fn check_deliveries(arguments: &str, server: &Server) {
+    let api = &server.api;
+    let done = took_place(run_line(&format!(
+        "bench sub --clients 30 --rate 1000/s --channels room-{{n%3}} --duration 1s --json \
+         --publish http://{api} --publish-rate 60/s {arguments}"
+    )));
     let results: Value = serde_json::from_str(&done.out).unwrap();
     let totals = &results["totals"];
     assert_eq!(totals["counters"]["subscribed"], 30, "{totals:#}");
@@ -89,25 +67,19 @@ fn check_deliveries(arguments: &[&str], server: &Server) {
 #[test]
 fn every_transport_delivers_what_is_published() {
     let server = Server::start();
-    let at = |scheme: &str, path: &str| format!("{scheme}://{}{path}", server.client);
-    let plain = at("ws", "/ws?channel={channel:url}");
-    check_deliveries(&["--url", &plain], &server);
-    let events = at("http", "/sse?channel={channel:url}");
-    check_deliveries(&["--url", &events], &server);
-    let stream = at("http", "/stream?channel={channel:url}");
-    check_deliveries(&["--url", &stream, "--speak", "stream"], &server);
-    let centrifugo = at("ws", "/connection/websocket");
-    check_deliveries(
-        &[
-            "--url",
-            &centrifugo,
-            "--speak",
-            "centrifugo",
-            "--as",
-            "centrifugo",
-        ],
-        &server,
-    );
+    for (scheme, path, more) in [
+        ("ws", "/ws?channel={channel:url}", ""),
+        ("http", "/sse?channel={channel:url}", ""),
+        ("http", "/stream?channel={channel:url}", "--speak stream"),
+        (
+            "ws",
+            "/connection/websocket",
+            "--speak centrifugo --as centrifugo",
+        ),
+    ] {
+        let client = &server.client;
+        check_deliveries(&format!("--url {scheme}://{client}{path} {more}"), &server);
+    }
 }
 
 #[test]
@@ -117,19 +89,8 @@ fn a_run_leaves_a_folder_that_can_be_reported_and_compared() {
     let url = format!("ws://{}/ws?channel=a", server.client);
     let out = folder.path().join("run");
     let out = out.to_str().unwrap();
-    let arguments = [
-        "bench",
-        "sub",
-        "--url",
-        &url,
-        "--clients",
-        "5",
-        "--duration",
-        "1s",
-        "--out",
-        out,
-    ];
-    took_place(run(&arguments)).prints(&["5 alive", "report.html"]);
+    let line = format!("bench sub --url {url} --clients 5 --duration 1s --out {out}");
+    took_place(run_line(&line)).prints(&["5 alive", "report.html"]);
     for name in [
         "manifest.json",
         "results.json",
@@ -160,35 +121,12 @@ fn other_tools_scenarios_run_here() {
         "/../bench/plan/fixtures/tsung-bench.xml"
     );
     let target = format!("ws://{}/ws?channel=files", server.client);
-    let arguments = [
-        "bench",
-        "run",
-        xml,
-        "--target",
-        &target,
-        "--scale",
-        "0.01",
-        "--duration",
-        "2s",
-    ];
-    took_place(run(&arguments)).prints(&["0 failed"]);
+    let line = format!("bench run {xml} --target {target} --scale 0.01 --duration 2s");
+    took_place(run_line(&line)).prints(&["0 failed"]);
     let request =
         r"GET /sse?channel=group-\{connection.uid%10} HTTP/1.1\r\nHost: localhost\r\n\r\n";
-    let arguments = [
-        "bench",
-        "tcpkali",
-        "--",
-        "-c",
-        "20",
-        "--connect-rate",
-        "200",
-        "-T",
-        "1s",
-        "-e",
-        "-1",
-        request,
-        &server.client,
-    ];
+    let options = words("bench tcpkali -- -c 20 --connect-rate 200 -T 1s -e -1");
+    let arguments = [&options[..], &[request, &server.client]].concat();
     took_place(run(&arguments)).prints(&["20 alive, 0 lost, 0 failed"]);
 }
 
@@ -196,95 +134,54 @@ fn other_tools_scenarios_run_here() {
 fn a_check_has_an_exit_code_of_its_own_and_nothing_heard_is_an_error() {
     let server = Server::start();
     let url = format!("ws://{}/ws?channel=a", server.client);
-    let sub = [
-        "bench",
-        "sub",
-        "--url",
-        &url,
-        "--clients",
-        "5",
-        "--duration",
-        "1s",
-    ];
-    let done = run(&[&sub[..], &["--check", "alive==6"]].concat());
+    let sub = format!("bench sub --url {url} --clients 5 --duration 1s");
+    let done = run_line(&format!("{sub} --check alive==6"));
     assert!(matches!(done.code, Some(10 | 12)), "{done:#?}");
     done.prints(&["FAIL  alive==6"]);
-    let done = run(&[&sub[..], &["--check", "p99<1s"]].concat());
+    let done = run_line(&format!("{sub} --check p99<1s"));
     assert!(matches!(done.code, Some(11 | 12)), "{done:#?}");
-    run(&[
-        "bench",
-        "sub",
-        "--url",
-        "ws://127.0.0.1:1/",
-        "--clients",
-        "3",
-        "--duration",
-        "1s",
-    ])
-    .expect(1)
-    .prints(&["refused"]);
+    run_line("bench sub --url ws://127.0.0.1:1/ --clients 3 --duration 1s")
+        .expect(1)
+        .prints(&["refused"]);
 }
 
 #[test]
 fn mistakes_are_told_before_anything_is_opened() {
+    let nowhere = "--url ws://127.0.0.1:1/";
     for (arguments, code, says) in [
+        (format!("sub {nowhere} --clients 0"), 2, "no clients"),
+        ("sub --url 127.0.0.1:1".into(), 2, "--speak"),
         (
-            &["sub", "--url", "ws://127.0.0.1:1/", "--clients", "0"][..],
-            2,
-            "no clients",
-        ),
-        (&["sub", "--url", "127.0.0.1:1"], 2, "--speak"),
-        (
-            &["sub", "--url", "ws://127.0.0.1:1/", "--channels", "a-{m}"],
+            format!("sub {nowhere} --channels a-{{m}}"),
             2,
             "did you mean",
         ),
         (
-            &["sub", "--url", "wss://127.0.0.1:1/", "--ca", "/nowhere.pem"],
+            "sub --url wss://127.0.0.1:1/ --ca /nowhere.pem".into(),
             2,
             "--ca /nowhere.pem",
         ),
         (
-            &["sub", "--url", "ws://127.0.0.1:1/", "--clients", "5M"],
+            format!("sub {nowhere} --clients 5M"),
             13,
             "ip_local_port_range",
         ),
+        (format!("sub {nowhere} --check p99"), 2, "comparator"),
         (
-            &["sub", "--url", "ws://127.0.0.1:1/", "--check", "p99"],
-            2,
-            "comparator",
-        ),
-        (
-            &[
-                "pub",
-                "--url",
-                "http://127.0.0.1:1",
-                "--channels",
-                "a",
-                "--until",
-                "p99<1s",
-            ],
+            "pub --url http://127.0.0.1:1 --channels a --until p99<1s".into(),
             2,
             "--subscribe",
         ),
-        (&["run", "/nowhere.toml"], 2, "nowhere"),
-        (&["tcpkali", "--", "--nothing"], 2, "--nothing"),
-        (&["agent", "--token", ""], 2, "empty"),
+        ("run /nowhere.toml".into(), 2, "nowhere"),
+        ("tcpkali -- --nothing".into(), 2, "--nothing"),
+        ("agent --token=".into(), 2, "empty"),
         (
-            &[
-                "sub",
-                "--url",
-                "ws://127.0.0.1:1/",
-                "--agents",
-                "127.0.0.1:1",
-                "--agents-token",
-                "t",
-            ],
+            format!("sub {nowhere} --agents 127.0.0.1:1 --agents-token t"),
             5,
             "bench agent",
         ),
     ] {
-        run(&[&["bench"], arguments].concat())
+        run_line(&format!("bench {arguments}"))
             .expect(code)
             .says(&[says]);
     }
@@ -296,18 +193,8 @@ fn an_interrupted_run_keeps_its_results() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().to_str().unwrap();
     let url = format!("ws://{}/ws?channel=a", server.client);
-    let running = Running::start(&mut throng(&[
-        "bench",
-        "sub",
-        "--url",
-        &url,
-        "--clients",
-        "5",
-        "--duration",
-        "1h",
-        "--out",
-        out,
-    ]));
+    let line = format!("bench sub --url {url} --clients 5 --duration 1h --out {out}");
+    let running = Running::start(&mut throng(&words(&line)));
     // The first line says that it runs; only a signal ends it.
     running.until_err("5 alive");
     kill_process(Pid::from_raw(running.pid() as i32).unwrap(), Signal::INT).unwrap();

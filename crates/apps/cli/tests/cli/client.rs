@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::process::Stdio;
 
 use crate::fake::{Fake, answer, events};
-use crate::program::{Running, run, run_with, throng};
+use crate::program::{run, run_line, run_with, throng};
 
 /// An address on which nobody listens.
 fn nobody() -> String {
@@ -95,17 +95,9 @@ fn a_refused_publication_says_why_and_what_to_do() {
     run(&["publish", "news", "x", "--api", &secure, "--insecure"])
         .expect(5)
         .says(&["TLS failed", "the bytes received are not TLS"]);
-    run(&[
-        "publish",
-        "news",
-        "x",
-        "--api",
-        &secure,
-        "--ca",
-        "/nowhere.pem",
-    ])
-    .expect(5)
-    .says(&["--ca /nowhere.pem"]);
+    run_line(&format!("publish news x --api {secure} --ca /nowhere.pem"))
+        .expect(5)
+        .says(&["--ca /nowhere.pem"]);
 }
 
 #[test]
@@ -121,18 +113,9 @@ fn subscribing_prints_and_resumes_where_it_was() {
              \nid: 3\ndata: three\n\ndata: four\n\n",
         ),
     ]);
-    let arguments = [
-        "subscribe",
-        "a",
-        "b:c",
-        "--server",
-        &fake.url,
-        "--token",
-        "T",
-        "--count",
-        "3",
-    ];
-    let done = Running::start(&mut throng(&arguments)).wait().expect(0);
+    let server = &fake.url;
+    let line = format!("subscribe a b:c --server {server} --token T --count 3");
+    let done = run_line(&line).expect(0);
     assert_eq!(done.out, "one\ntwo\nthree\n");
     done.says(&[
         "closed the connection; coming back",
@@ -177,16 +160,8 @@ fn json_lines_come_as_the_server_wrote_them() {
         line.len() + 1
     );
     let fake = Fake::new(&[&stream, &stream]);
-    let done = run(&[
-        "subscribe",
-        "a",
-        "--json",
-        "--count",
-        "2",
-        "--server",
-        &fake.url,
-    ])
-    .expect(0);
+    let server = &fake.url;
+    let done = run_line(&format!("subscribe a --json --count 2 --server {server}")).expect(0);
     assert_eq!(done.out, format!("{line}\n{line}\n"));
     assert!(fake.asked().line.starts_with("GET /stream?channel=a "));
     assert_eq!(fake.asked().header("last-event-id"), Some("7"));

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::program::run;
+use crate::program::{run, run_line};
 
 #[test]
 fn the_diagnosis_is_one_json_object() {
@@ -17,15 +17,7 @@ fn the_diagnosis_is_one_json_object() {
             .iter()
             .any(|check| check["id"] == "nofile")
     );
-    let done = run(&[
-        "doctor",
-        "--json",
-        "--connections",
-        "900000M",
-        "--role",
-        "both",
-    ])
-    .expect(1);
+    let done = run_line("doctor --json --connections 900000M --role both").expect(1);
     let told: Value = serde_json::from_str(&done.out).unwrap();
     assert_eq!(
         (&told["status"], &told["role"]),

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::program::{Running, run, throng};
+use crate::program::{Running, run, throng, words};
 
 const SECRET: &str = "0123456789abcdef0123456789abcdef";
 
@@ -24,26 +24,13 @@ name = "staff"
 "#;
 
 /// A mistake: its name, the arguments, the exit code, and what standard error must have.
-type Mistake = (
-    &'static str,
-    &'static [&'static str],
-    i32,
-    &'static [&'static str],
-);
+type Mistake = (&'static str, &'static str, i32, &'static [&'static str]);
 
-/// `API`, `CLIENTS`, `FOLDER`, `TOKEN` and `EXPIRED` stand for what the test has made.
+/// Words in capitals stand for what the test has made.
 const MISTAKES: [Mistake; 15] = [
     (
         "wrong port: publishing to the clients' one",
-        &[
-            "publish",
-            "news:a",
-            "x",
-            "--api",
-            "CLIENTS",
-            "--api-key",
-            "the key of the server API",
-        ],
+        "publish news:a x --api CLIENTS --api-key KEY",
         6,
         &[
             "nothing at this path",
@@ -52,13 +39,13 @@ const MISTAKES: [Mistake; 15] = [
     ),
     (
         "wrong port: subscribing at the API's one",
-        &["subscribe", "news:a", "--server", "API"],
+        "subscribe news:a --server API",
         6,
         &["this is the API port", "by default 8000"],
     ),
     (
         "port taken",
-        &["serve", "--listen", "TAKEN", "--api", "127.0.0.1:0"],
+        "serve --listen TAKEN --api 127.0.0.1:0",
         7,
         &[
             "cannot listen on",
@@ -68,7 +55,7 @@ const MISTAKES: [Mistake; 15] = [
     ),
     (
         "unknown option",
-        &["config", "check", "FOLDER/unknown.toml"],
+        "config check FOLDER/unknown.toml",
         4,
         &[
             "unknown.toml:2:1",
@@ -78,33 +65,25 @@ const MISTAKES: [Mistake; 15] = [
     ),
     (
         "bad TOML",
-        &["config", "check", "FOLDER/broken.toml"],
+        "config check FOLDER/broken.toml",
         4,
         &["broken.toml:1:", "not valid TOML"],
     ),
     (
         "wrong type",
-        &["config", "check", "FOLDER/type.toml"],
+        "config check FOLDER/type.toml",
         4,
         &["type.toml:2:", "channel.recovery", "expected true or false"],
     ),
     (
         "missing key file",
-        &["config", "check", "FOLDER/missing.toml"],
+        "config check FOLDER/missing.toml",
         4,
         &["auth.hmac_secret_file", "cannot read /nowhere/secret"],
     ),
     (
         "unknown namespace",
-        &[
-            "publish",
-            "newz:a",
-            "x",
-            "--api",
-            "API",
-            "--api-key",
-            "the key of the server API",
-        ],
+        "publish newz:a x --api API --api-key KEY",
         6,
         &[
             "namespace is not configured",
@@ -113,7 +92,7 @@ const MISTAKES: [Mistake; 15] = [
     ),
     (
         "unreachable server",
-        &["publish", "a", "x", "--api", "http://127.0.0.1:1"],
+        "publish a x --api http://127.0.0.1:1",
         5,
         &[
             "http://127.0.0.1:1",
@@ -123,27 +102,13 @@ const MISTAKES: [Mistake; 15] = [
     ),
     (
         "expired token",
-        &[
-            "subscribe",
-            "news:a",
-            "--server",
-            "CLIENTS",
-            "--token",
-            "EXPIRED",
-        ],
+        "subscribe news:a --server CLIENTS --token EXPIRED",
         6,
         &["token has expired", "throng token create"],
     ),
     (
         "no permission",
-        &[
-            "subscribe",
-            "staff:a",
-            "--server",
-            "CLIENTS",
-            "--token",
-            "TOKEN",
-        ],
+        "subscribe staff:a --server CLIENTS --token TOKEN",
         6,
         &[
             "no permission to subscribe to staff:a",
@@ -152,29 +117,14 @@ const MISTAKES: [Mistake; 15] = [
     ),
     (
         "no API key",
-        &["publish", "news:a", "x", "--api", "API"],
+        "publish news:a x --api API",
         6,
         &["an API key is needed", "--api-key KEY", "THRONG_API_KEY"],
     ),
     (
         "full disk for results",
-        &[
-            "bench",
-            "pub",
-            "--url",
-            "API",
-            "--as",
-            "centrifugo",
-            "--key",
-            "the key of the server API",
-            "--channels",
-            "news:a",
-            "--duration",
-            "1s",
-            "--plain",
-            "--out",
-            "FOLDER/full",
-        ],
+        "bench pub --url API --as centrifugo --key KEY --channels news:a --duration 1s --plain \
+         --out FOLDER/full",
         1,
         &[
             "full/manifest.json",
@@ -185,22 +135,13 @@ const MISTAKES: [Mistake; 15] = [
     ),
     (
         "results cannot be written",
-        &[
-            "bench",
-            "pub",
-            "--url",
-            "API",
-            "--channels",
-            "news:a",
-            "--out",
-            "/dev/full/results",
-        ],
+        "bench pub --url API --channels news:a --out /dev/full/results",
         1,
         &["cannot make the folder /dev/full/results"],
     ),
     (
         "bad scenario",
-        &["bench", "run", "FOLDER/scenario.toml"],
+        "bench run FOLDER/scenario.toml",
         2,
         &[
             "scenario.toml: line 1: ",
@@ -247,9 +188,10 @@ fn each_mistake_is_told_with_what_where_and_what_to_do() {
     let check = ["token", "check", "--secret", SECRET, &expired];
     while run(&check).code == Some(0) {}
     for (name, arguments, code, says) in MISTAKES {
-        let arguments: Vec<String> = arguments
-            .iter()
-            .map(|word| match *word {
+        let arguments: Vec<String> = words(arguments)
+            .into_iter()
+            .map(|word| match word {
+                "KEY" => "the key of the server API".to_owned(),
                 "API" => format!("http://{}", address("api")),
                 "CLIENTS" => format!("http://{}", address("clients")),
                 "TAKEN" => address("clients"),

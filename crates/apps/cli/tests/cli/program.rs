@@ -68,6 +68,16 @@ pub(crate) fn run(arguments: &[&str]) -> Done {
     Running::start(&mut throng(arguments)).wait()
 }
 
+/// Runs a line of words without spaces to its end.
+#[track_caller]
+pub(crate) fn run_line(line: &str) -> Done {
+    run(&words(line))
+}
+
+pub(crate) fn words(line: &str) -> Vec<&str> {
+    line.split_whitespace().collect()
+}
+
 /// Runs to the end with something on standard input.
 #[track_caller]
 pub(crate) fn run_with(arguments: &[&str], input: &[u8]) -> Done {

@@ -7,7 +7,7 @@ use std::process::Command;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::program::{Done, Running, run, run_with, throng};
+use crate::program::{Done, Running, run, run_line, run_with, throng, words};
 use crate::proxy::Proxy;
 
 const SECRET: &str = "0123456789abcdef0123456789abcdef";
@@ -28,15 +28,7 @@ impl Server {
 
     #[track_caller]
     fn start_by(start: impl FnOnce(&mut Command) -> Running, more: &[&str]) -> Self {
-        let own = [
-            "serve",
-            "--listen",
-            "127.0.0.1:0",
-            "--api",
-            "127.0.0.1:0",
-            "--shards",
-            "1",
-        ];
+        let own = words("serve --listen 127.0.0.1:0 --api 127.0.0.1:0 --shards 1");
         let running = start(&mut throng(&[&own[..], more].concat()));
         let mut banner = String::new();
         while !banner.contains("\n  room ") || !banner.ends_with('\n') {
@@ -119,12 +111,9 @@ fn what_is_published_arrives() {
 
 #[test]
 fn history_has_positions() {
-    let server = Server::start(&[
-        "--set",
-        "channel.history_size=10",
-        "--set",
-        "channel.history_ttl=1m",
-    ]);
+    let server = Server::start(&words(
+        "--set channel.history_size=10 --set channel.history_ttl=1m",
+    ));
     let offset = || {
         let done = run(&["publish", "news", "x", "--json", "--api", &server.api]).expect(0);
         let told: Value = serde_json::from_str(&done.out).unwrap();
@@ -143,30 +132,15 @@ fn a_protected_server_wants_keys() {
     run(&["publish", "news", "x", "--api", &server.api])
         .expect(6)
         .says(&["--api-key"]);
-    run(&[
-        "publish",
-        "news",
-        "x",
-        "--api",
-        &server.api,
-        "--api-key",
-        "no",
-    ])
-    .expect(6)
-    .says(&["auth.api_keys"]);
+    run_line(&format!("publish news x --api {} --api-key no", server.api))
+        .expect(6)
+        .says(&["auth.api_keys"]);
     run(&["subscribe", "news", "--server", &server.client])
         .expect(6)
         .says(&["--token"]);
-    let made = run(&[
-        "token",
-        "create",
-        "--user",
-        "a",
-        "--secret",
-        SECRET,
-        "--allow-subscribe",
-        "news",
-    ])
+    let made = run_line(&format!(
+        "token create --user a --secret {SECRET} --allow-subscribe news"
+    ))
     .expect(0);
     let subscriber = server.subscribe(&["--token", made.out.trim_end(), "--count", "1"]);
     server.publish_until_heard(&subscriber, &["--api-key", "k"]);
@@ -177,14 +151,9 @@ fn a_protected_server_wants_keys() {
 /// The line is cut, publications are missed, and all of them arrive in their order, each once.
 #[test]
 fn what_was_missed_comes_after_a_cut() {
-    let server = Server::start(&[
-        "--set",
-        "channel.history_size=100",
-        "--set",
-        "channel.history_ttl=5m",
-        "--set",
-        "channel.recovery=true",
-    ]);
+    let server = Server::start(&words(
+        "--set channel.history_size=100 --set channel.history_ttl=5m --set channel.recovery=true",
+    ));
     for more in [&[][..], &["--json"], &["other"]] {
         let proxy = Proxy::new(&server.client);
         let arguments = [&["subscribe", "news", "--server", &proxy.url], more].concat();
@@ -250,12 +219,9 @@ fn subscribers_come_back_after_a_restart() {
 /// a day here.
 #[test]
 fn a_second_signal_ends_it_at_once() {
-    let server = Server::start(&[
-        "--set",
-        "drain.timeout=1d",
-        "--set",
-        "channel.slow_consumer=drop-oldest",
-    ]);
+    let server = Server::start(&words(
+        "--set drain.timeout=1d --set channel.slow_consumer=drop-oldest",
+    ));
     let mut stuck = TcpStream::connect(server.client.trim_start_matches("http://")).unwrap();
     stuck
         .write_all(b"GET /sse?channel=news HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -330,15 +296,8 @@ fn lines_have_their_targets() {
         line.split(": ").next().unwrap_or_default().to_owned()
     });
     text.stop();
-    let json = [
-        "--log-format",
-        "json",
-        "--listen",
-        "127.0.0.1:0",
-        "--api",
-        "127.0.0.1:0",
-    ];
-    let json = Running::start(&mut throng(&[&["serve"][..], &own, &json].concat()));
+    let json = words("serve --log-format json --listen 127.0.0.1:0 --api 127.0.0.1:0");
+    let json = Running::start(&mut throng(&[&json[..], &own].concat()));
     let object = |line: &str| serde_json::from_str::<Value>(line).unwrap();
     let serving = object(&json.until_err("\"serving\""));
     let url = |key: &str| format!("http://{}", serving[key].as_str().unwrap());
@@ -422,15 +381,7 @@ fn imported_configurations_start() {
 
 #[test]
 fn json_logs_are_json_alone() {
-    let arguments = [
-        "serve",
-        "--listen",
-        "127.0.0.1:0",
-        "--api",
-        "127.0.0.1:0",
-        "--log-format",
-        "json",
-    ];
+    let arguments = words("serve --listen 127.0.0.1:0 --api 127.0.0.1:0 --log-format json");
     let running = Running::start(&mut throng(&arguments));
     let line = running.until_err("\"serving\"");
     let told: Value = serde_json::from_str(&line).unwrap();

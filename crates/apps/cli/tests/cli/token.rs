@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::program::{Running, run, run_with, throng};
+use crate::program::{Running, run, run_line, run_with, throng, words};
 
 const SECRET: &str = "0123456789abcdef0123456789abcdef";
 
@@ -16,20 +16,9 @@ fn made(arguments: &[&str]) -> String {
 
 #[test]
 fn what_create_makes_is_accepted_by_check() {
-    let token = made(&[
-        "--user",
-        "ann",
-        "--secret",
-        SECRET,
-        "--ttl",
-        "90s",
-        "--allow-subscribe",
-        "chat:*",
-        "--allow-publish",
-        "chat:1",
-        "--info",
-        "{\"name\": \"Ann\"}",
-    ]);
+    let asked = words("--user ann --ttl 90s --allow-subscribe chat:* --allow-publish chat:1");
+    let told = ["--secret", SECRET, "--info", "{\"name\": \"Ann\"}"];
+    let token = made(&[&asked[..], &told].concat());
     let done = run(&["token", "check", &token, "--secret", SECRET, "--json"]).expect(0);
     let told: Value = serde_json::from_str(&done.out).unwrap();
     let claims = &told["claims"];
@@ -53,16 +42,8 @@ fn what_create_makes_is_accepted_by_check() {
     )
     .expect(0);
 
-    let token = made(&[
-        "--user",
-        "",
-        "--secret",
-        SECRET,
-        "--ttl",
-        "never",
-        "--channel",
-        "a",
-    ]);
+    let made_for_all = words("--user= --ttl never --channel a --secret");
+    let token = made(&[&made_for_all[..], &[SECRET]].concat());
     run(&["token", "check", &token, "--secret", SECRET])
         .expect(0)
         .prints(&["an anonymous user may subscribe to \"a\", for ever"]);
@@ -136,11 +117,9 @@ fn keys_come_from_flags_files_or_the_configuration() {
     run(&["token", "create", "--user", "a", "--key-file", file])
         .expect(1)
         .says(&["public key"]);
-    run(&[
-        "token", "create", "--user", "a", "--secret", "s", "--ttl", "5",
-    ])
-    .expect(2)
-    .says(&["or never"]);
+    run_line("token create --user a --secret s --ttl 5")
+        .expect(2)
+        .says(&["or never"]);
     run(&[
         "token", "create", "--user", "a", "--secret", "s", "--info", "{",
     ])

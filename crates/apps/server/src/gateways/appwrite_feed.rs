@@ -39,7 +39,6 @@ impl Inbox for ShardInbox {
 /// Hands news to one shard and wakes it. Gives them back while there is no room.
 pub type Inlet = Arc<dyn Fn(News) -> Result<(), News> + Send + Sync>;
 
-/// An inlet and the queue behind it.
 pub(crate) fn inlet(mailbox: MailboxSender<Mail>) -> (Inlet, Receiver<News>) {
     let (sender, receiver): (SyncSender<News>, _) = sync_channel(NEWS_MAX);
     let inlet = move |news| {

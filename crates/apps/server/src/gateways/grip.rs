@@ -41,7 +41,6 @@ pub(crate) struct GripPlan {
 }
 
 impl GripPlan {
-    /// Reads the section, if it is there.
     pub(crate) fn new(config: &Config) -> Result<Option<Self>, StartError> {
         let Some(section) = &config.grip else {
             return Ok(None);

@@ -1,9 +1,10 @@
-//! From a configuration, through the drivers that gateways need, to the gateways of each shard.
+//! From a configuration, through the drivers that gateways need, to the gateways of each shard; and
+//! the gateways' sections, read again while the server runs.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use throng_config::Config;
+use throng_config::{Config, Proxy};
 use throng_engine::MailboxSender;
 use throng_gateway_centrifuge::{Centrifuge, Mail as CentrifugeMail};
 use throng_gateway_grip::{Backends, Grip};
@@ -13,19 +14,17 @@ use throng_session::{BackendMail, Backends as AskedBackends, ProxyOptions};
 
 use super::appwrite::{AppwritePart, AppwritePlan};
 use super::appwrite_feed::{Inlet, Lookups};
+use super::grip::reload::{Fresh, Reload};
 use super::grip::{self, GripPlan};
 use super::proxy::{ProxyPart, ProxyPlan, SharedClient};
-use super::renew::GatewaysRenewer;
 use super::{GatewayMail, Gateways, Listed as _, Slot};
 use crate::options::StartError;
 use crate::shard::Mail;
 
-/// A port of a gateway's own.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OwnPort {
     /// The gateway's place in the list.
     pub(crate) gateway: u8,
-    /// The gateway's number of the port.
     pub(crate) port: u8,
     pub(crate) address: SocketAddr,
     pub(crate) option: &'static str,
@@ -70,7 +69,7 @@ pub fn check_routes(config: &Config) -> (Vec<String>, Vec<String>) {
 }
 
 /// Ways in which mail of backends goes to the gateways that ask them.
-pub(super) const TO_ASKERS: [fn(BackendMail) -> GatewayMail; 2] = [GatewayMail::Plain, |mail| {
+const TO_ASKERS: [fn(BackendMail) -> GatewayMail; 2] = [GatewayMail::Plain, |mail| {
     GatewayMail::Centrifuge(CentrifugeMail::Backends(mail))
 }];
 
@@ -213,4 +212,77 @@ fn asking<G: Default>(
     make: fn(ProxyOptions, Box<dyn AskedBackends>) -> G,
 ) -> G {
     part.map_or_else(G::default, |part| make(part.options, part.driver))
+}
+
+/// Sections that were read last, and the ways to the shards and threads that use them.
+pub(crate) struct GatewaysRenewer {
+    mailboxes: Vec<MailboxSender<Mail>>,
+    asker: SharedClient,
+    /// The section that holds.
+    proxy: Option<Proxy>,
+    /// The one that is to hold, if it differs.
+    fresh_proxy: Option<Option<Proxy>>,
+    /// Mail for each shard and each gateway that asks backends, the last shard's first.
+    mails: [Vec<BackendMail>; 2],
+    grip: Option<Reload>,
+    fresh_routes: Option<Fresh>,
+}
+
+impl GatewaysRenewer {
+    fn backends(&mut self, config: &Config) -> Result<(), String> {
+        self.mails = Default::default();
+        self.fresh_proxy = None;
+        if config.proxy == self.proxy {
+            return Ok(());
+        }
+        let plan = ProxyPlan::new(config).map_err(|error| error.to_string())?;
+        for (mails, wrap) in self.mails.iter_mut().zip(TO_ASKERS) {
+            *mails = match &plan {
+                Some(plan) => {
+                    let parts = plan.start(&self.asker, &self.mailboxes, wrap);
+                    let parts = parts.map_err(|error| error.to_string())?.into_iter();
+                    parts.rev().map(ProxyPart::into_mail).collect()
+                }
+                None => { self.mailboxes.iter() }
+                    .map(|_| BackendMail::Renewed(ProxyOptions::default(), None))
+                    .collect(),
+            };
+        }
+        self.fresh_proxy = Some(config.proxy.clone());
+        Ok(())
+    }
+
+    /// Reads the sections. Nothing changes before [`Self::commit`], and nothing at all if that is
+    /// not called.
+    ///
+    /// # Errors
+    /// Sentences on what is wrong.
+    pub(crate) fn prepare(&mut self, config: &Config) -> Result<(), Vec<String>> {
+        let mut faults = Vec::new();
+        self.fresh_routes = None;
+        if let (Some(_), Some(section)) = (&self.grip, &config.grip) {
+            match Fresh::read(section) {
+                Ok(fresh) => self.fresh_routes = Some(fresh),
+                Err(wrong) => faults = wrong,
+            }
+        }
+        faults.extend(self.backends(config).err());
+        match faults.is_empty() {
+            true => Ok(()),
+            false => Err(faults),
+        }
+    }
+
+    /// Puts the sections that were read last into force. Returns mail for a shard's gateways;
+    /// called for each shard, in order.
+    pub(crate) fn commit(&mut self) -> Vec<GatewayMail> {
+        if let (Some(reload), Some(fresh)) = (&self.grip, self.fresh_routes.take()) {
+            reload.apply(fresh);
+        }
+        if let Some(section) = self.fresh_proxy.take() {
+            self.proxy = section;
+        }
+        let mails = self.mails.iter_mut().zip(TO_ASKERS);
+        { mails.filter_map(|(mails, wrap)| mails.pop().map(wrap)) }.collect()
+    }
 }

@@ -11,7 +11,7 @@ use throng_engine::MailboxSender;
 use throng_http1::field::Header;
 use throng_http1::origin::{Destination, OriginRequest};
 use throng_session::{
-    BackendMail, BackendOptions, Backends, NewBackends, ProxyOptions, Question, StatusMeaning,
+    BackendMail, BackendOptions, Backends, ProxyOptions, Question, StatusMeaning,
 };
 use throng_types::ConnId;
 
@@ -72,12 +72,11 @@ impl SharedClient {
 impl ProxyPart {
     /// Wraps it as mail for a shard that runs.
     pub(crate) fn into_mail(self) -> BackendMail {
-        BackendMail::Renewed(self.options, Some(NewBackends(self.driver)))
+        BackendMail::Renewed(self.options, Some(self.driver))
     }
 }
 
 impl ProxyPlan {
-    /// Reads the section, if it is there.
     pub(crate) fn new(config: &Config) -> Result<Option<Self>, StartError> {
         let Some(section) = &config.proxy else {
             return Ok(None);

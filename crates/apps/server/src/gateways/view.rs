@@ -36,6 +36,7 @@ pub(crate) struct Host<'a, K: Kernel> {
 pub(crate) struct View<'v, 'h, K: Kernel, G: Listed> {
     host: &'v mut Host<'h, K>,
     own: Rc<G::Shared>,
+    /// Bound: the shard's orders.
     own_orders: &'v mut VecDeque<G::Order>,
     /// Lengths of the shard's orders and of the gateway's when the call began.
     before: (usize, usize),

@@ -17,7 +17,7 @@ use std::net::IpAddr;
 
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 use throng_engine::{Conns, Kernel, Running, SavedConn};
-use throng_types::{ConnId, Parts, Save, Saved};
+use throng_types::{ConnId, Load, Parts, Save, Saved};
 
 use super::taking::{CONNECTIONS, END, HUB, Unpacking};
 use crate::gateways::Session;
@@ -175,7 +175,6 @@ impl<K: Kernel> Parcel<K> {
         self.sockets.len()
     }
 
-    /// Whether no connection is in it.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.sockets.is_empty()
@@ -242,32 +241,13 @@ impl<K: Kernel> Parcel<K> {
 }
 
 /// Client for which a connection counts.
+#[derive(Save)]
 enum Counted {
     /// No client: the connection came by another port.
     NoClient,
     /// Not counted: a proxy's connection, or one that was refused.
     Nobody,
-    /// Client at this address.
     Address(IpAddr),
-}
-
-impl Save for Counted {
-    fn save(&self, out: &mut Vec<u8>) {
-        match self {
-            Self::NoClient => out.push(0),
-            Self::Nobody => out.push(1),
-            Self::Address(address) => (2_u8, *address).save(out),
-        }
-    }
-
-    fn load(from: &mut Saved<'_>) -> Option<Self> {
-        match u8::load(from)? {
-            0 => Some(Self::NoClient),
-            1 => Some(Self::Nobody),
-            2 => IpAddr::load(from).map(Self::Address),
-            _ => None,
-        }
-    }
 }
 
 /// Takes a piece of the hub's items.

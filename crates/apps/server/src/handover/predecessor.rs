@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use throng_sys::clock;
-use throng_types::Save as _;
+use throng_types::Load as _;
 
 use super::hello::{Group, Hello};
 use super::link::Link;
@@ -88,7 +88,6 @@ impl Predecessor {
         self.hello.shards as usize
     }
 
-    /// Returns the values that were drawn at its start.
     pub(crate) const fn start(&self) -> Start {
         self.hello.start
     }

@@ -4,7 +4,7 @@
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use throng_engine::{Conns, Kernel, Running};
-use throng_types::{Save as _, Saved};
+use throng_types::{Load as _, Saved};
 
 use super::link::Link;
 use super::parcel::{load_conn, load_piece};
@@ -133,7 +133,6 @@ impl Unpacking {
         Some(())
     }
 
-    /// Whether everything has come.
     #[must_use]
     pub const fn is_whole(&self) -> bool {
         self.is_whole

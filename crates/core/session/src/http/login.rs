@@ -17,7 +17,6 @@ use super::{Incoming, Reject, SAFE, respond};
 use crate::route::Port;
 use crate::{Context, Opened};
 
-/// Cookies of one request that are looked at.
 const COOKIES_MAX: usize = 64;
 
 /// Asks for a key on the API port, if there are any.
@@ -82,12 +81,8 @@ fn has_key(incoming: &Incoming<'_, '_>, cx: &Context<'_>) -> Option<bool> {
         authorization: request.header("authorization"),
         query: from_query.as_ref().map(|(_, key)| &**key),
     };
-    let Credentials {
-        x_api_key,
-        authorization,
-        query,
-    } = credentials;
-    let is_sent = x_api_key.or(authorization).or(query).is_some();
+    let sent = credentials.x_api_key.or(credentials.authorization);
+    let is_sent = sent.or(credentials.query).is_some();
     is_sent.then(|| cx.shared.api_keys.admit(credentials))
 }
 

@@ -33,9 +33,7 @@ pub struct Incoming<'r, 'b> {
 /// A status and a sentence for a request that is not carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reject {
-    /// HTTP status of the answer.
     pub status: u16,
-    /// The body of the answer.
     pub sentence: String,
     /// Fields that belong to the status.
     pub headers: Vec<(&'static str, &'static str)>,

@@ -48,7 +48,6 @@ pub fn respond_json<S, O>(status: u16, body: &[u8], keep_alive: bool, cx: &mut C
     });
 }
 
-/// Answers with a status and a sentence.
 pub fn answer_text<S, O>(
     status: u16,
     sentence: &str,

@@ -4,8 +4,8 @@
 //!
 //! A publisher sends the same path and the same field lines with each publication. Once such a
 //! request was carried out, the next one like it on the connection needs neither parsing nor
-//! judging: sender, permission and owner of the path follow from the equal parts. Only the query and
-//! the length of the body may differ, and the gateway reads both anew.
+//! judging: sender, permission and owner of the path follow from the equal parts. Only the query
+//! and the length of the body may differ, and the gateway reads both anew.
 //!
 //! Invariants of that
 //! - On the API port alone, where nothing but the field lines and the path has a say in these
@@ -38,8 +38,8 @@ use crate::{Admission, Context, Opened, Overspent, Payer, Shared, Work, is_close
 const TOO_MANY_CONNECTIONS: &str = "too many connections from your address";
 
 impl Http {
-    /// Decides whose a request is: the highest claim to it. Where a gateway and the front door claim
-    /// the same, it is the gateway's.
+    /// Decides whose a request is: the highest claim to it. Where a gateway and the front door
+    /// claim the same, it is the gateway's.
     pub(super) fn decide<R: Router>(
         &self,
         request: &Request<'_>,

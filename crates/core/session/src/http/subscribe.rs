@@ -180,13 +180,8 @@ impl Entry {
                 return Err(EntryFault::Closed(channel).into());
             }
             if !channels.iter().any(|known| known.channel == channel) {
-                channels.push(InitialSubscription {
-                    channel,
-                    since: None,
-                    options: SubscriptionOptions::default(),
-                    until: None,
-                    ask: None,
-                });
+                let options = SubscriptionOptions::default();
+                channels.push(InitialSubscription::new(channel, options));
             }
         }
         Ok(Self {
@@ -236,7 +231,6 @@ pub fn check_draining(shared: &Shared) -> Result<(), Reject> {
 /// Headers of a stream's response.
 #[derive(Clone, Copy, Debug)]
 pub struct StreamHead<'a> {
-    /// Value of the header `Content-Type`.
     pub content_type: &'a str,
     /// Sent in chunks, or until the connection ends.
     pub in_chunks: bool,

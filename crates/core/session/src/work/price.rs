@@ -36,7 +36,6 @@ pub enum Work {
     /// A command that subscribes. A client that connects sends many of them at once.
     Subscribe,
     Request,
-    /// A connection was accepted.
     Arrival,
     /// A connection was accepted on which TLS is spoken: its handshake too.
     SecureArrival,
@@ -57,7 +56,6 @@ pub enum Work {
         bytes: u32,
     },
     Token {
-        /// Which signature was computed.
         algorithm: Algorithm,
         /// Whether the issuer had signed it.
         is_good: bool,
@@ -113,7 +111,6 @@ impl Work {
     }
 }
 
-/// Allowance that is exhausted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overspent {
     /// Allowance of the connection.
@@ -125,7 +122,6 @@ pub enum Overspent {
 }
 
 impl Overspent {
-    /// The series that counts it.
     #[must_use]
     pub const fn counter(self) -> Counter {
         match self {
@@ -170,7 +166,6 @@ pub struct WorkLimits {
 }
 
 impl WorkLimits {
-    /// Limits that bound nothing.
     pub const NONE: Self = Self {
         messages_per_s_max: 0,
         requests_per_s_max: 0,

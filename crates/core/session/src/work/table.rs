@@ -21,7 +21,6 @@ const PLACE_BITS: u32 = PLACES.trailing_zeros();
 pub struct Payer(u32);
 
 impl Payer {
-    /// An address that is not counted.
     pub const NOBODY: Self = Self(u32::MAX);
     pub const PLACES: usize = PLACES;
 

@@ -7,7 +7,7 @@ use throng_types::ChannelName;
 
 use super::PUBLISHERS_MAX;
 use super::payload::Stamp;
-use super::publisher::Publisher;
+use super::publisher::{Publisher, Sending};
 use super::reactor::Client;
 
 /// Longest wait for deliveries after the last publication.
@@ -64,6 +64,16 @@ impl Client {
         self.connect(load.channels * load.subscribers, |n| {
             names[n % load.channels].clone()
         })
+    }
+
+    pub(crate) fn open_publishers(&mut self, load: &Load) -> Result<()> {
+        match load.pace {
+            Pace::InFlight(_) | Pace::PerSecond(_) => {
+                self.reopen_publishers(Sending::OneByOne, PUBLISHERS_MAX)
+            }
+            Pace::Pipelined(_) => self.reopen_publishers(Sending::Pipelined, 1),
+            Pace::Socket(_) => self.reopen_publishers(Sending::Socket, 1),
+        }
     }
 
     /// Publishes for the load's window and waits for what is on its way. The publishing connections
@@ -136,7 +146,11 @@ impl Client {
             let registry = self.poll.registry();
             self.publishers[place].publish(channel, &stamp.encode(), registry)?;
             plan.published();
-            from = place + usize::from(!matches!(plan.pace, Pace::Pipelined(_) | Pace::Socket(_)));
+            from = place
+                + usize::from(!matches!(
+                    plan.load.pace,
+                    Pace::Pipelined(_) | Pace::Socket(_)
+                ));
         }
         self.publishers.iter_mut().try_for_each(Publisher::send)
     }
@@ -163,9 +177,7 @@ fn names(load: &Load) -> Vec<String> {
 #[derive(Debug)]
 struct Plan {
     run: u64,
-    channels: usize,
-    subscribers: u64,
-    pace: Pace,
+    load: Load,
     publications: u64,
     next_due_ns: u64,
     /// The end of the window: what is due before it will be published, even late.
@@ -179,9 +191,7 @@ impl Plan {
         }
         Self {
             run,
-            channels: load.channels,
-            subscribers: load.subscribers as u64,
-            pace: load.pace,
+            load: *load,
             publications: 0,
             next_due_ns: now_ns,
             end_ns: now_ns + load.window.as_nanos() as u64,
@@ -189,7 +199,7 @@ impl Plan {
     }
 
     fn is_over(&self, window_over: bool) -> bool {
-        match self.pace {
+        match self.load.pace {
             Pace::InFlight(_) | Pace::Pipelined(_) | Pace::Socket(_) => window_over,
             Pace::PerSecond(_) => self.end_ns <= self.next_due_ns,
         }
@@ -197,15 +207,15 @@ impl Plan {
 
     /// Number of deliveries that the publications so far must cause.
     fn expected(&self) -> u64 {
-        self.publications * self.subscribers
+        self.publications * self.load.subscribers as u64
     }
 
     /// When the next publication was or is due, if that is now or was before.
     fn due(&self, deliveries: u64, now_ns: u64) -> Option<u64> {
-        match self.pace {
+        match self.load.pace {
             Pace::InFlight(most) | Pace::Pipelined(most) | Pace::Socket(most) => {
                 let missing = self.expected().saturating_sub(deliveries);
-                let in_flight = missing.div_ceil(self.subscribers);
+                let in_flight = missing.div_ceil(self.load.subscribers as u64);
                 (in_flight < most as u64).then_some(now_ns)
             }
             Pace::PerSecond(_) => (self.next_due_ns <= now_ns).then_some(self.next_due_ns),
@@ -213,12 +223,12 @@ impl Plan {
     }
 
     fn next_channel(&self) -> usize {
-        (self.publications % self.channels as u64) as usize
+        (self.publications % self.load.channels as u64) as usize
     }
 
     fn published(&mut self) {
         self.publications += 1;
-        if let Pace::PerSecond(rate) = self.pace {
+        if let Pace::PerSecond(rate) = self.load.pace {
             self.next_due_ns += 1_000_000_000 / u64::from(rate);
         }
     }

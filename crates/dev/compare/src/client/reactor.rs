@@ -16,9 +16,7 @@ use rustix::time::{
     timerfd_settime,
 };
 
-use super::PUBLISHERS_MAX;
 use super::dialect::Dialect;
-use super::flow::{Load, Pace};
 use super::payload::Tally;
 use super::publisher::{Publisher, Sending};
 use super::subscriber::{ReadContext, Subscriber};
@@ -165,15 +163,10 @@ impl Client {
         Ok(())
     }
 
-    /// Opens the publishing connections of a load anew: servers close those that idled.
-    pub(crate) fn open_publishers(&mut self, load: &Load) -> Result<()> {
+    /// Opens publishing connections anew: servers close those that idled.
+    pub(super) fn reopen_publishers(&mut self, sending: Sending, wanted: usize) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
         self.publishers.clear();
-        let (sending, wanted) = match load.pace {
-            Pace::InFlight(_) | Pace::PerSecond(_) => (Sending::OneByOne, PUBLISHERS_MAX),
-            Pace::Pipelined(_) => (Sending::Pipelined, 1),
-            Pace::Socket(_) => (Sending::Socket, 1),
-        };
         while self.publishers.len() < wanted {
             let token = Token(PUBLISHERS_FROM + self.publishers.len());
             let registry = self.poll.registry();

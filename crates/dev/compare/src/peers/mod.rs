@@ -10,29 +10,13 @@ mod pushpin;
 mod socketify;
 mod throng;
 
-use std::path::Path;
-use std::process::Command;
-
 use anyhow::{Result, ensure};
 
 use crate::args::Args;
 use crate::cache::Cache;
 use crate::origin::Origin;
-use crate::server::Addresses;
+use crate::server::Peer;
 use crate::suite::Suite;
-
-/// Server that can be started.
-pub(crate) struct Peer {
-    /// Name on the command line.
-    pub(crate) key: &'static str,
-    /// Row in the table, with the version.
-    pub(crate) title: String,
-    /// True if publishers have a port of their own.
-    pub(crate) has_two_ports: bool,
-    /// Makes the command that starts it in the foreground; it may keep files in the folder, which
-    /// is empty.
-    pub(crate) command: Box<dyn Fn(Addresses, &Path) -> Result<Command>>,
-}
 
 type Prepare = fn(&Cache, Option<&Origin>) -> Result<Peer>;
 

@@ -8,10 +8,9 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use super::Peer;
 use crate::cache::{Cache, output};
 use crate::origin::Origin;
-use crate::server::Addresses;
+use crate::server::{Addresses, Peer};
 use crate::tls;
 
 pub(super) const KEY: &str = "nchan";

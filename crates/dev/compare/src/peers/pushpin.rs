@@ -6,10 +6,9 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result};
 
-use super::Peer;
 use crate::cache::{Cache, output};
 use crate::origin::Origin;
-use crate::server::Addresses;
+use crate::server::{Addresses, Peer};
 
 pub(super) const KEY: &str = "pushpin";
 

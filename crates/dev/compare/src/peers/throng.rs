@@ -7,11 +7,10 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
-use super::Peer;
 use crate::args::Args;
 use crate::cache::{checkout, output, target_folder};
 use crate::origin::Origin;
-use crate::server::Addresses;
+use crate::server::{Addresses, Peer};
 use crate::suite::Suite;
 use crate::tls;
 

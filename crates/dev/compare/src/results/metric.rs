@@ -53,7 +53,7 @@ enum Form {
     Megabytes,
     Ms,
     Percent,
-    /// Rounded to thousands.
+    /// Number that is rounded to thousands.
     Thousands,
     Tenths,
     Hundredths,

@@ -1,4 +1,4 @@
-//! Figures of a run, and the forms in which they are reported: a file with all of them, and a table.
+//! Figures of a run, and the forms in which they are reported: a file with all, and a table.
 
 mod markdown;
 mod metric;

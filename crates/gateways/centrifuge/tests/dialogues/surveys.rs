@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 use throng_session::{
-    CloseReason, Event, MatchedConnection, Matches, NodeCount, Port, Search, Survey, SurveyReply,
-    Transport,
+    CloseReason, Event, MatchedConnection, NodeCount, Port, Search, SearchMatches, Survey,
+    SurveyReply, Transport,
 };
 use throng_types::{ChannelName, Disconnect};
 
@@ -177,7 +177,7 @@ fn connections_are_found_by_their_transport() {
             subscriptions: 0,
             channels: Vec::new(),
         };
-        let found = SurveyReply::Matches(Matches {
+        let found = SurveyReply::Matches(SearchMatches {
             count: 1,
             is_cut: false,
             rows: vec![row],

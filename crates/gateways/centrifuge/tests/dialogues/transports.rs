@@ -11,8 +11,8 @@ use throng_centrifuge::proxy::ProxyKind;
 use throng_gateway_centrifuge::{Centrifuge, Mail, Order, Session};
 use throng_hub::Hub;
 use throng_session::{
-    BackendMail, BackendOptions, Backends, Flow, Gateway as _, NewBackends, Own, Port,
-    ProxyOptions, Question, Sender, Shard, Shared,
+    BackendMail, BackendOptions, Backends, Flow, Gateway as _, Own, Port, ProxyOptions, Question,
+    Sender, Shard, Shared,
 };
 use throng_solo::{Order as AnyOrder, Solo};
 use throng_types::{ChannelName, ConnId, Frame, Millis, Now, ShardId};
@@ -393,7 +393,7 @@ fn backends_may_change() {
     let at = floor.connect(&gateway);
     let told = floor.say(at, &begin, &mut gateway);
     assert!(reply(&told)["connect"].is_object(), "nobody is asked");
-    let backends = Some(NewBackends(Box::new(Full)));
+    let backends = Some(Box::new(Full) as Box<dyn Backends + Send>);
     let mail = Mail::Backends(BackendMail::Renewed(proxies(), backends));
     gateway.mail(Sender::Driver, mail, &mut floor);
     let at = floor.connect(&gateway);

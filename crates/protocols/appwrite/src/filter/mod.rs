@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use parse::{Condition, Operator, all};
 use serde_json::{Map, Value};
-use throng_types::{Save, Saved, save_bytes};
+use throng_types::{Load, Save, Saved};
 
 use crate::{MessageLimits, RealtimeError};
 
@@ -32,9 +32,11 @@ struct Inner {
 /// As its text, which is read again: the same grammar decides what it means.
 impl Save for QueryFilter {
     fn save(&self, out: &mut Vec<u8>) {
-        save_bytes(self.text().as_bytes(), out);
+        self.text().save(out);
     }
+}
 
+impl Load for QueryFilter {
     fn load(from: &mut Saved<'_>) -> Option<Self> {
         let queries: Vec<String> = serde_json::from_slice(from.bytes()?).ok()?;
         // It was within the limits when it came. Depth is a matter of the stack.

@@ -136,8 +136,8 @@ impl AgentSide {
         Ok(())
     }
 
-    /// Returns a report of the run to send, if its time is now: `Ready` or `Cannot` of an assignment,
-    /// then `Progress`, `StepDone` and `Done`.
+    /// Returns a report of the run to send, if its time is now: `Ready` or `Cannot` of an
+    /// assignment, then `Progress`, `StepDone` and `Done`.
     pub fn report(&mut self, message: ToController) -> Option<ToController> {
         let runs = matches!(self.state, State::Running | State::Stopping);
         self.state = match (&message, self.state) {

@@ -122,10 +122,10 @@ impl Collector {
         phase: RunPhase,
         at_ms: u64,
         (server, memory): (Option<ServerSample>, Option<u64>),
-        observer: &mut dyn Observer,
+        observer: &mut Observer<'_>,
     ) {
         let sample = self.row(at_ms, server, memory);
-        observer.on_row(&Snapshot {
+        observer(&Snapshot {
             scenario: &self.shown,
             phase,
             at_ms,

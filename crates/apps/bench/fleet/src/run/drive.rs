@@ -62,7 +62,7 @@ pub(crate) struct RunDriver<'a> {
     pub(crate) begin_us: u64,
     pub(crate) stop: &'a AtomicBool,
     pub(crate) course: &'a RunCourse<'a>,
-    pub(crate) observer: &'a mut dyn Observer,
+    pub(crate) observer: &'a mut Observer<'a>,
     pub(crate) next_row_us: u64,
     pub(crate) next_ask_us: u64,
     pub(crate) phase: RunPhase,

@@ -47,7 +47,7 @@ pub fn run_on_agents(
     agents: &[String],
     token: &str,
     options: &RunOptions,
-    observer: &mut dyn Observer,
+    observer: &mut Observer<'_>,
 ) -> Result<Finished, FleetError> {
     let clock = Clock::start();
     let named = agents.iter().map(|name| (name.clone(), nonce())).collect();
@@ -135,7 +135,7 @@ impl Fleet<'_> {
         &mut self,
         arrived: &Receiver<(usize, PeerEvent<ToController>)>,
         options: &RunOptions,
-        observer: &mut dyn Observer,
+        observer: &mut Observer<'_>,
     ) {
         let mut next_tick = Instant::now() + ROW_EVERY;
         while !self.finished {
@@ -292,7 +292,7 @@ impl Fleet<'_> {
         self.scenario.arrivals.duration_us() + SETTLE_GRACE_US + self.scenario.warm_up_us
     }
 
-    fn row(&mut self, options: &RunOptions, observer: &mut dyn Observer) {
+    fn row(&mut self, options: &RunOptions, observer: &mut Observer<'_>) {
         let Some(begin_us) = self.begin_us else {
             return;
         };

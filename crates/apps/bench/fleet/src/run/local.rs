@@ -29,7 +29,7 @@ pub fn run_scenario(scenario: &Scenario, options: &RunOptions) -> Result<Finishe
 pub fn run_observed(
     scenario: &Scenario,
     options: &RunOptions,
-    observer: &mut dyn Observer,
+    observer: &mut Observer<'_>,
 ) -> Result<Finished, PrepareError> {
     let clock = Clock::start();
     let script = Arc::new(Script::new(scenario, RunShare::WHOLE)?);
@@ -59,7 +59,7 @@ pub(super) fn carry_out(
     script: &Arc<Script>,
     options: &RunOptions,
     course: &RunCourse<'_>,
-    observer: &mut dyn Observer,
+    observer: &mut Observer<'_>,
 ) -> Result<Finished, PrepareError> {
     let scenario = &script.scenario;
     check_here(script, options)?;

@@ -47,7 +47,8 @@ impl<'a> Search<'a> {
         };
         let mut facts = before.facts(collector, self.scenario);
         facts.totals.measured_ms = (0, self.until.step_us / 1000);
-        let held = self.until.check.judge(&facts).passed();
+        let check = &self.until.check;
+        let held = check.judge(facts.get(check.metric())).passed();
         collector.steps.push(StepResult {
             per_s,
             held,

@@ -11,11 +11,11 @@ use throng_bench_fleet::{
 };
 use throng_bench_measure::LostReason;
 use throng_bench_plan::schedule::Growth;
-use throng_bench_plan::{Publish, RateSearch, Workload};
-use throng_bench_report::Snapshot;
+use throng_bench_plan::{Publish, RateSearch, Scenario, Workload};
+use throng_bench_report::{Results, Snapshot};
 
 use crate::server::Server;
-use crate::{options, publish, scenario};
+use crate::{options, publish, published, scenario};
 
 struct Agent {
     name: String,
@@ -58,21 +58,24 @@ impl Drop for Agent {
     }
 }
 
+fn agents(count: usize) -> (Vec<Agent>, Vec<String>) {
+    let agents: Vec<Agent> = (0..count).map(|_| Agent::start("secret")).collect();
+    let names = agents.iter().map(|agent| agent.name.clone()).collect();
+    (agents, names)
+}
+
+fn run_together(scenario: &Scenario, names: &[String]) -> Results {
+    let mut observer = |_: &Snapshot<'_>| {};
+    let finished = run_on_agents(scenario, names, "secret", &options(), &mut observer);
+    finished.unwrap().results
+}
+
 #[test]
 fn agents_share_connections_and_publications() {
     let server = Server::start();
-    let agents = [
-        Agent::start("secret"),
-        Agent::start("secret"),
-        Agent::start("secret"),
-    ];
-    let names: Vec<String> = agents.iter().map(|agent| agent.name.clone()).collect();
-    let mut scenario = scenario(Workload::FanOut, &server.ws("/ws?channel={channel}"));
-    scenario.channels = vec!["a".into()];
-    scenario.publish = Some(publish(&server, 50.0));
-    let mut observer = |_: &Snapshot<'_>| {};
-    let finished = run_on_agents(&scenario, &names, "secret", &options(), &mut observer).unwrap();
-    let results = &finished.results;
+    let (_agents, names) = agents(3);
+    let scenario = published(Workload::FanOut, &server, "/ws", 50.0);
+    let results = run_together(&scenario, &names);
     assert_eq!(results.totals.counters.alive(), 20);
     assert_eq!(
         results.totals.deliveries.distinct,
@@ -101,8 +104,7 @@ fn agents_share_connections_and_publications() {
 #[test]
 fn an_agent_that_dies_is_counted_and_the_run_goes_on() {
     let server = Server::start();
-    let agents = [Agent::start("secret"), Agent::start("secret")];
-    let names: Vec<String> = agents.iter().map(|agent| agent.name.clone()).collect();
+    let (agents, names) = agents(2);
     let mut scenario = scenario(Workload::Hold, &server.ws("/ws?channel=a"));
     scenario.hold_us = 2_000_000;
     let victim = agents[1].stop.clone();
@@ -136,8 +138,7 @@ fn who_does_not_know_the_token_starts_nothing() {
 #[test]
 fn agents_search_for_a_rate_together() {
     let server = Server::start();
-    let agents = [Agent::start("secret"), Agent::start("secret")];
-    let names: Vec<String> = agents.iter().map(|agent| agent.name.clone()).collect();
+    let (_agents, names) = agents(2);
     let mut scenario = scenario(Workload::FanOut, &server.ws("/ws?channel={channel}"));
     scenario.channels = vec!["a".into()];
     scenario.publish = Some(Publish {
@@ -150,10 +151,7 @@ fn agents_search_for_a_rate_together() {
         }),
         ..publish(&server, 50.0)
     });
-    let mut observer = |_: &Snapshot<'_>| {};
-    let results = run_on_agents(&scenario, &names, "secret", &options(), &mut observer)
-        .unwrap()
-        .results;
+    let results = run_together(&scenario, &names);
     let steps: Vec<(f64, bool)> = results
         .steps
         .iter()
@@ -184,22 +182,15 @@ fn agents_search_for_a_rate_together() {
 #[test]
 fn a_storm_is_timed_over_all_agents() {
     let server = Server::start();
-    let agents = [Agent::start("secret"), Agent::start("secret")];
-    let names: Vec<String> = agents.iter().map(|agent| agent.name.clone()).collect();
+    let (_agents, names) = agents(2);
     let kind = Workload::ReconnectStorm {
         at_us: 100_000,
         share: 1.0,
         backoff_us: (0, 100_000),
         back_share: 1.0,
     };
-    let mut scenario = scenario(kind, &server.http("/sse?channel={channel}"));
-    scenario.channels = vec!["a".into()];
-    scenario.publish = Some(publish(&server, 50.0));
-    let mut observer = |_: &Snapshot<'_>| {};
-    let totals = run_on_agents(&scenario, &names, "secret", &options(), &mut observer)
-        .unwrap()
-        .results
-        .totals;
+    let scenario = published(kind, &server, "/sse", 50.0);
+    let totals = run_together(&scenario, &names).totals;
     assert_eq!(totals.counters.reconnected, 20);
     assert!(totals.reconnected_us.unwrap() <= totals.back_us.unwrap());
     assert_eq!(totals.deliveries.distinct, totals.counters.published * 20);

@@ -7,9 +7,10 @@ mod stages;
 
 use std::path::Path;
 
-use throng_bench_fleet::WatchServer;
-use throng_bench_fleet::{Finished, RunOptions, run_scenario};
+use throng_bench_fleet::{Finished, RunOptions, WatchServer, run_scenario};
 use throng_bench_plan::{Dialect, Publish, Scenario, Target, Transport, Via, Workload};
+
+use crate::server::Server;
 
 /// Runs of a test binary are not the server's processes.
 pub(crate) fn options() -> RunOptions {
@@ -40,7 +41,7 @@ pub(crate) fn scenario(kind: Workload, url: &str) -> Scenario {
 }
 
 /// Publishes through the server.
-pub(crate) fn publish(server: &server::Server, per_s: f64) -> Publish {
+pub(crate) fn publish(server: &Server, per_s: f64) -> Publish {
     Publish {
         via: Via::plain(&Target::parse(&server.http("/")).unwrap()),
         per_s,
@@ -48,6 +49,20 @@ pub(crate) fn publish(server: &server::Server, per_s: f64) -> Publish {
         size_bytes: 100,
         choose: throng_bench_plan::ChannelChoice::RoundRobin,
         until: None,
+    }
+}
+
+/// As [`scenario`], with publications to one channel, to which all are subscribed at this path.
+pub(crate) fn published(kind: Workload, server: &Server, path: &str, per_s: f64) -> Scenario {
+    let place = format!("{path}?channel={{channel}}");
+    let url = match path {
+        "/ws" => server.ws(&place),
+        _ => server.http(&place),
+    };
+    Scenario {
+        channels: vec!["a".into()],
+        publish: Some(publish(server, per_s)),
+        ..scenario(kind, &url)
     }
 }
 

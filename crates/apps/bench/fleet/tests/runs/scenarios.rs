@@ -1,14 +1,13 @@
 //! Published messages and their deliveries.
 
-use throng_bench_fleet::RunOptions;
-use throng_bench_fleet::run_observed;
+use throng_bench_fleet::{RunOptions, run_observed};
 use throng_bench_plan::check::{BenchExit, Check, CheckOutcome};
 use throng_bench_plan::schedule::Growth;
 use throng_bench_plan::{RateSearch, Transport, Via, Workload};
 use throng_bench_report::{RunPhase, Snapshot};
 
 use crate::server::Server;
-use crate::{options, publish, run, scenario};
+use crate::{options, publish, published, run, scenario};
 
 #[track_caller]
 fn check_fan_out(url: &str, server: &Server) {
@@ -42,9 +41,7 @@ fn every_delivery_that_is_due_is_counted() {
 #[test]
 fn a_warm_up_is_published_and_not_counted() {
     let server = Server::start();
-    let mut scenario = scenario(Workload::FanOut, &server.ws("/ws?channel={channel}"));
-    scenario.channels = vec!["a".into()];
-    scenario.publish = Some(publish(&server, 100.0));
+    let mut scenario = published(Workload::FanOut, &server, "/ws", 100.0);
     scenario.warm_up_us = 500_000;
     let totals = run(&scenario).results.totals;
     assert!(totals.counters.published > 50, "both are published");
@@ -62,9 +59,7 @@ fn connections_that_stop_reading_do_not_spoil_the_count() {
         share: 0.5,
         bytes_per_s: 0,
     };
-    let mut scenario = scenario(kind, &server.ws("/ws?channel={channel}"));
-    scenario.channels = vec!["a".into()];
-    scenario.publish = Some(publish(&server, 50.0));
+    let scenario = published(kind, &server, "/ws", 50.0);
     let totals = run(&scenario).results.totals;
     let (with_data, expecting) = totals.connections_with_data.unwrap();
     assert_eq!(expecting, 20);
@@ -84,9 +79,8 @@ fn slow_readers_are_counted_apart() {
             share: 0.5,
             bytes_per_s,
         };
-        let mut scenario = scenario(kind, &server.ws("/ws?channel={channel}"));
+        let mut scenario = published(kind, &server, "/ws", 50.0);
         scenario.channels = vec![format!("at-{bytes_per_s}")];
-        scenario.publish = Some(publish(&server, 50.0));
         let results = run(&scenario).results;
         let totals = &results.totals;
         let (published, distinct) = (totals.counters.published, totals.deliveries.distinct);
@@ -121,14 +115,8 @@ fn release_in_the_drain(server: &Server) -> impl FnMut(&Snapshot<'_>) {
 fn what_is_on_its_way_at_the_end_is_waited_for() {
     for path in ["/ws", "/sse"] {
         let server = Server::start();
-        let url = if path == "/ws" {
-            server.ws("/ws?channel={channel}")
-        } else {
-            server.http("/sse?channel={channel}")
-        };
-        let mut scenario = scenario(Workload::FanOut, &url);
+        let mut scenario = published(Workload::FanOut, &server, path, 50.0);
         scenario.channels = vec!["a-{n%2}".into()];
-        scenario.publish = Some(publish(&server, 50.0));
         scenario.grace_us = 60_000_000;
         server.hold(true);
         let mut observer = release_in_the_drain(&server);
@@ -144,9 +132,7 @@ fn what_is_on_its_way_at_the_end_is_waited_for() {
 #[test]
 fn what_never_comes_is_missing_when_the_grace_is_over() {
     let server = Server::start();
-    let mut scenario = scenario(Workload::FanOut, &server.ws("/ws?channel={channel}"));
-    scenario.channels = vec!["a".into()];
-    scenario.publish = Some(publish(&server, 50.0));
+    let mut scenario = published(Workload::FanOut, &server, "/ws", 50.0);
     scenario.grace_us = 1_000_000;
     server.hold(true);
     let totals = run(&scenario).results.totals;
@@ -165,9 +151,7 @@ fn storm() -> Workload {
 #[test]
 fn a_storm_is_over_when_all_have_what_they_missed() {
     let server = Server::start();
-    let mut scenario = scenario(storm(), &server.http("/sse?channel={channel}"));
-    scenario.channels = vec!["a".into()];
-    scenario.publish = Some(publish(&server, 100.0));
+    let mut scenario = published(storm(), &server, "/sse", 100.0);
     scenario.grace_us = 60_000_000;
     server.hold(true);
     let mut observer = release_in_the_drain(&server);
@@ -184,9 +168,7 @@ fn a_storm_is_over_when_all_have_what_they_missed() {
 #[test]
 fn a_storm_is_never_over_where_something_is_lost() {
     let server = Server::start();
-    let mut scenario = scenario(storm(), &server.http("/forgetful?channel={channel}"));
-    scenario.channels = vec!["a".into()];
-    scenario.publish = Some(publish(&server, 1000.0));
+    let mut scenario = published(storm(), &server, "/forgetful", 1000.0);
     scenario.grace_us = 1_000_000;
     let totals = run(&scenario).results.totals;
     assert!(totals.reconnected_us.is_some());
@@ -197,9 +179,7 @@ fn a_storm_is_never_over_where_something_is_lost() {
 #[test]
 fn a_storm_is_over_when_all_are_back() {
     let server = Server::start();
-    let mut scenario = scenario(storm(), &server.http("/sse?channel={channel}"));
-    scenario.channels = vec!["a".into()];
-    scenario.publish = Some(publish(&server, 50.0));
+    let scenario = published(storm(), &server, "/sse", 50.0);
     let totals = run(&scenario).results.totals;
     let counters = &totals.counters;
     assert_eq!(
@@ -226,9 +206,7 @@ fn who_leaves_and_resumes_misses_nothing() {
         away_us: 50_000,
         every_us: 200_000,
     };
-    let mut scenario = scenario(kind, &server.http("/sse?channel={channel}"));
-    scenario.channels = vec!["a".into()];
-    scenario.publish = Some(publish(&server, 100.0));
+    let scenario = published(kind, &server, "/sse", 100.0);
     let totals = run(&scenario).results.totals;
     let counters = &totals.counters;
     assert!(counters.reconnected >= 20, "each left at least once");

@@ -95,7 +95,7 @@ fn it_is_found_in_every_wrapping() {
         format!("TB1-TB1-{text}"),
         format!("TB1-{}{text}", "0".repeat(80)),
     ] {
-        let found = all_in(&found_bytes(&frame));
+        let found = all_in(frame.as_bytes());
         assert_eq!(found.len(), 1, "{frame}");
         assert!(matches!(
             found[0],
@@ -103,10 +103,6 @@ fn it_is_found_in_every_wrapping() {
         ));
         assert!(found[0].is_whole_in(frame.as_bytes()));
     }
-}
-
-fn found_bytes(frame: &str) -> Vec<u8> {
-    frame.as_bytes().to_vec()
 }
 
 #[test]

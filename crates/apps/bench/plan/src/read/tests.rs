@@ -1,11 +1,11 @@
 //! Scenarios from TOML: what is understood, and what is refused with its line.
 
 use super::*;
+use crate::template::{HoleScope, Template, Values};
 
 fn read_toml(text: &str) -> Result<Scenario, Vec<Problem>> {
     read_toml_with(text, &|_| Err("files cannot be read here".into()))
 }
-use crate::template::{HoleScope, Template, Values};
 
 const WHOLE: &str = r#"
 name = "groups"

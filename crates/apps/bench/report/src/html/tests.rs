@@ -1,10 +1,8 @@
 //! Results written, read, shown and compared.
 
-use std::collections::BTreeMap;
-
 use super::*;
 use crate::{
-    AgentSummary, LimitSetting, MachineInfo, Manifest, Reading, ResultsError, SCHEMA, ServerTotals,
+    AgentSummary, LimitSetting, MachineInfo, Manifest, Reading, ResultsError, ServerTotals,
     StepResult, Totals, files, summary,
 };
 use throng_bench_measure::{
@@ -110,17 +108,13 @@ fn sample_run(seed: u64) -> Results {
     (0..10).for_each(|_| counters.on_connect_failure(ConnectFailure::Status));
     counters.on_lost(LostReason::ClosedByServer, 37);
     let mut results = Results {
-        schema: SCHEMA,
         manifest: Manifest {
             title: "100,000 WebSockets, 1,000 groups".into(),
             started_unix_ms: 1_795_190_400_000,
             finished_unix_ms: 1_795_191_000_000,
-            command: vec![
-                "throng".into(),
-                "bench".into(),
-                "run".into(),
-                "groups.toml".into(),
-            ],
+            command: ["throng", "bench", "run", "groups.toml"]
+                .map(str::to_owned)
+                .to_vec(),
             version: "0.1.0".into(),
             server: Some("Throng/0.1.0".into()),
             machines: vec![MachineInfo {
@@ -142,7 +136,6 @@ fn sample_run(seed: u64) -> Results {
                 ],
             }],
         },
-        scenario,
         totals: Totals {
             measured_ms: (220_000, 600_000),
             counters,
@@ -158,12 +151,10 @@ fn sample_run(seed: u64) -> Results {
             connections_with_loss: Some(12),
             delivery: whole.summary(),
             connect: connect.summary(),
-            lag: None,
             delivery_curve: whole.curve(),
             generator_bytes_per_connection: Some(380.0),
             generator_busiest: 0.5,
-            reconnected_us: None,
-            back_us: None,
+            ..Totals::default()
         },
         server: Some(ServerTotals {
             process_bytes_per_connection: Some(290.0),
@@ -171,13 +162,8 @@ fn sample_run(seed: u64) -> Results {
             cpu_mean: Some(0.6),
             memory_bytes_max: Some(35_000_000),
         }),
-        verdict: Verdict::Valid,
-        figures: BTreeMap::new(),
-        checks: Vec::new(),
-        steps: Vec::new(),
-        agents: Vec::new(),
-        notes: Vec::new(),
         series,
+        ..Results::empty(&scenario)
     };
     results.judge();
     results

@@ -5,53 +5,43 @@ use std::fmt::Write as _;
 use throng_types::units::{format_us, grouped};
 
 use crate::Snapshot;
+use crate::text::written;
 
-/// Writer of one line a second.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ProgressLines;
+/// Makes the line of a row, without figures that are zero.
+pub fn progress_line(snapshot: &Snapshot<'_>) -> String {
+    written(|out| write_line(snapshot, out))
+}
 
-impl ProgressLines {
-    /// Makes the line of a row, without figures that are zero.
-    pub fn line(self, snapshot: &Snapshot<'_>) -> String {
-        let sample = snapshot.sample;
-        let mut out = format!(
-            "{:>5} s  {:<7}  {} alive",
-            snapshot.at_ms.div_ceil(1000),
-            snapshot.phase.as_str(),
-            grouped(sample.alive)
-        );
-        // Writing to a String does not fail.
-        let _ = self.rest(snapshot, &mut out);
-        out
+fn write_line(snapshot: &Snapshot<'_>, out: &mut String) -> std::fmt::Result {
+    let sample = snapshot.sample;
+    let (seconds, phase) = (snapshot.at_ms.div_ceil(1000), snapshot.phase.as_str());
+    let alive = grouped(sample.alive);
+    write!(out, "{seconds:>5} s  {phase:<7}  {alive} alive")?;
+    let pending = sample
+        .attempted
+        .saturating_sub(sample.upgraded + sample.failed);
+    for (count, what) in [
+        (pending, "on their way"),
+        (sample.failed, "failed"),
+        (sample.lost, "lost"),
+    ] {
+        if count > 0 {
+            write!(out, ", {} {what}", grouped(count))?;
+        }
     }
-
-    fn rest(self, snapshot: &Snapshot<'_>, out: &mut String) -> std::fmt::Result {
-        let sample = snapshot.sample;
-        let pending = sample
-            .attempted
-            .saturating_sub(sample.upgraded + sample.failed);
-        if pending > 0 {
-            write!(out, ", {} on their way", grouped(pending))?;
+    for (count, what) in [
+        (sample.published, "published"),
+        (sample.received, "received"),
+    ] {
+        if count > 0 {
+            write!(out, ", {}/s {what}", grouped(sample.per_s(count)))?;
         }
-        if sample.failed > 0 {
-            write!(out, ", {} failed", grouped(sample.failed))?;
-        }
-        if sample.lost > 0 {
-            write!(out, ", {} lost", grouped(sample.lost))?;
-        }
-        let per_s = |count: u64| grouped(sample.per_s(count));
-        if sample.published > 0 {
-            write!(out, ", {}/s published", per_s(sample.published))?;
-        }
-        if sample.received > 0 {
-            write!(out, ", {}/s received", per_s(sample.received))?;
-        }
-        if let Some([p50, _, p99, _, max]) = sample.latency_us {
-            let [p50, p99, max] = [p50, p99, max].map(|us| format_us(us as f64));
-            write!(out, ", p50 {p50} p99 {p99} max {max}")?;
-        }
-        Ok(())
     }
+    if let Some([p50, _, p99, _, max]) = sample.latency_us {
+        let [p50, p99, max] = [p50, p99, max].map(|us| format_us(us as f64));
+        write!(out, ", p50 {p50} p99 {p99} max {max}")?;
+    }
+    Ok(())
 }
 
 /// Interval at which MigratoryData's benchmark prints its block, in ms.

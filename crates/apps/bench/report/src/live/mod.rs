@@ -9,7 +9,7 @@ mod screen;
 mod statsd;
 
 pub use history::History;
-pub use lines::{ProgressLines, RunningStats};
+pub use lines::{RunningStats, progress_line};
 pub use page::Page;
 pub use screen::Screen;
 pub use statsd::Statsd;
@@ -52,16 +52,8 @@ pub struct Snapshot<'a> {
     pub total: &'a Histograms,
 }
 
-pub trait Observer {
-    /// Takes a row that has ended, about once a second.
-    fn on_row(&mut self, snapshot: &Snapshot<'_>);
-}
-
-impl<F: FnMut(&Snapshot<'_>)> Observer for F {
-    fn on_row(&mut self, snapshot: &Snapshot<'_>) {
-        self(snapshot);
-    }
-}
+/// Callback that sees a run while it goes on: each row as it ends, about once a second.
+pub type Observer<'a> = dyn FnMut(&Snapshot<'_>) + 'a;
 
 #[cfg(test)]
 mod testing {

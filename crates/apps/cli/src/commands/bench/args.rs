@@ -12,12 +12,11 @@ use throng_bench_plan::check::{BenchExit, Check};
 use throng_bench_plan::payload::MESSAGE_BYTES_MIN;
 use throng_bench_plan::schedule::Growth;
 use throng_bench_plan::{
-    ChannelChoice, DATA_BYTES_MAX, Data, Dialect, Publish, RateSearch, Scenario, Target, TlsTrust,
-    Transport, Via,
+    ChannelChoice, DATA_BYTES_MAX, Data, Dialect, Problem, Publish, RateSearch, Scenario, Target,
+    TlsTrust, Transport, Via,
 };
 use throng_types::units::{parse_duration_us, parse_rate_per_s, parse_size_bytes};
 
-use super::execute::bad_scenario;
 use crate::failure::{Failure, Result};
 use crate::http::TrustArgs;
 
@@ -245,6 +244,14 @@ impl RunArgs {
         read.map(Some)
             .map_err(|why| Failure::usage(format!("--data: {why}")))
     }
+}
+
+/// Tells the problems of a scenario, each with its line.
+pub(super) fn bad_scenario(what: &str, problems: Vec<Problem>) -> Failure {
+    let mut problems = problems.iter().map(Problem::to_string);
+    let first = problems.next().unwrap_or_else(|| "it is empty".to_owned());
+    let failure = Failure::usage(format!("{what}: {first}"));
+    problems.fold(failure, Failure::advise)
 }
 
 /// Reads a file of data, if it is not too large to be one.

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 
 use throng_bench_fleet::{Finished, FleetError, run_observed, run_on_agents};
 use throng_bench_measure::ConnectFailure;
-use throng_bench_plan::{Problem, Scenario, StatsdExport, check};
-use throng_bench_report::live::{History, Page, ProgressLines, RunningStats, Screen, Statsd};
-use throng_bench_report::{Observer, Snapshot};
+use throng_bench_plan::{Scenario, StatsdExport, check};
+use throng_bench_report::Snapshot;
+use throng_bench_report::live::{History, Page, RunningStats, Screen, Statsd, progress_line};
 use throng_bench_worker::PrepareError;
 use throng_doctor::{Role, explain_errno};
 use throng_sys::errno;
@@ -38,10 +38,11 @@ pub(super) fn execute(
         make_folder(folder)?;
     }
     let mut show = Show::new(&scenario, common)?;
+    let mut observer = |snapshot: &Snapshot<'_>| show.on_row(snapshot);
     let finished = match (&common.generator.agents[..], &common.generator.agents_token) {
-        ([], _) | (_, None) => run_observed(&scenario, &options, &mut show).map_err(cannot_run),
+        ([], _) | (_, None) => run_observed(&scenario, &options, &mut observer).map_err(cannot_run),
         (agents, Some(token)) => {
-            run_on_agents(&scenario, agents, token, &options, &mut show).map_err(no_agents)
+            run_on_agents(&scenario, agents, token, &options, &mut observer).map_err(no_agents)
         }
     };
     // The screen goes before the summary or the error comes.
@@ -149,16 +150,9 @@ fn cannot_run(error: PrepareError) -> Failure {
     }
 }
 
-pub(super) fn bad_scenario(what: &str, problems: Vec<Problem>) -> Failure {
-    let mut problems = problems.iter().map(Problem::to_string);
-    let first = problems.next().unwrap_or_else(|| "it is empty".to_owned());
-    let failure = Failure::usage(format!("{what}: {first}"));
-    problems.fold(failure, Failure::advise)
-}
-
 #[derive(Default)]
 struct Show {
-    lines: Option<ProgressLines>,
+    lines: bool,
     screen: Option<Screen>,
     stats: Option<RunningStats>,
     page: Option<Page>,
@@ -192,9 +186,27 @@ impl Show {
             show.screen = Screen::open().ok();
         }
         if show.screen.is_none() && show.stats.is_none() {
-            show.lines = Some(ProgressLines);
+            show.lines = true;
         }
         Ok(show)
+    }
+
+    fn on_row(&mut self, snapshot: &Snapshot<'_>) {
+        if let Some(screen) = &mut self.screen {
+            screen.on_row(snapshot);
+        }
+        if self.lines {
+            console::note(&progress_line(snapshot));
+        }
+        if let Some(block) = self.stats.as_mut().and_then(|stats| stats.block(snapshot)) {
+            console::note(&block);
+        }
+        if let Some(page) = &mut self.page {
+            page.on_row(snapshot);
+        }
+        if let Some(statsd) = &mut self.statsd {
+            statsd.on_row(snapshot);
+        }
     }
 }
 
@@ -236,24 +248,4 @@ fn statsd(export: &StatsdExport) -> Result<Statsd> {
         let failure = format!("cannot send statsd lines to {to}: {error}");
         Failure::unreachable(failure)
     })
-}
-
-impl Observer for Show {
-    fn on_row(&mut self, snapshot: &Snapshot<'_>) {
-        if let Some(screen) = &mut self.screen {
-            screen.on_row(snapshot);
-        }
-        if let Some(lines) = self.lines {
-            console::note(&lines.line(snapshot));
-        }
-        if let Some(block) = self.stats.as_mut().and_then(|stats| stats.block(snapshot)) {
-            console::note(&block);
-        }
-        if let Some(page) = &mut self.page {
-            page.on_row(snapshot);
-        }
-        if let Some(statsd) = &mut self.statsd {
-            statsd.on_row(snapshot);
-        }
-    }
 }

@@ -8,8 +8,10 @@ use throng_bench_plan::schedule::Stage;
 use throng_bench_plan::{Dialect, Scenario, Target, Transport, Workload, read_toml_with};
 use throng_types::units::{parse_count, parse_duration_us, parse_rate_per_s};
 
-use super::args::{Common, Opening, PublishArgs, RunArgs, Speak, header, read_data, transport};
-use super::execute::{bad_scenario, execute};
+use super::args::{
+    Common, Opening, PublishArgs, RunArgs, Speak, bad_scenario, header, read_data, transport,
+};
+use super::execute::execute;
 use crate::console;
 use crate::failure::{Failure, Result};
 

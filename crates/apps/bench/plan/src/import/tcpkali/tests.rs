@@ -11,36 +11,25 @@ fn read(arguments: &[&str]) -> Result<Imported, String> {
     read_tcpkali(&arguments)
 }
 
-const PUBLISHED: &[&str] = &[
-    "-c",
-    "250000",
-    "--connect-rate",
-    "200",
-    "-T",
-    "2h",
-    "--message-marker",
-    "--no-source-bind",
-    "--statsd",
-    "--statsd-namespace",
-    "cbench-1",
-    "--statsd-latency-window",
-    "10s",
-    "-e",
-    "-1",
-    r"GET /stream.php?topic=group-\{connection.uid%1000} HTTP/1.1\r\nHost: example.com\r\n\r\n",
-    "server:8000",
-    "server:8001",
-    "server:8002",
-    "server:8003",
-    "server:8004",
-    "server:8005",
-    "server:8006",
-    "server:8007",
-];
+const PUBLISHED: &str = "-c 250000 --connect-rate 200 -T 2h --message-marker --no-source-bind \
+    --statsd --statsd-namespace cbench-1 --statsd-latency-window 10s \
+    server:8000 server:8001 server:8002 server:8003 server:8004 server:8005 server:8006 \
+    server:8007 -e -1";
+const REQUEST: &str =
+    r"GET /stream.php?topic=group-\{connection.uid%1000} HTTP/1.1\r\nHost: example.com\r\n\r\n";
+
+fn with(words: &str, last: &[&'static str]) -> Result<Imported, String> {
+    read(
+        &words
+            .split(' ')
+            .chain(last.iter().copied())
+            .collect::<Vec<_>>(),
+    )
+}
 
 #[test]
 fn the_published_command_is_understood() {
-    let Imported { scenario, notes } = read(PUBLISHED).unwrap();
+    let Imported { scenario, notes } = with(PUBLISHED, &[REQUEST]).unwrap();
     assert_eq!((scenario.clients, scenario.targets.len()), (250_000, 8));
     assert_eq!(scenario.arrivals.duration_us(), 1_250_000_000);
     assert_eq!(scenario.hold_us, 7_200_000_000);
@@ -72,31 +61,11 @@ fn the_published_command_is_understood() {
 
 #[test]
 fn options_come_in_every_form() {
-    let scenario = read(&[
-        "--connections=5k",
-        "-T1m",
-        "--connect-rate=1k",
-        "--ws",
-        "--ssl",
-        "-H",
-        "X-A: b",
-        "-em",
-        r"a\x41\101\{message.marker}",
-        "-r",
-        "2",
-        "--channel-lifetime",
-        "5",
-        "--source-ip",
-        "127.0.0.2-4",
-        "--nagle=off",
-        "-w",
-        "4",
-        "-v",
-        "0",
-        "h:1/path",
-    ])
-    .unwrap()
-    .scenario;
+    let words = "--connections=5k -T1m --connect-rate=1k --ws --ssl -r 2 --channel-lifetime 5 \
+                 --source-ip 127.0.0.2-4 --nagle=off -w 4 -v 0 h:1/path";
+    let message = r"a\x41\101\{message.marker}";
+    let imported = with(words, &["-H", "X-A: b", "-em", message]);
+    let scenario = imported.unwrap().scenario;
     assert_eq!((scenario.clients, scenario.hold_us), (5000, 60_000_000));
     assert_eq!(scenario.lifetime_us, Some(5_000_000));
     assert_eq!(scenario.sources.len(), 3);
