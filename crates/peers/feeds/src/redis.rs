@@ -230,7 +230,11 @@ impl Stream {
         let wait = [
             "XREAD", "COUNT", "1", "BLOCK", &look_ms, "STREAMS", stream, last,
         ];
-        self.link.ask(&wait.map(str::as_bytes)).await?;
+        if self.link.ask(&wait.map(str::as_bytes)).await? != Value::Nil {
+            // The next read says how far we are. If it finds nothing, another node had read that
+            // entry: a wait behind `last` would end at once, again and again.
+            "$".clone_into(&mut self.last);
+        }
         Ok(())
     }
 
