@@ -16,6 +16,11 @@ const REGRESSIONS: &[(FeedKind, u64, &str)] = &[
         4,
         "a reader asked Redis without a pause, where another had read behind its last entry",
     ),
+    (
+        FeedKind::Nats,
+        21,
+        "a message was taken for another that NATS had lost and whose number it had got",
+    ),
 ];
 
 fn number(name: &str) -> Option<u64> {
