@@ -12,22 +12,19 @@
 
 mod api;
 mod cache;
-mod call;
 mod changes;
 mod client;
 mod directory;
 mod feed;
 mod identify;
-mod known;
 mod peer;
 mod presences;
 mod sampled;
 mod subscriber;
 
-pub use call::{Call, Reply, Stood};
 pub use client::ApiOptions;
 pub use directory::DirectoryOptions;
 pub use feed::{Feed, Offers};
-pub use peer::{AppwriteOptions, AppwritePeer};
+pub use peer::{AppwriteOptions, AppwritePeer, Call, Reply, Stood};
 pub use throng_backend::Address;
 pub use throng_redis_link::{RedisUrlError, Source};
