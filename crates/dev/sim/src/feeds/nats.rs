@@ -253,17 +253,17 @@ impl Nats {
         };
         match &*message.payload {
             b"+ACK" => {
-                if consumer.acknowledge(number) {
-                    if let Some((event, _)) = self.data.messages.get(&number) {
-                        around.witness.acknowledged(*event);
-                    }
+                if consumer.acknowledge(number)
+                    && let Some((event, _)) = self.data.messages.get(&number)
+                {
+                    around.witness.acknowledged(*event);
                 }
                 self.answer(message.reply, b"", around);
             }
-            b"-NAK" if consumer.pending.contains_key(&number) => {
-                if !consumer.again.contains(&number) {
-                    consumer.again.push_back(number);
-                }
+            b"-NAK"
+                if consumer.pending.contains_key(&number) && !consumer.again.contains(&number) =>
+            {
+                consumer.again.push_back(number);
             }
             _ => {}
         }
