@@ -32,7 +32,7 @@ pub use witness::Summary as FeedSummary;
 pub enum FeedKind {
     Redis,
     Postgres,
-    /// Three brokers.
+    /// Three brokers, which lead partitions.
     Kafka,
     Nats,
 }

@@ -12,6 +12,7 @@
 
 mod api;
 mod cache;
+mod call;
 mod changes;
 mod client;
 mod directory;
@@ -22,9 +23,10 @@ mod presences;
 mod sampled;
 mod subscriber;
 
+pub use call::{Call, Reply, Stood};
 pub use client::ApiOptions;
 pub use directory::DirectoryOptions;
 pub use feed::{Feed, Offers};
-pub use peer::{AppwriteOptions, AppwritePeer, Call, Reply, Stood};
+pub use peer::{AppwriteOptions, AppwritePeer};
 pub use throng_backend::Address;
 pub use throng_redis_link::{RedisUrlError, Source};

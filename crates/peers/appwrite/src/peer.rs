@@ -15,7 +15,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use throng_appwrite::{FeedMessage, Lookup, LookupReply, News, PresenceCall, PresenceReply};
+use throng_appwrite::{FeedMessage, LookupReply, News, PresenceReply};
 use throng_backend::{Backend, Reply as Answered};
 use throng_metrics::{Counter, Counters};
 use throng_peer::task::{Receiver, Sender, Task, Tasks, queue};
@@ -23,6 +23,7 @@ use throng_peer::{Context, Ended, Flow, LinkId, Peer};
 use throng_redis_link::Source;
 use throng_types::Millis;
 
+use crate::call::{Call, Reply, Stood};
 use crate::client::{ApiOptions, Client, Token, asker_of, tell_found, tell_presence};
 use crate::feed::{Feed, Offers};
 use crate::sampled::Sampled;
@@ -34,34 +35,6 @@ const WAITING_MAX: usize = 256;
 const HEARD_MAX: usize = 64;
 /// Between two looks whether busy shards have room, in milliseconds.
 const LOOK_MS: u64 = 1;
-
-/// Called once, when the subscriber stands still.
-pub type Stood = Box<dyn FnOnce() + Send>;
-
-/// A call of the rest of the server.
-pub enum Call {
-    /// Begins: sends the first position to the shards, and connects.
-    Begin,
-    /// Looks a user up; [`News::Found`] follows, even if the answer is known already.
-    LookUp(Lookup),
-    /// Writes or deletes a presence; [`News::Presence`] follows one that writes.
-    Presence(PresenceCall),
-    /// Hands an event of the server API to every shard. [`crate::Offers`] counts it.
-    Offer(FeedMessage),
-    /// Stands still once everything is handed on that was published so far, or at once if nothing
-    /// is heard; [`Reply::Stands`] follows, unless [`Call::GoOn`] comes first.
-    StandStill(Stood),
-    /// Reads events again after [`Call::StandStill`].
-    GoOn,
-}
-
-/// An answer to the rest of the server.
-pub enum Reply {
-    /// News for the shard with this number.
-    News(usize, News),
-    /// The subscriber stands still, and all shards have what it heard.
-    Stands(Stood),
-}
 
 /// Options of the peer.
 pub struct AppwriteOptions {

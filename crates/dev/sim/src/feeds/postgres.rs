@@ -229,7 +229,7 @@ impl Postgres {
         out
     }
 
-    /// What stands behind an answer; notifications come between transactions.
+    /// Writes the end of an answer; notifications come between transactions.
     fn ready(&mut self, conn: usize) -> Vec<u8> {
         let session = self.sessions.get_mut(&conn).expect("a session");
         let mut out = Vec::new();
@@ -336,7 +336,7 @@ impl Postgres {
         rows(&[20, 28, TEXT, self.data_type, TEXT], &found, out);
     }
 
-    /// Ends a transaction.
+    /// Ends a transaction and frees its locks.
     fn unlock(&mut self, conn: usize) {
         self.locked.retain(|_, owner| *owner != conn);
         self.locker.take_if(|locker| *locker == conn);
