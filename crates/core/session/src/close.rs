@@ -1,7 +1,7 @@
-//! How a session's peer is connected, and why the server ends a connection.
+//! Port and transport of a session's peer, and why the server ends a connection.
 
 use throng_metrics::Counter;
-use throng_types::Disconnect;
+use throng_types::{Disconnect, Save, Saved};
 
 /// Kind of connection between client and session, for gauges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -102,5 +102,39 @@ impl CloseReason {
             Self::Custom { reason, .. } => reason,
             Self::Drain { .. } => Disconnect::Shutdown.reason(),
         }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Port {
+    Client,
+    Api,
+    /// One of a gateway's own, by the gateway's place in the list and its own number.
+    Own {
+        /// Place of the gateway in the list.
+        gateway: u8,
+        port: u8,
+    },
+}
+
+impl Save for Port {
+    fn save(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Client => out.push(0),
+            Self::Api => out.push(1),
+            Self::Own { gateway, port } => [2, *gateway, *port].save(out),
+        }
+    }
+
+    fn load(from: &mut Saved<'_>) -> Option<Self> {
+        Some(match u8::load(from)? {
+            0 => Self::Client,
+            1 => Self::Api,
+            2 => Self::Own {
+                gateway: Save::load(from)?,
+                port: Save::load(from)?,
+            },
+            _ => return None,
+        })
     }
 }

@@ -1,42 +1,7 @@
-//! Ports, claims of gateways to requests, and the few paths that are the front door's own.
+//! Claims of gateways to requests, and the few paths that are the front door's own.
 
-use throng_types::{Save, Saved};
-
+use crate::close::Port;
 use crate::http::request::Incoming;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Port {
-    Client,
-    Api,
-    /// One of a gateway's own, by the gateway's place in the list and its own number.
-    Own {
-        /// Place of the gateway in the list.
-        gateway: u8,
-        port: u8,
-    },
-}
-
-impl Save for Port {
-    fn save(&self, out: &mut Vec<u8>) {
-        match self {
-            Self::Client => out.push(0),
-            Self::Api => out.push(1),
-            Self::Own { gateway, port } => [2, *gateway, *port].save(out),
-        }
-    }
-
-    fn load(from: &mut Saved<'_>) -> Option<Self> {
-        Some(match u8::load(from)? {
-            0 => Self::Client,
-            1 => Self::Api,
-            2 => Self::Own {
-                gateway: Save::load(from)?,
-                port: Save::load(from)?,
-            },
-            _ => return None,
-        })
-    }
-}
 
 /// Which of several claims to a request wins: the highest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
