@@ -17,42 +17,36 @@ const TEST_THREADS: &str = "RUST_TEST_THREADS";
 struct Step {
     /// Text of the heading.
     name: &'static str,
-    /// Command to run, and to type in order to repeat the step.
-    action: Action,
+    /// Variables for its environment.
+    variables: &'static [(&'static str, &'static str)],
+    /// A program and its arguments, separated by spaces: to run, and to type in order to repeat
+    /// the step.
+    line: &'static str,
 }
 
-enum Action {
-    /// `tidy`, without another process.
-    Tidy,
-    /// A program and its arguments, separated by spaces, after variables for its environment.
-    Run(&'static [(&'static str, &'static str)], &'static str),
-}
+/// Runs without another process.
+const TIDY: &str = "cargo xtask tidy";
 
 const CI: &[Step] = &[
     INSTALLED,
-    run_step("format", "cargo fmt --all --check"),
-    Step {
-        name: "tidy",
-        action: Action::Tidy,
-    },
+    step("format", "cargo fmt --all --check"),
+    step("tidy", TIDY),
     // Before the long ones. The advisories need a download, see `CONTRIBUTING.md`.
-    run_step(
+    step(
         "licences",
         "cargo deny --locked check --hide-inclusion-graph bans licenses sources",
     ),
-    run_step(
+    step(
         "clippy",
         "cargo clippy --locked --workspace --all-targets -- -D warnings",
     ),
     TEST,
     Step {
         name: "documentation",
-        action: Action::Run(
-            &[("RUSTDOCFLAGS", "-D warnings")],
-            "cargo doc --locked --workspace --no-deps",
-        ),
+        variables: &[("RUSTDOCFLAGS", "-D warnings")],
+        line: "cargo doc --locked --workspace --no-deps",
     },
-    run_step(
+    step(
         "fuzz targets",
         "cargo check --manifest-path fuzz/Cargo.toml --target-dir target",
     ),
@@ -61,17 +55,18 @@ const CI: &[Step] = &[
 ];
 
 /// The script knows which programs the tests use, and installs those that are missing.
-const INSTALLED: Step = run_step("programs that tests use", ".ci/install");
+const INSTALLED: Step = step("programs that tests use", ".ci/install");
 
-const TEST: Step = run_step("test", "cargo test --locked --workspace");
+const TEST: Step = step("test", "cargo test --locked --workspace");
 
 /// Built as users get it: figures of an unoptimised build mean nothing.
-const COUNTS: Step = run_step("counts", "cargo run --locked --release -p throng-counts");
+const COUNTS: Step = step("counts", "cargo run --locked --release -p throng-counts");
 
-const fn run_step(name: &'static str, line: &'static str) -> Step {
+const fn step(name: &'static str, line: &'static str) -> Step {
     Step {
         name,
-        action: Action::Run(&[], line),
+        variables: &[],
+        line,
     }
 }
 
@@ -92,7 +87,7 @@ pub(crate) fn counts() -> Result<bool> {
 
 /// Counts them and records what was found.
 pub(crate) fn record_counts() -> Result<bool> {
-    const RECORD: Step = run_step(
+    const RECORD: Step = step(
         "counts",
         "cargo run --locked --release -p throng-counts -- --update",
     );
@@ -104,12 +99,12 @@ fn run(root: &Path, steps: &[&Step]) -> Result<bool> {
     for (n, step) in steps.iter().enumerate() {
         println!("\n=== {}/{} {}", n + 1, steps.len(), step.name);
         let step_start = Instant::now();
-        if !step.action.run(root)? {
+        if !step.run(root)? {
             println!(
                 "\n=== {} failed after {}. To run it again:\n    {}",
                 step.name,
                 shown(step_start.elapsed()),
-                step.action.command()
+                step.command()
             );
             return Ok(false);
         }
@@ -127,38 +122,30 @@ fn run(root: &Path, steps: &[&Step]) -> Result<bool> {
     Ok(true)
 }
 
-impl Action {
+impl Step {
     fn run(&self, root: &Path) -> Result<bool> {
-        match self {
-            Self::Tidy => tidy::check(),
-            Self::Run(variables, line) => {
-                let mut words = line.split(' ');
-                let program = words.next().context("an empty command")?;
-                let mut command = Command::new(program);
-                if env::var_os(TEST_THREADS).is_none() {
-                    // Most tests wait for servers and brokers, and leave the processors idle.
-                    let threads = 2 * available_parallelism().map_or(1, usize::from);
-                    command.env(TEST_THREADS, threads.to_string());
-                }
-                command
-                    .args(words)
-                    .envs(variables.iter().copied())
-                    .current_dir(root)
-                    .stdin(Stdio::null());
-                watch::run(&mut command)
-            }
+        if self.line == TIDY {
+            return tidy::check();
         }
+        let mut words = self.line.split(' ');
+        let mut command = Command::new(words.next().context("an empty command")?);
+        if env::var_os(TEST_THREADS).is_none() {
+            // Most tests wait for servers and brokers, and leave the processors idle.
+            let threads = 2 * available_parallelism().map_or(1, usize::from);
+            command.env(TEST_THREADS, threads.to_string());
+        }
+        command
+            .args(words)
+            .envs(self.variables.iter().copied())
+            .current_dir(root)
+            .stdin(Stdio::null());
+        watch::run(&mut command)
     }
 
     fn command(&self) -> String {
-        match self {
-            Self::Tidy => "cargo xtask tidy".to_owned(),
-            Self::Run(variables, line) => variables
-                .iter()
-                .map(|(name, value)| format!("{name}='{value}' "))
-                .chain([(*line).to_owned()])
-                .collect(),
-        }
+        let variables = self.variables.iter();
+        let variables = variables.map(|(name, value)| format!("{name}='{value}' "));
+        variables.chain([self.line.to_owned()]).collect()
     }
 }
 
@@ -176,21 +163,21 @@ fn shown(duration: Duration) -> String {
 mod tests {
     use super::*;
 
-    const fn step(line: &'static str) -> Step {
+    const fn of(line: &'static str) -> Step {
         Step {
-            name: "step",
-            action: Action::Run(&[("A", "b c")], line),
+            variables: &[("A", "b c")],
+            ..step("step", line)
         }
     }
 
     #[test]
     fn a_run_stops_at_the_first_failure() {
         let folder = tempfile::tempdir().unwrap();
-        let steps = [step("true"), step("false"), step("touch reached")];
+        let steps = [of("true"), of("false"), of("touch reached")];
         let steps: Vec<&Step> = steps.iter().collect();
         assert!(!run(folder.path(), &steps).unwrap());
         assert!(!folder.path().join("reached").exists());
-        assert!(run(folder.path(), &[&step("touch reached")]).unwrap());
+        assert!(run(folder.path(), &[&of("touch reached")]).unwrap());
         assert!(folder.path().join("reached").exists());
     }
 
@@ -199,7 +186,7 @@ mod tests {
     fn the_command_of_the_readme_sets_everything_up_itself() {
         let root = tree::root().unwrap();
         let read = |path: &str| std::fs::read_to_string(root.join(path)).unwrap();
-        assert_eq!(CI[0].action.command(), ".ci/install");
+        assert_eq!(CI[0].command(), ".ci/install");
         let readme = read("README.md");
         let tests = readme.find("cargo xtask ci").unwrap();
         assert!(readme.find(".ci/").is_none_or(|at| tests < at));
@@ -213,14 +200,14 @@ mod tests {
 
     #[test]
     fn the_command_can_be_typed() {
-        assert_eq!(step("cargo doc").action.command(), "A='b c' cargo doc");
-        assert_eq!(Action::Tidy.command(), "cargo xtask tidy");
+        assert_eq!(of("cargo doc").command(), "A='b c' cargo doc");
+        assert_eq!(CI[2].command(), "cargo xtask tidy");
     }
 
     #[test]
     fn a_missing_program_is_an_error_with_its_name() {
         let folder = tempfile::tempdir().unwrap();
-        let error = run(folder.path(), &[&step("no-such-program")]).unwrap_err();
+        let error = run(folder.path(), &[&of("no-such-program")]).unwrap_err();
         assert!(format!("{error:#}").contains("no-such-program"));
     }
 

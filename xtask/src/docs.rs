@@ -8,44 +8,31 @@ use anyhow::{Context, Result};
 use crate::finding::Finding;
 use crate::tree::{self, Tree};
 
-/// One generated page of the documentation.
-struct Page {
-    /// Path from the workspace root.
-    path: &'static str,
-    /// Its text, from the crate that owns the facts.
-    text: fn() -> String,
-}
+/// Path of a page, and its text from the crate that owns the facts.
+type Page = (&'static str, fn() -> String);
 
-const PAGES: &[Page] = &[
-    Page {
-        path: "docs/config.md",
-        text: throng_config::reference_text,
-    },
-    Page {
-        path: "docs/metrics.md",
-        text: throng_metrics::reference_text,
-    },
+const PAGES: [Page; 2] = [
+    ("docs/config.md", throng_config::reference_text),
+    ("docs/metrics.md", throng_metrics::reference_text),
 ];
 
 /// Writes all generated pages.
 pub(crate) fn write() -> Result<()> {
     let root = tree::root()?;
-    for page in PAGES {
-        std::fs::write(root.join(page.path), (page.text)())
-            .with_context(|| format!("cannot write {}", page.path))?;
+    for (path, text) in PAGES {
+        std::fs::write(root.join(path), text()).with_context(|| format!("cannot write {path}"))?;
     }
     Ok(())
 }
 
 /// Finds stale and missing pages.
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
-    PAGES
+    let message = "is not what the code says: run `cargo xtask docs --pages`";
+    let stale = PAGES
         .iter()
-        .filter(|page| tree.text(page.path) != Some((page.text)().as_str()))
-        .map(|page| {
-            let message = "is not what the code says: run `cargo xtask docs --pages`";
-            Finding::new(page.path, message)
-        })
+        .filter(|(path, text)| tree.text(path) != Some(&text()));
+    stale
+        .map(|(path, _)| Finding::new(*path, message))
         .collect()
 }
 
@@ -55,17 +42,16 @@ mod tests {
     use crate::tree::File;
 
     fn tree(text: Option<String>) -> Tree {
-        let file = |text: String| File::new(PAGES[0].path, text.into_bytes()).unwrap();
+        let file = |text: String| File::new(PAGES[0].0, text.into_bytes()).unwrap();
         Tree {
-            root: "".into(),
             files: text.into_iter().map(file).collect(),
-            packages: Vec::new(),
+            ..Tree::default()
         }
     }
 
     #[test]
     fn stale_and_missing_pages_are_found() {
-        let fresh = (PAGES[0].text)();
+        let fresh = PAGES[0].1();
         let found = |text| check(&tree(text)).len();
         assert_eq!(found(Some(fresh.clone())), PAGES.len() - 1);
         assert_eq!(found(Some(fresh + "x")), PAGES.len());

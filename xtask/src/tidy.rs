@@ -14,7 +14,6 @@ mod purity;
 mod queues;
 mod ratchet;
 mod size;
-mod width;
 mod words;
 
 use anyhow::{Context, Result};
@@ -34,7 +33,6 @@ pub(crate) fn check() -> Result<bool> {
     findings.extend(size::check(&tree, &ratchet));
     findings.extend(ratchet.compare(counts(&tree)));
     findings.extend(circles::check(&tree));
-    findings.extend(width::check(&tree));
     findings.extend(prose::check(&tree));
     findings.extend(words::check(&tree));
     findings.extend(queues::check(&tree));

@@ -96,7 +96,7 @@ impl Tree {
 
     /// The crate that a file belongs to; `fuzz/` and the like belong to none.
     pub(crate) fn package_of(&self, path: &str) -> Option<&Package> {
-        self.packages.iter().find(|package| package.owns(path))
+        self.packages.iter().rfind(|package| package.owns(path))
     }
 
     /// The content of a file, if it is there.
@@ -126,13 +126,7 @@ pub(crate) fn is_test_file(path: &str) -> bool {
 
 fn files(root: &Path) -> Result<Vec<File>> {
     let listing = Command::new("git")
-        .args([
-            "ls-files",
-            "-z",
-            "--cached",
-            "--others",
-            "--exclude-standard",
-        ])
+        .args("ls-files -z --cached --others --exclude-standard".split(' '))
         .current_dir(root)
         .output()
         .context("cannot start git, which lists the files to check")?;
@@ -142,11 +136,8 @@ fn files(root: &Path) -> Result<Vec<File>> {
             String::from_utf8_lossy(&listing.stderr).trim()
         );
     }
-    let mut paths: Vec<&str> = std::str::from_utf8(&listing.stdout)
-        .context("a file name is not UTF-8")?
-        .split('\0')
-        .filter(|path| !path.is_empty())
-        .collect();
+    let paths = str::from_utf8(&listing.stdout).context("a file name is not UTF-8")?;
+    let mut paths: Vec<&str> = paths.split_terminator('\0').collect();
     paths.sort_unstable();
     paths.dedup();
     let mut files = Vec::with_capacity(paths.len());
@@ -167,9 +158,8 @@ fn packages(root: &Path) -> Result<Vec<Package>> {
         .exec()
         .context("cargo metadata failed")?;
     let from_root = |path: &Path| {
-        path.strip_prefix(root)
-            .ok()
-            .map(|path| path.to_string_lossy().into_owned())
+        let path = path.strip_prefix(root).ok()?;
+        Some(path.to_string_lossy().into_owned())
     };
     let mut packages = Vec::new();
     for package in &metadata.packages {
@@ -178,21 +168,14 @@ fn packages(root: &Path) -> Result<Vec<Package>> {
             .parent()
             .and_then(|path| from_root(path.as_std_path()))
             .with_context(|| format!("{} is outside the workspace", package.name))?;
-        let dependencies = package
-            .dependencies
-            .iter()
-            .map(|dependency| Dependency {
-                name: dependency.name.clone(),
-                folder: dependency
-                    .path
-                    .as_ref()
-                    .and_then(|path| from_root(path.as_std_path())),
-                for_tests: dependency.kind == DependencyKind::Development,
-            })
-            .collect();
+        let dependency = |it: &cargo_metadata::Dependency| Dependency {
+            name: it.name.clone(),
+            folder: { it.path.as_ref() }.and_then(|path| from_root(path.as_std_path())),
+            for_tests: it.kind == DependencyKind::Development,
+        };
         packages.push(Package {
             folder,
-            dependencies,
+            dependencies: package.dependencies.iter().map(dependency).collect(),
         });
     }
     packages.sort_by(|a, b| a.folder.cmp(&b.folder));

@@ -6,11 +6,11 @@ use std::fmt;
 use smol_str::SmolStr;
 
 use crate::rng::fnv1a;
+use crate::{Load, Save, Saved};
 
 /// The longest channel name, in bytes of UTF-8. Centrifugo's default limit is the same.
 pub const CHANNEL_BYTES_MAX: usize = 255;
 
-/// Why a text is not a channel name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChannelError {
     /// Names have at least one byte.
@@ -44,7 +44,6 @@ impl std::error::Error for ChannelError {}
 pub struct ChannelName(SmolStr);
 
 impl ChannelName {
-    /// Checks and copies a name.
     pub fn new(name: &str) -> Result<Self, ChannelError> {
         Self::with_bound(name, CHANNEL_BYTES_MAX)
     }
@@ -64,7 +63,6 @@ impl ChannelName {
         Ok(Self(SmolStr::new(name)))
     }
 
-    /// Name as it was given.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -73,14 +71,17 @@ impl ChannelName {
     /// Namespace: the text before the first `:` and after a leading `$`, or nothing.
     #[must_use]
     pub fn namespace(&self) -> Option<&str> {
-        namespace_of(&self.0)
+        let name = self.0.strip_prefix('$').unwrap_or(&self.0);
+        name.split_once(':').map(|(namespace, _)| namespace)
     }
 
     /// A hash of the name that is the same in every shard and every run (FNV-1a, 64 bits):
     /// it decides the channel's home.
     #[must_use]
     pub fn stable_hash(&self) -> u64 {
-        stable_hash(&self.0)
+        // The final mix spreads short names over the high bits too.
+        let hash = fnv1a(&self.0);
+        (hash ^ (hash >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
 }
 
@@ -94,16 +95,17 @@ fn has_control(text: &str) -> bool {
     text.as_bytes().iter().fold(0, count) > 0
 }
 
-/// The namespace of a name that has not been checked yet.
-fn namespace_of(name: &str) -> Option<&str> {
-    let name = name.strip_prefix('$').unwrap_or(name);
-    name.split_once(':').map(|(namespace, _)| namespace)
+impl Save for ChannelName {
+    fn save(&self, out: &mut Vec<u8>) {
+        self.as_str().save(out);
+    }
 }
 
-fn stable_hash(name: &str) -> u64 {
-    // The final mix spreads short names over the high bits too.
-    let hash = fnv1a(name);
-    (hash ^ (hash >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+impl Load for ChannelName {
+    fn load(from: &mut Saved<'_>) -> Option<Self> {
+        // GRIP's names may be longer than others; the code that made it has checked its bound.
+        Self::with_bound(from.text()?, usize::MAX).ok()
+    }
 }
 
 impl Borrow<str> for ChannelName {

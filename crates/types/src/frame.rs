@@ -63,7 +63,6 @@ impl Frames {
         self.ends.len()
     }
 
-    /// Tells whether there is none.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.ends.is_empty()

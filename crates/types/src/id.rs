@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::Save;
+
 /// A shard: one thread with its own reactor, connections and hub.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ShardId(pub u8);
@@ -18,7 +20,7 @@ impl ShardId {
 ///
 /// The generation rises each time a slot is reused, so an id kept after its
 /// connection has gone finds nobody instead of a stranger.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Save)]
 pub struct ConnId(u64);
 
 impl ConnId {
@@ -32,7 +34,6 @@ impl ConnId {
         Self((shard.0 as u64) << 56 | (generation as u64) << 32 | index as u64)
     }
 
-    /// The shard that owns the connection.
     #[must_use]
     pub const fn shard(self) -> ShardId {
         ShardId((self.0 >> 56) as u8)

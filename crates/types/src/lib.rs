@@ -3,8 +3,11 @@
 //! have of their own: numbers with units, dates, strings in JSON, a seeded
 //! generator of numbers, the guess what somebody meant.
 //!
-//! Never: I/O, clocks, randomness, serialisation. A type belongs here when two
+//! Never: I/O, clocks, randomness. A type belongs here when two
 //! crates that must not know each other have to speak about the same thing.
+
+// The derive names this crate, also in here.
+extern crate self as throng_types;
 
 mod actions;
 mod channel;
@@ -30,7 +33,7 @@ pub use publication::{
 };
 pub use reason::{Disconnect, Unsubscribe};
 pub use rng::{Rng, fnv1a, mix};
-pub use save::{Parts, Save, Saved, save_bytes, save_count, save_option};
+pub use save::{Load, Parts, Save, Saved, check_saved, save_count};
 pub use slots::Slots;
 pub use text::{form_decoded, hex_byte, hex_value, nearest, percent_decoded};
 pub use time::{Millis, Now};

@@ -3,10 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::ChannelName;
+use crate::{ChannelName, Save};
 
 /// Form of a payload's bytes, which decides how a text format embeds them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Save)]
 pub enum PayloadKind {
     /// One valid JSON value: embedded as it stands.
     Json,
@@ -17,7 +17,7 @@ pub enum PayloadKind {
 }
 
 /// The data of a publication. Whoever makes one has checked that `bytes` are of `kind`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Save)]
 pub struct Payload {
     /// The data, untouched; shared by all publications of one request.
     pub bytes: Arc<[u8]>,
@@ -26,7 +26,7 @@ pub struct Payload {
 }
 
 /// Client behind a connection: with a publication that it made, or in a channel where it is.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Save)]
 pub struct Publisher {
     /// The connection's public id.
     pub client: Box<str>,
@@ -52,7 +52,7 @@ impl Publisher {
 }
 
 /// Kind of a publication: data, or a client that comes or goes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Save)]
 pub enum PublicationKind {
     /// Data that somebody published.
     #[default]
@@ -63,16 +63,13 @@ pub enum PublicationKind {
     Left,
 }
 
-/// One message of a channel.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Save)]
 pub struct Publication {
-    /// The channel that it belongs to.
     pub channel: ChannelName,
     /// Kind of the publication. Comings and goings have no data and no position, and are not kept.
     pub told: PublicationKind,
     /// Place in the stream; none in channels that keep no history.
     pub position: Option<Position>,
-    /// Data of the publication.
     pub payload: Payload,
     /// Client that published it, if a connection did.
     pub publisher: Option<Box<Publisher>>,
@@ -105,7 +102,7 @@ impl Publication {
 /// The high half names the process that made the stream, the low half counts the
 /// streams that this process has forgotten, so a stream that began anew never
 /// carries an epoch that a client may still hold.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Save)]
 pub struct Epoch(pub u64);
 
 impl Epoch {
@@ -137,7 +134,7 @@ impl fmt::Debug for Epoch {
 /// A place in a channel's stream: after the publication with this offset.
 ///
 /// The first publication of an epoch has offset 1, so offset 0 is the place before all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Save)]
 pub struct Position {
     /// The life of the stream that `offset` counts in.
     pub epoch: Epoch,

@@ -26,7 +26,6 @@ pub fn fnv1a(text: &str) -> u64 {
 pub struct Rng(u64);
 
 impl Rng {
-    /// A sequence of its own for each seed.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self(seed)
@@ -40,7 +39,6 @@ impl Rng {
         rng
     }
 
-    /// The next 64 bits.
     pub const fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mix(self.0)

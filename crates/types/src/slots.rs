@@ -87,13 +87,11 @@ impl<T> Chunk<T> {
     }
 }
 
-/// The chunk of an index, and the place in it.
 const fn place_of<T>(index: u32) -> (usize, usize) {
     let index = index as usize;
     (index / Chunk::<T>::VALUES, index % Chunk::<T>::VALUES)
 }
 
-/// A slab of values in chunks, by index.
 pub struct Slots<T> {
     chunks: Vec<Option<Chunk<T>>>,
     open: BTreeSet<u32>,
@@ -113,13 +111,11 @@ impl<T> Default for Slots<T> {
 }
 
 impl<T> Slots<T> {
-    /// Number of values held.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.len
     }
 
-    /// Tells whether nothing is held.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
@@ -186,7 +182,6 @@ impl<T> Slots<T> {
         true
     }
 
-    /// Takes a value out.
     pub fn remove(&mut self, index: u32) -> Option<T> {
         let (at, within) = place_of::<T>(index);
         let chunk = self.chunks.get_mut(at)?.as_mut()?;
@@ -222,7 +217,6 @@ impl<T> Slots<T> {
         }
     }
 
-    /// The value at an index.
     #[must_use]
     pub fn get(&self, index: u32) -> Option<&T> {
         let (at, within) = place_of::<T>(index);
@@ -233,7 +227,6 @@ impl<T> Slots<T> {
         }
     }
 
-    /// The value at an index, to change it.
     #[must_use]
     pub fn get_mut(&mut self, index: u32) -> Option<&mut T> {
         let (at, within) = place_of::<T>(index);

@@ -2,8 +2,10 @@
 
 use std::ops::{Add, Sub};
 
+use crate::Save;
+
 /// A moment on the monotonic clock, in milliseconds since the process started.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Save)]
 pub struct Millis(pub u64);
 
 impl Millis {

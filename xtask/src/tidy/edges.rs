@@ -1,7 +1,7 @@
 //! Forbidden edges: what a manifest names against the plan of the house.
 
 use crate::finding::Finding;
-use crate::plan::{self, AWAITED, EXEMPT, FENCES, FOR_TESTS, HOUSE};
+use crate::plan::{self, FENCES, FOR_TESTS, HOUSE};
 use crate::tree::{Dependency, Package, Tree};
 
 /// Checks every line of every manifest, and that the plan and the folders are the same.
@@ -9,7 +9,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings: Vec<Finding> = tree.packages.iter().flat_map(of_package).collect();
     let rooms: Vec<&str> = tree.packages.iter().map(Package::room).collect();
     findings.extend(empty_rows(&rooms).map(|row| {
-        let message = format!("the row {row:?} has no crate: remove it, or its place in AWAITED");
+        let message = format!("the row {row:?} has no crate: remove it");
         Finding::new("xtask/src/plan.rs", message)
     }));
     let manifests = tree
@@ -28,13 +28,11 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Rows that no crate has, and awaited ones that some crate has.
+/// Rows that no crate has.
 fn empty_rows<'a>(rooms: &'a [&str]) -> impl Iterator<Item = &'static str> + 'a {
     HOUSE.iter().map(|row| row.name).filter(|name| {
-        let is_used = rooms
-            .iter()
-            .any(|room| plan::row(room).is_some_and(|row| row.name == *name));
-        is_used == AWAITED.contains(name)
+        let mut rows = rooms.iter().filter_map(|room| plan::row(room));
+        !rows.any(|row| row.name == *name)
     })
 }
 
@@ -75,13 +73,8 @@ fn own(row: &plan::Room, room: &str, folder: &str, for_tests: bool) -> Option<St
 /// An edge to a package from outside.
 fn foreign(room: &str, dependency: &Dependency) -> Option<String> {
     let package = &dependency.name;
-    let exempt = EXEMPT.iter().any(|exemption| {
-        exemption.room == room && exemption.package == package && !exemption.why.is_empty()
-    });
-    let fence = FENCES
-        .iter()
-        .find(|fence| plan::covers(fence.packages, package))?;
-    (!exempt && !plan::covers(fence.rooms, room)).then(|| {
+    let fence = { FENCES.iter() }.find(|fence| plan::covers(fence.packages, package))?;
+    (!plan::covers(fence.rooms, room)).then(|| {
         format!(
             "{room} may not use {package}, only {} may: {} (xtask/src/plan.rs)",
             fence.rooms.join(", "),
@@ -161,10 +154,8 @@ mod tests {
     #[test]
     fn a_row_without_a_room_is_found() {
         let all: Vec<&str> = HOUSE.iter().map(|row| row.name).collect();
-        let awaited: Vec<_> = empty_rows(&all).collect();
-        assert_eq!(awaited, AWAITED, "they are there");
-        let none: Vec<_> = empty_rows(&[]).collect();
-        assert_eq!(none.len(), HOUSE.len() - AWAITED.len());
+        assert_eq!(empty_rows(&all).next(), None, "they are there");
+        assert_eq!(empty_rows(&[]).count(), HOUSE.len());
     }
 
     #[test]

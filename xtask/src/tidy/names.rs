@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::ratchet::{Count, Measure};
+use super::ratchet::{Count, Measure, by_crate};
 use crate::finding::Finding;
 use crate::source::{Kind, Source, Token};
 use crate::tree::{Tree, is_test_file};
@@ -82,13 +82,7 @@ pub(super) fn count(tree: &Tree) -> Vec<Count> {
             findings: vec![finding],
         })
     });
-    let dialect = dialect.into_iter().map(|(folder, findings)| Count {
-        measure: Measure::Dialect,
-        key: folder.to_owned(),
-        number: findings.len(),
-        findings,
-    });
-    twins.chain(dialect).collect()
+    twins.chain(by_crate(Measure::Dialect, dialect)).collect()
 }
 
 /// The names of types that are declared outside tests, and whether each is public.

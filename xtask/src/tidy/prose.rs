@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::ratchet::{Count, Measure};
+use super::ratchet::{Count, Measure, by_crate};
 use crate::finding::Finding;
 use crate::tree::Tree;
 
@@ -76,13 +76,7 @@ pub(super) fn count(tree: &Tree) -> Vec<Count> {
             found.entry(folder).or_default().push(finding);
         }
     }
-    let count = |(folder, findings): (&str, Vec<Finding>)| Count {
-        measure: Measure::Vague,
-        key: folder.to_owned(),
-        number: findings.len(),
-        findings,
-    };
-    found.into_iter().map(count).collect()
+    by_crate(Measure::Vague, found)
 }
 
 fn is_vague(doc: &str) -> bool {

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use super::ratchet::{Count, Measure};
+use super::ratchet::{Count, Measure, by_crate};
 use crate::finding::Finding;
 use crate::paths::paths;
 use crate::plan;
@@ -149,13 +149,7 @@ pub(super) fn count(tree: &Tree) -> Vec<Count> {
             found.entry(&package.folder).or_default().extend(fields);
         }
     }
-    let count = |(folder, findings): (&str, Vec<Finding>)| Count {
-        measure: Measure::Growing,
-        key: folder.to_owned(),
-        number: findings.len(),
-        findings,
-    };
-    found.into_iter().map(count).collect()
+    by_crate(Measure::Growing, found)
 }
 
 /// Whether code outside tests calls a method of a field by which it grows.

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, bail};
 
-use super::width::COLUMNS;
+use super::words::COLUMNS;
 use crate::finding::Finding;
 use crate::tree::Tree;
 
@@ -61,6 +61,17 @@ pub(super) struct Count {
     pub(super) number: usize,
     /// Shown if the number is too high.
     pub(super) findings: Vec<Finding>,
+}
+
+/// The findings of one kind, counted by crate.
+pub(super) fn by_crate(measure: Measure, found: BTreeMap<&str, Vec<Finding>>) -> Vec<Count> {
+    let count = |(folder, findings): (&str, Vec<Finding>)| Count {
+        measure,
+        key: folder.to_owned(),
+        number: findings.len(),
+        findings,
+    };
+    found.into_iter().map(count).collect()
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]

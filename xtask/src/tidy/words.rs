@@ -1,4 +1,5 @@
-//! Rules for the text of Rust files: a header, no leftovers, no test that is silently off.
+//! Rules for the text of files: a header, no leftovers, no test that is silently off, lines of 100
+//! characters.
 
 use crate::finding::Finding;
 use crate::source::Source;
@@ -9,9 +10,31 @@ const LEFTOVERS: &[&str] = &["todo", "dbg", "unimplemented"];
 /// Words that mean "not done"; joined at run time so that this file does not contain them.
 const UNDONE: &[[&str; 2]] = &[["FIX", "ME"], ["XX", "X"]];
 
+/// The longest line, in characters.
+pub(super) const COLUMNS: usize = 100;
+/// Endings of what people write by hand.
+const ENDINGS: &[&str] = &[".rs", ".toml", ".py", ".sh", ".js", ".mjs", ".css", ".html"];
+
+/// Finds lines that are too wide.
+fn wide(tree: &Tree) -> Vec<Finding> {
+    let files = tree
+        .files
+        .iter()
+        .filter(|file| ENDINGS.iter().any(|ending| file.path.ends_with(ending)));
+    let wide = files.flat_map(|file| {
+        let lines = file.text.iter().flat_map(|text| text.lines()).enumerate();
+        lines.filter_map(|(n, line)| {
+            let columns = line.chars().count();
+            let message = format!("{columns} columns wide");
+            (columns > COLUMNS).then(|| Finding::at(&file.path, n + 1, message))
+        })
+    });
+    wide.collect()
+}
+
 /// Checks every Rust file, and every text for words that mean "not done".
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
-    let mut findings = Vec::new();
+    let mut findings = wide(tree);
     for (path, source) in tree.rust() {
         rust(path, source, &mut findings);
     }
@@ -67,6 +90,7 @@ fn undone(path: &str, text: &str, findings: &mut Vec<Finding>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tree::File;
 
     fn found(text: &str) -> usize {
         let mut findings = Vec::new();
@@ -108,5 +132,18 @@ mod tests {
         assert_eq!(found("//! A.\n#[ignore]\nfn f() {}"), 1);
         assert_eq!(found("//! A.\n#[cfg_attr(miri, ignore)]\nfn f() {}"), 1);
         assert_eq!(found("//! A.\n#[ignore = \"needs root\"]\nfn f() {}"), 0);
+    }
+
+    #[test]
+    fn characters_count_and_not_bytes() {
+        let found = |path: &str, line: String| {
+            let mut tree = Tree::default();
+            tree.files.push(File::new(path, line.into_bytes()).unwrap());
+            wide(&tree).len()
+        };
+        assert_eq!(found("web/a.js", "é".repeat(100)), 0);
+        assert_eq!(found("web/a.js", "é".repeat(101)), 1);
+        assert_eq!(found("Cargo.toml", "x".repeat(101)), 1);
+        assert_eq!(found("Cargo.lock", "x".repeat(101)), 0);
     }
 }

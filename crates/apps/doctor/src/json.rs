@@ -30,7 +30,7 @@ use serde::Serialize;
 
 use crate::apply::Applied;
 use crate::plan::Role;
-use crate::report::{LimitCheck, Report, Status};
+use crate::report::{CheckStatus, LimitCheck, Report};
 use crate::text::summary_line;
 
 /// Version of the layout that [`render_json`] writes.
@@ -70,7 +70,7 @@ pub fn render_json(report: &Report, applied: &[Applied]) -> Result<String, serde
 #[derive(Serialize)]
 struct Document<'a> {
     schema: u32,
-    status: Status,
+    status: CheckStatus,
     role: Role,
     container: bool,
     connections: Option<u64>,

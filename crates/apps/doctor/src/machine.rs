@@ -80,7 +80,7 @@ pub struct Machine {
     /// Buckets of the table of established connections.
     pub ehash_entries: Option<u64>,
     /// Network devices with hardware behind them.
-    pub links: Vec<Link>,
+    pub links: Vec<NetworkDevice>,
 }
 
 impl Machine {
@@ -375,7 +375,7 @@ fn read_group(tree: &Tree<'_>, version: &'static Version, path: &str) -> Option<
 
 /// Network device with hardware behind it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Link {
+pub struct NetworkDevice {
     /// Name such as `eth0`.
     pub name: String,
     /// Number of hardware queues for arriving packets.
@@ -402,7 +402,7 @@ fn addresses(tree: &Tree<'_>) -> Option<u64> {
     Some(own.len() as u64)
 }
 
-fn links(tree: &Tree<'_>) -> Vec<Link> {
+fn links(tree: &Tree<'_>) -> Vec<NetworkDevice> {
     let names = tree.names("sys/class/net");
     // Loopback, bridges and other devices made of software have no `device`.
     let names = names
@@ -415,7 +415,7 @@ fn device(name: &str) -> String {
     format!("sys/class/net/{name}/device")
 }
 
-fn link(tree: &Tree<'_>, name: String) -> Link {
+fn link(tree: &Tree<'_>, name: String) -> NetworkDevice {
     let queues_dir = format!("sys/class/net/{name}/queues");
     let queues = tree.names(&queues_dir);
     let rx: Vec<&String> = queues
@@ -428,7 +428,7 @@ fn link(tree: &Tree<'_>, name: String) -> Link {
             .unwrap_or_default();
         mask.contains(|c: char| matches!(c, '1'..='9' | 'a'..='f'))
     });
-    Link {
+    NetworkDevice {
         rx_queues: rx.len() as u64,
         spread,
         irq_cpus: irq_cpus(tree, &name),

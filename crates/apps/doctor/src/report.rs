@@ -11,7 +11,7 @@ const STEPS_MAX: usize = 3;
 /// Status of a check, ordered from good to bad.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Status {
+pub enum CheckStatus {
     /// Enough for the number asked for.
     Ok,
     /// Worth knowing, without anything to do: it does not count here, or another limit binds first
@@ -126,7 +126,7 @@ pub struct LimitCheck {
     /// Number of connections that it allows; `None` is unknown or not a matter of number.
     pub allows_connections: Option<u64>,
     /// Status against the goal.
-    pub status: Status,
+    pub status: CheckStatus,
     /// Effect when it binds, or the reason why it does not.
     pub why: String,
     /// Cost of lifting the limit.
@@ -158,7 +158,7 @@ impl LimitCheck {
             current: None,
             needed: None,
             allows_connections: None,
-            status: Status::Unknown,
+            status: CheckStatus::Unknown,
             fix: Vec::new(),
         }
     }
@@ -187,10 +187,10 @@ pub struct Report {
 
 impl Report {
     /// Worst status of all checks; an unknown one outweighs no other.
-    pub fn status(&self) -> Status {
+    pub fn status(&self) -> CheckStatus {
         let statuses = self.checks.iter().map(|check| check.status);
-        let known = statuses.filter(|&status| status != Status::Unknown);
-        known.max().unwrap_or(Status::Unknown)
+        let known = statuses.filter(|&status| status != CheckStatus::Unknown);
+        known.max().unwrap_or(CheckStatus::Unknown)
     }
 
     /// Check with this id, if there is one.
@@ -201,7 +201,7 @@ impl Report {
     /// First steps, at most three: the worst checks, each with its first line that is no advice.
     pub fn steps(&self) -> Vec<(&LimitCheck, &Fix)> {
         let mut short: Vec<&LimitCheck> = self.checks.iter().collect();
-        short.retain(|check| check.status >= Status::Warn);
+        short.retain(|check| check.status >= CheckStatus::Warn);
         // The sort is stable: what binds first comes first.
         short.sort_by_key(|check| std::cmp::Reverse(check.status));
         let steps = short.into_iter().filter_map(|check| {

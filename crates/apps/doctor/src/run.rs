@@ -9,7 +9,7 @@ use crate::json::render_json;
 use crate::machine::Machine;
 use crate::persist::{PersistedFile, persist, write_persisted};
 use crate::plan::Plan;
-use crate::report::{Fix, Report, Status};
+use crate::report::{CheckStatus, Fix, Report};
 use crate::text::render_text;
 
 /// Options of the command line.
@@ -105,8 +105,10 @@ pub fn run(
     }
     Ok(match after.status() {
         _ if refused => Diagnosis::Unfixed,
-        Status::Fail => Diagnosis::Short,
-        Status::Ok | Status::Info | Status::Unknown | Status::Warn => Diagnosis::Good,
+        CheckStatus::Fail => Diagnosis::Short,
+        CheckStatus::Ok | CheckStatus::Info | CheckStatus::Unknown | CheckStatus::Warn => {
+            Diagnosis::Good
+        }
     })
 }
 

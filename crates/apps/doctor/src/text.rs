@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use throng_types::units::grouped;
 
-use crate::report::{Fix, Report, Status};
+use crate::report::{CheckStatus, Fix, Report};
 
 /// Renders a report: the verdict, one line per limit, and how to lift those that are short.
 ///
@@ -52,7 +52,9 @@ fn steps(report: &Report, out: &mut String) {
         let _ = writeln!(out, "  {}. {}: {}", n + 1, check.id, fix.line());
     }
     let short = report.checks.iter();
-    let short = short.filter(|check| check.status >= Status::Warn).count();
+    let short = short
+        .filter(|check| check.status >= CheckStatus::Warn)
+        .count();
     let _ = match (report.connections, short.saturating_sub(steps.len())) {
         (None, _) => writeln!(
             out,
@@ -133,11 +135,11 @@ fn table(report: &Report, out: &mut String) {
     let header = ["", "LIMIT", "HOLDS", "NEEDED", "NOW"].map(String::from);
     let rows = report.checks.iter().map(|check| {
         let status = match check.status {
-            Status::Ok => "ok",
-            Status::Info => "INFO",
-            Status::Unknown => "?",
-            Status::Warn => "WARN",
-            Status::Fail => "FAIL",
+            CheckStatus::Ok => "ok",
+            CheckStatus::Info => "INFO",
+            CheckStatus::Unknown => "?",
+            CheckStatus::Warn => "WARN",
+            CheckStatus::Fail => "FAIL",
         };
         let holds = check
             .allows_connections

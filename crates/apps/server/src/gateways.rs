@@ -30,7 +30,7 @@ use throng_session::{
     Claim, Class, Context, Event, Flow, Gateway, Http, Incoming, Opened, Order, Patch, Reject,
     Router, Shared,
 };
-use throng_types::{ConnId, Millis, Now, Publication, Save, Saved, save_bytes};
+use throng_types::{ConnId, Load, Millis, Now, Publication, Save, Saved};
 
 pub use appwrite_feed::{Inlet, Lookups};
 pub(crate) use grip::{deliver, metrics as pushpin_metrics};
@@ -319,11 +319,15 @@ impl Gateways {
     pub(crate) fn save(&self, conn: ConnId, session: &Session, out: &mut Vec<u8>) -> bool {
         dispatch!(session, Session(it) => {
             out.push(1 + G::PLACE);
-            G::save(it, out)
-                && G::slot(self).is_some_and(|slot| slot.gateway.save_kept(conn, it, out))
+            let slot = G::slot(self).filter(|_| G::moves(it));
+            slot.is_some_and(|slot| {
+                it.save(out);
+                slot.gateway.save_kept(conn, it, out)
+            })
         }, Session::Http(http) => {
             out.push(0);
-            http.save(out)
+            http.save(out);
+            http.moves()
         })
     }
 
@@ -333,7 +337,7 @@ impl Gateways {
         each! {
             if number == 1 + G::PLACE {
                 let slot = G::slot_mut(self)?;
-                let mut session = G::load(from)?;
+                let mut session = Load::load(from)?;
                 slot.gateway.load_kept(conn, &mut session, from)?;
                 return Some(G::wrap_session(session));
             }
@@ -356,7 +360,7 @@ impl Gateways {
             if let Some(slot) = G::slot(self) {
                 slot.gateway.save_rest(&mut own);
             }
-            save_bytes(&own, out);
+            own.save(out);
         }}
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use throng_auth::{EmptyKey, HostError, KeyError, OriginError};
 use throng_config::Config;
-use throng_types::{ConnId, save_fields};
+use throng_types::{ConnId, Save};
 
 use crate::stats::Capacity;
 
@@ -34,7 +34,7 @@ pub type AskReload = Arc<dyn Fn(ReloadRequest) -> bool + Send + Sync>;
 
 /// Values that differ from start to start, as arguments: so a simulator starts the same server
 /// again.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Save)]
 pub struct Start {
     /// The wall clock, in Unix milliseconds.
     pub unix_ms: u64,
@@ -43,11 +43,6 @@ pub struct Start {
     /// Secret random bytes; clients' ids are made with them.
     pub secret: [u8; 32],
 }
-save_fields!(Start {
-    unix_ms,
-    seed,
-    secret
-});
 
 /// Why a server did not start. Nothing of it is left behind.
 #[derive(Debug, thiserror::Error)]

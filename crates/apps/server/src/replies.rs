@@ -10,8 +10,8 @@ use throng_engine::{Conns, Kernel};
 use throng_hub::ReplyTo;
 use throng_remote::{NodeEvent, Nodes};
 use throng_session::{
-    CloseReason, ControlCommand, Event, MatchedConnection, NodeCount, Search, SearchMatches,
-    Survey, SurveyReply, Transport, decode_replies, decode_survey, encode_replies, encode_survey,
+    CloseReason, ControlCommand, Event, MatchedConnection, NodeCount, NodeReply, Search,
+    SearchMatches, Survey, SurveyReply, Transport, from_node, to_node,
 };
 use throng_types::{ConnId, Now, ShardId, Unsubscribe};
 
@@ -50,7 +50,7 @@ fn carry<K: Kernel>(
 ) {
     let ticket = app.surveys.begin(Asked::Here(reply_to), 1);
     match &app.parts.nodes {
-        Some(nodes) => nodes.ask_one(ticket, node, encode_survey(survey)),
+        Some(nodes) => nodes.ask_one(ticket, node, to_node(survey)),
         None => surveyed(app, ticket, SurveyReply::Elsewhere(Vec::new()), conns),
     }
 }
@@ -80,7 +80,7 @@ fn survey_for<K: Kernel>(
     let expected = usize::from(shards) + usize::from(nodes.is_some());
     let ticket = app.surveys.begin(asked, expected);
     if let Some(nodes) = nodes {
-        nodes.ask(ticket, encode_survey(&survey));
+        nodes.ask(ticket, to_node(&survey));
     }
     for shard in (0..shards).map(ShardId) {
         if shard != app.parts.shard {
@@ -98,13 +98,13 @@ pub(crate) fn hear_nodes<K: Kernel>(app: &mut ShardApp, conns: &mut Conns<Sessio
         match event {
             // What cannot be read is of another version: no answer says so.
             NodeEvent::Asked(asker, question) => {
-                if let Some(survey) = decode_survey(&question) {
+                if let Some(survey) = from_node(&question) {
                     survey_for(app, Asked::Elsewhere(asker), survey, conns, now);
                 }
             }
             NodeEvent::Answered(ticket, answers) => {
                 let nodes = answers.and_then(|answers| {
-                    let nodes = answers.iter().map(|answer| decode_replies(answer));
+                    let nodes = answers.iter().map(|answer| from_node(answer));
                     nodes.collect::<Option<Vec<_>>>()
                 });
                 let reply = nodes.map_or(SurveyReply::Unanswered, SurveyReply::Elsewhere);
@@ -127,11 +127,14 @@ pub(crate) fn surveyed<K: Kernel>(
         Some((Asked::Elsewhere(asker), replies)) => {
             let shared = &app.parts.shared;
             let uptime_ms = app.now.unix_ms.saturating_sub(shared.started_unix_ms);
-            let uptime_s = u32::try_from(uptime_ms / 1000).unwrap_or(u32::MAX);
-            let uid = shared.node.name();
-            let answer = encode_replies(&uid, shared.version, uptime_s, &replies);
+            let reply = NodeReply {
+                uid: shared.node.name().into(),
+                version: shared.version.into(),
+                uptime_s: u32::try_from(uptime_ms / 1000).unwrap_or(u32::MAX),
+                replies,
+            };
             if let Some(nodes) = &app.parts.nodes {
-                nodes.answer(asker, answer);
+                nodes.answer(asker, to_node(&reply));
             }
         }
         None => {}

@@ -6,8 +6,8 @@
 //!
 //! A shard reads the keys when it checks a token, and may say that one is missing: it never waits.
 //!
-//! Invariant: an answer that is late, too long, not a set, or has no usable key changes nothing. The
-//! keys from before stay, however long that lasts.
+//! Invariant: an answer that is late, too long, not a set, or has no usable key changes nothing.
+//! The keys from before stay, however long that lasts.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -5,59 +5,59 @@ use std::fmt;
 /// The smallest RSA modulus that is accepted, in bits (RFC 7518 section 3.3).
 pub(crate) const RSA_BITS_MIN: usize = 2048;
 
-/// The signature algorithms that tokens may carry (RFC 7518 section 3.1, RFC 8037 section 3.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Algorithm {
+/// Declares the algorithms: each with its name in tokens, and in the library that computes it.
+macro_rules! algorithms {
+    ($($(#[doc = $doc:literal])+ $algorithm:ident $name:literal $backend:ident;)+) => {
+        /// The signature algorithms that tokens may carry (RFC 7518 section 3.1, RFC 8037 section
+        /// 3.1).
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Algorithm {
+            $($(#[doc = $doc])+ $algorithm,)+
+        }
+
+        impl Algorithm {
+            /// All algorithms that tokens may have.
+            pub const ALL: [Self; 9] = [$(Self::$algorithm),+];
+
+            /// The value of the header parameter `alg`.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$algorithm => $name,)+
+                }
+            }
+
+            pub(crate) const fn backend(self) -> jsonwebtoken::Algorithm {
+                match self {
+                    $(Self::$algorithm => jsonwebtoken::Algorithm::$backend,)+
+                }
+            }
+        }
+    };
+}
+
+algorithms! {
     /// HMAC with SHA-256 and a shared secret.
-    Hs256,
+    Hs256 "HS256" HS256;
     /// HMAC with SHA-384 and a shared secret.
-    Hs384,
+    Hs384 "HS384" HS384;
     /// HMAC with SHA-512 and a shared secret.
-    Hs512,
+    Hs512 "HS512" HS512;
     /// RSA, PKCS #1 v1.5, with SHA-256.
-    Rs256,
+    Rs256 "RS256" RS256;
     /// RSA, PKCS #1 v1.5, with SHA-384.
-    Rs384,
+    Rs384 "RS384" RS384;
     /// RSA, PKCS #1 v1.5, with SHA-512.
-    Rs512,
+    Rs512 "RS512" RS512;
     /// ECDSA on P-256 with SHA-256.
-    Es256,
+    Es256 "ES256" ES256;
     /// ECDSA on P-384 with SHA-384.
-    Es384,
+    Es384 "ES384" ES384;
     /// EdDSA with an Ed25519 key.
-    EdDsa,
+    EdDsa "EdDSA" EdDSA;
 }
 
 impl Algorithm {
-    /// All algorithms that tokens may have.
-    pub const ALL: [Self; 9] = [
-        Self::Hs256,
-        Self::Hs384,
-        Self::Hs512,
-        Self::Rs256,
-        Self::Rs384,
-        Self::Rs512,
-        Self::Es256,
-        Self::Es384,
-        Self::EdDsa,
-    ];
-
-    /// The value of the header parameter `alg`.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Hs256 => "HS256",
-            Self::Hs384 => "HS384",
-            Self::Hs512 => "HS512",
-            Self::Rs256 => "RS256",
-            Self::Rs384 => "RS384",
-            Self::Rs512 => "RS512",
-            Self::Es256 => "ES256",
-            Self::Es384 => "ES384",
-            Self::EdDsa => "EdDSA",
-        }
-    }
-
     /// The inverse of [`Algorithm::name`]; names are case-sensitive (RFC 7515 section 4.1.1).
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
@@ -69,20 +69,6 @@ impl Algorithm {
     /// Whether signing and checking need different keys.
     pub(crate) const fn is_asymmetric(self) -> bool {
         !matches!(self, Self::Hs256 | Self::Hs384 | Self::Hs512)
-    }
-
-    pub(crate) const fn backend(self) -> jsonwebtoken::Algorithm {
-        match self {
-            Self::Hs256 => jsonwebtoken::Algorithm::HS256,
-            Self::Hs384 => jsonwebtoken::Algorithm::HS384,
-            Self::Hs512 => jsonwebtoken::Algorithm::HS512,
-            Self::Rs256 => jsonwebtoken::Algorithm::RS256,
-            Self::Rs384 => jsonwebtoken::Algorithm::RS384,
-            Self::Rs512 => jsonwebtoken::Algorithm::RS512,
-            Self::Es256 => jsonwebtoken::Algorithm::ES256,
-            Self::Es384 => jsonwebtoken::Algorithm::ES384,
-            Self::EdDsa => jsonwebtoken::Algorithm::EdDSA,
-        }
     }
 }
 

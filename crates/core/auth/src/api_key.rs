@@ -32,16 +32,11 @@ pub struct EmptyKey;
 impl ApiKeys {
     /// Keeps the digests of these keys; refuses an empty one.
     pub fn new<'a>(keys: impl IntoIterator<Item = &'a str>) -> Result<Self, EmptyKey> {
-        keys.into_iter()
-            .map(|key| {
-                if key.is_empty() {
-                    Err(EmptyKey)
-                } else {
-                    Ok(digest(key))
-                }
-            })
-            .collect::<Result<_, _>>()
-            .map(Self)
+        let digests = keys.into_iter().map(|key| match key {
+            "" => Err(EmptyKey),
+            key => Ok(digest(key)),
+        });
+        digests.collect::<Result<_, _>>().map(Self)
     }
 
     /// Whether there is no key.

@@ -6,6 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
+use throng_types::Save;
 
 use crate::{ChannelPattern, TokenFault};
 
@@ -44,7 +45,7 @@ pub struct Claims {
 }
 
 /// Options that a token sets for one subscription; `None` where the channel's own options decide.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Save)]
 pub struct SubscriptionOptions {
     /// JSON about the subscription that others may see.
     pub info: Option<Box<str>>,
@@ -65,7 +66,7 @@ pub struct SubscriptionOptions {
 /// The channels that a token opens: our own claim `allow`.
 ///
 /// `{"allow":{"subscribe":["news","chat:*"],"publish":["chat:*"]}}`
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Save)]
 pub struct Allow {
     /// Channels to subscribe to.
     #[serde(default)]
@@ -75,17 +76,14 @@ pub struct Allow {
     pub publish: Vec<ChannelPattern>,
 }
 
-throng_types::save_fields!(Allow { subscribe, publish });
-
 impl Claims {
     /// Whether the token itself opens this channel for subscribing: by `allow`, or because the
     /// token names it in `channels`, `subs` or `channel`. If not, the channel's own options may
     /// still do so.
     #[must_use]
     pub fn may_subscribe(&self, channel: &str) -> bool {
-        self.allow
-            .as_ref()
-            .is_some_and(|allow| covers(&allow.subscribe, channel))
+        let allow = self.allow.as_ref();
+        allow.is_some_and(|allow| covers(&allow.subscribe, channel))
             || self.subs.contains_key(channel)
             || self.channels.iter().any(|name| &**name == channel)
             || self.channel.as_deref() == Some(channel)
@@ -94,9 +92,8 @@ impl Claims {
     /// Whether the token itself opens this channel for publishing, which only `allow` does.
     #[must_use]
     pub fn may_publish(&self, channel: &str) -> bool {
-        self.allow
-            .as_ref()
-            .is_some_and(|allow| covers(&allow.publish, channel))
+        let allow = self.allow.as_ref();
+        allow.is_some_and(|allow| covers(&allow.publish, channel))
     }
 
     /// End of the connection or subscription unless it is refreshed, in Unix seconds; `None` for
@@ -176,10 +173,7 @@ impl Claims {
             info: options.info.clone(),
             meta: raw.meta.map(json_text),
             channels: raw.channels.unwrap_or_default(),
-            subs: raw
-                .subs
-                .unwrap_or_default()
-                .into_iter()
+            subs: { raw.subs.unwrap_or_default().into_iter() }
                 .map(|(channel, options)| Ok((channel, options.into_options()?)))
                 .collect::<Result<_, TokenFault>>()?,
             channel: raw.channel.filter(|channel| !channel.is_empty()),
@@ -187,15 +181,9 @@ impl Claims {
             options,
             allow: raw.allow,
         };
-        let named = claims
-            .channels
-            .iter()
-            .chain(claims.subs.keys())
-            .chain(&claims.channel);
-        if named
-            .into_iter()
-            .any(|channel| channel.starts_with(RESERVED))
-        {
+        let named = claims.channels.iter().chain(claims.subs.keys());
+        let mut named = named.chain(&claims.channel);
+        if named.any(|channel| channel.starts_with(RESERVED)) {
             return Err(TokenFault::Purpose);
         }
         Ok((claims, audience))

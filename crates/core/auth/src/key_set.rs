@@ -216,10 +216,7 @@ struct RawKey {
 
 impl RawKey {
     fn usable(self) -> Option<Key> {
-        let for_signatures = self
-            .purpose
-            .as_deref()
-            .is_none_or(|purpose| purpose == "sig");
+        let for_signatures = { self.purpose.as_deref() }.is_none_or(|purpose| purpose == "sig");
         let may_verify = |ops: &Vec<String>| ops.iter().any(|operation| operation == "verify");
         if !for_signatures || !self.key_ops.as_ref().is_none_or(may_verify) || self.d.is_some() {
             return None;

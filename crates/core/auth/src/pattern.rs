@@ -3,14 +3,14 @@
 use std::fmt;
 
 use serde::{Deserialize, Deserializer};
-use throng_types::{Save, Saved};
+use throng_types::Save;
 
 /// One channel by its name, or every channel that begins in the same way.
 ///
 /// `chat:42` is that channel, `chat:*` every channel of the namespace, `*` every channel. A `*` has
 /// its meaning only at the end; elsewhere it is refused, so that a pattern which was meant to be
 /// narrow is never silently something else.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Save)]
 pub enum ChannelPattern {
     /// One channel with exactly this name.
     Name(Box<str>),
@@ -63,16 +63,6 @@ impl fmt::Display for ChannelPattern {
             Self::Name(name) => f.write_str(name),
             Self::Prefix(prefix) => write!(f, "{prefix}*"),
         }
-    }
-}
-
-impl Save for ChannelPattern {
-    fn save(&self, out: &mut Vec<u8>) {
-        self.to_string().save(out);
-    }
-
-    fn load(from: &mut Saved<'_>) -> Option<Self> {
-        Self::new(&String::load(from)?).ok()
     }
 }
 

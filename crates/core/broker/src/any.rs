@@ -189,10 +189,6 @@ impl Broker for AnyBroker {
         }
     }
 
-    fn save(&self, parts: &mut Parts<'_>) -> bool {
-        self.memory.save(parts)
-    }
-
     fn give_up(&mut self, parts: &mut Parts<'_>) -> bool {
         self.memory.give_up(parts)
     }

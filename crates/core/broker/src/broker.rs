@@ -158,16 +158,11 @@ pub trait Broker {
     fn leave_deliveries(&mut self) {}
 
     /// Hands everything that this part keeps to a process that takes over, as items of kinds below
-    /// 128. False, and nothing is handed over, if its state cannot move.
-    fn save(&self, parts: &mut Parts<'_>) -> bool {
+    /// 128, and forgets it bit by bit, without a record in the store: it is loaded elsewhere from
+    /// the items, or here again. False, and nothing is handed over, if its state cannot move.
+    fn give_up(&mut self, parts: &mut Parts<'_>) -> bool {
         let _ = parts;
         false
-    }
-
-    /// Saves everything like [`Self::save`] and forgets it bit by bit, without a record in the
-    /// store: it is loaded elsewhere from the items, or here again.
-    fn give_up(&mut self, parts: &mut Parts<'_>) -> bool {
-        self.save(parts)
     }
 
     /// Loads one saved item; `None` if it is not valid. Safe for any bytes.

@@ -5,14 +5,14 @@
 
 use std::sync::Arc;
 
-use throng_types::{ChannelName, Payload, Position, Publication, Publisher};
+use throng_types::{ChannelName, Payload, Position, Publication, Publisher, Save};
 
 /// Names a request, so that its hub knows the reply. The broker only echoes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ticket(pub u32);
 
 /// A member of a channel, as its presence options show it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Save)]
 pub struct Presence {
     /// The member; its public id is unique.
     pub who: Arc<Publisher>,
@@ -21,22 +21,14 @@ pub struct Presence {
     pub is_announced: bool,
 }
 
-throng_types::save_fields!(Presence {
-    who,
-    is_listed,
-    is_announced
-});
-
 /// Version of a publication by the publisher's own count.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Save)]
 pub struct Version {
     /// Count within the epoch; higher is newer.
     pub number: u64,
     /// Numbers of different epochs are not compared, and an empty one is compared with all.
     pub epoch: Box<str>,
 }
-
-throng_types::save_fields!(Version { number, epoch });
 
 /// Stage that a publication must reach before it is answered. Has an effect only where it is kept
 /// and there is a store: anywhere else it is answered at once. Subscribers may get it before the

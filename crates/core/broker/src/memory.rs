@@ -14,7 +14,6 @@
 
 mod ancestry;
 mod budget;
-mod held;
 mod home;
 mod journal;
 mod keys;
@@ -37,9 +36,9 @@ use crate::{
     Acknowledge, Broker, Draft, LiveOptions, Published, Receiver, Refusal, Reply, Request,
     Restored, Store, Ticket,
 };
-use held::{HELD_MAX, Held, Holding};
 use home::Home;
 use outbox::Outbox;
+use outbox::{HELD_MAX, Held, Holding};
 
 /// One shard's part of the broker in memory.
 pub struct MemoryBroker {
@@ -442,11 +441,6 @@ impl Broker for MemoryBroker {
 
     fn tick(&mut self, now: Now, budget: usize, _: &mut impl Receiver) -> bool {
         self.home.tick(now, budget)
-    }
-
-    fn save(&self, parts: &mut Parts<'_>) -> bool {
-        self.home.save(parts);
-        true
     }
 
     fn give_up(&mut self, parts: &mut Parts<'_>) -> bool {

@@ -12,7 +12,7 @@ use throng_broker::{
     Refusal, Remote, Reply, ReplyLimit, Request, Retention, Subscribed, Ticket, home_of,
 };
 use throng_types::{
-    ChannelName, Millis, Now, Parts, Payload, PayloadKind, Publication, PublicationKind, Save as _,
+    ChannelName, Load as _, Millis, Now, Parts, Payload, PayloadKind, Publication, PublicationKind,
     Saved, ShardId,
 };
 
@@ -264,14 +264,15 @@ fn a_far_side_hears_of_its_own_channels_where_a_process_takes_over() {
     let mut bytes = Vec::new();
     let mut send = |piece: &[u8]| bytes.extend_from_slice(piece);
     let mut parts = Parts::new(&mut send);
-    assert!(broker.save(&mut parts));
+    let stats = broker.stats();
+    assert!(broker.give_up(&mut parts));
     parts.end();
     let (mut next, far) = remote(vec![delivery("a")], false);
     let mut from = Saved::new(&bytes);
     while let Some(kind) = u8::load(&mut from) {
         next.load(kind, &mut from).expect("a good item");
     }
-    assert_eq!(next.stats(), broker.stats());
+    assert_eq!(next.stats(), stats);
     assert_eq!(next.interest(&name("throng:state")), 1);
     for channel in ["a", "throng:state"] {
         next.hand_over(Moving::Expect(name(channel)));
@@ -369,7 +370,8 @@ fn without_a_far_side_everything_is_in_memory() {
     let mut bytes = Vec::new();
     let mut send = |piece: &[u8]| bytes.extend_from_slice(piece);
     let mut saved = Parts::new(&mut send);
-    assert!(parts[1].save(&mut saved));
+    let stats = parts[1].stats();
+    assert!(parts[1].give_up(&mut saved));
     saved.end();
     let mut moved = AnyBroker::from(memory(1, 2));
     let mut from = Saved::new(&bytes);
@@ -380,7 +382,7 @@ fn without_a_far_side_everything_is_in_memory() {
         moved.load(99, &mut Saved::new(&[])).is_none(),
         "no such item"
     );
-    assert_eq!(moved.stats(), parts[1].stats());
+    assert_eq!(moved.stats(), stats);
     // With time, what is kept goes; as much at once as it is told.
     assert!(!moved.write_down(NOW));
     let later = Now {
@@ -466,7 +468,7 @@ fn a_broker_may_leave_much_out() {
     assert_eq!(least.0, [Ticket(3), Ticket(4)], "one after the other");
     assert!(!least.poll(&mut near) && !least.write_down(NOW));
     let mut send = |_: &[u8]| panic!("it cannot move");
-    assert!(!least.save(&mut Parts::new(&mut send)));
+    assert!(!least.give_up(&mut Parts::new(&mut send)));
     assert!(least.load(0, &mut Saved::new(&[])).is_none());
 }
 

@@ -16,7 +16,7 @@ use throng_types::units::{duration_text, size_text};
 use crate::config::{Config, is_loopback};
 use crate::layout::element;
 use crate::options::ChannelOptions;
-use crate::sources::{Origin, Origins, Problem};
+use crate::sources::{Origin, Problem, ValueOrigins};
 
 pub(crate) const NAMESPACE_BYTES_MAX: usize = 64;
 /// Bytes that one channel may have in the id that an `EventSource` brings back, comma included.
@@ -25,7 +25,7 @@ const PLACE_BYTES_MAX: u64 = 51;
 /// Checks the whole configuration; `failed` are the paths whose values were refused before.
 pub(crate) fn check(
     config: &Config,
-    origins: &Origins,
+    origins: &ValueOrigins,
     failed: &BTreeSet<String>,
     problems: &mut Vec<Problem>,
     warnings: &mut Vec<String>,
@@ -53,7 +53,7 @@ pub(crate) fn check(
 
 struct Checks<'a> {
     config: &'a Config,
-    origins: &'a Origins,
+    origins: &'a ValueOrigins,
     failed: &'a BTreeSet<String>,
     problems: &'a mut Vec<Problem>,
     warnings: &'a mut Vec<String>,

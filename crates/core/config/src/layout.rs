@@ -64,13 +64,6 @@ pub(crate) fn top_sections() -> Vec<(&'static str, Shape)> {
         .collect()
 }
 
-/// The options of a section.
-pub(crate) fn specs_of(name: &str) -> Vec<OptionSpec> {
-    let mut all = sections().into_iter();
-    all.find(|(_, section)| section.name() == name)
-        .map_or_else(Vec::new, |(_, section)| section.specs())
-}
-
 /// The options that variables and flags can set: those of sections that stand once.
 pub(crate) fn settable() -> Vec<OptionSpec> {
     sections()

@@ -44,4 +44,4 @@ pub use reload::Renewal;
 pub use secret::{Secret, signing_secret_fault};
 pub use section::OptionSpec;
 pub use show::{Shown, init_text, options, reference_text};
-pub use sources::{ConfigFile, Loaded, Origin, Origins, Problem, Sources};
+pub use sources::{ConfigFile, Loaded, Origin, Problem, Sources, ValueOrigins};

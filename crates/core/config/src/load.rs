@@ -13,10 +13,10 @@ use crate::check::check;
 use crate::config::Config;
 use crate::document::{Places, entry};
 use crate::kind::{Fault, Input};
-use crate::layout::{Shape, element, settable, specs_of, top_sections};
-use crate::options::{Appwrite, ChannelOptions, Grip, Proxy};
+use crate::layout::{Shape, element, settable, top_sections};
+use crate::options::ChannelOptions;
 use crate::section::{OptionSpec, Section, Sections};
-use crate::sources::{Loaded, Origin, Origins, Sources};
+use crate::sources::{Loaded, Origin, Sources, ValueOrigins};
 use crate::suggest::{unknown_option, unknown_path, unknown_top, unknown_variable};
 use crate::{pushpin, sources::Problem};
 
@@ -87,7 +87,7 @@ struct Loader<'a> {
     places: Option<Places<'a>>,
     /// Values of a file below our own, in its order.
     beneath: Vec<pushpin::Value>,
-    origins: Origins,
+    origins: ValueOrigins,
     /// Paths whose value was refused: checks across options leave them out.
     failed: BTreeSet<String>,
     problems: Vec<Problem>,
@@ -100,7 +100,7 @@ impl<'a> Loader<'a> {
             sources,
             places: sources.file.as_ref().map(Places::new),
             beneath: Vec::new(),
-            origins: Origins::default(),
+            origins: ValueOrigins::default(),
             failed: BTreeSet::new(),
             problems: Vec::new(),
             warnings: Vec::new(),
@@ -114,25 +114,21 @@ impl<'a> Loader<'a> {
         }
         self.repeated(root, "namespace", "namespace", &mut config.namespaces.0);
         self.repeated(root, "feed", "feed", &mut config.feeds);
-        if self.mentions(root, "proxy") {
-            self.section(root, config.proxy.insert(Proxy::default()));
-        }
-        if self.mentions(root, "appwrite") {
-            self.section(root, config.appwrite.insert(Appwrite::default()));
-        }
-        if self.mentions(root, "grip") {
-            self.section(root, config.grip.insert(Grip::default()));
-        }
+        self.optional(root, &mut config.proxy);
+        self.optional(root, &mut config.appwrite);
+        self.optional(root, &mut config.grip);
     }
 
-    /// Whether an optional section is there, by its heading or by any of its options.
-    fn mentions(&self, root: &DeTable<'_>, name: &str) -> bool {
-        let specs = specs_of(name);
-        entry(root, name).is_some()
-            || specs.iter().any(|spec| self.variable(spec).is_some())
-            || specs
-                .iter()
-                .any(|spec| self.flag_values(spec).next().is_some())
+    /// Fills a section that is there by its heading or by any of its options.
+    fn optional<S: Section + Default>(&mut self, root: &DeTable<'_>, slot: &mut Option<S>) {
+        let mut section = S::default();
+        let is_set = |spec: &OptionSpec| {
+            self.variable(spec).is_some() || self.flag_values(spec).next().is_some()
+        };
+        if entry(root, section.name()).is_some() || section.specs().iter().any(is_set) {
+            self.section(root, &mut section);
+            *slot = Some(section);
+        }
     }
 
     /// A section that may stand there once.

@@ -38,7 +38,7 @@ pub struct Loaded {
     /// Values of all options.
     pub config: Config,
     /// Origin of each value.
-    pub origins: Origins,
+    pub origins: ValueOrigins,
     /// Sentences on values that are allowed but probably not meant.
     pub warnings: Vec<String>,
 }
@@ -84,9 +84,9 @@ impl fmt::Display for Origin {
 
 /// Origin of each value, by path: `listen.api`, `namespace[0].history_size`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Origins(pub(crate) BTreeMap<String, Origin>);
+pub struct ValueOrigins(pub(crate) BTreeMap<String, Origin>);
 
-impl Origins {
+impl ValueOrigins {
     /// Origin of a value; [`Origin::Default`] if it was not set.
     #[must_use]
     pub fn get(&self, path: &str) -> &Origin {

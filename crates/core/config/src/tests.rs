@@ -53,7 +53,7 @@ fn files_have_the_problems_of_the_table() {
             Some(("=", problem)) => problems.push(problem),
             Some(("~", warning)) => warnings.push(warning),
             _ if line.starts_with('#') => {}
-            _ if !line.is_empty() => file += &format!("{line}\n"),
+            _ if !line.is_empty() => file.extend([line, "\n"]),
             _ if file.is_empty() => {}
             _ => {
                 check(&file, &problems);

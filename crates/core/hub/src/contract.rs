@@ -6,7 +6,7 @@ use throng_broker::{
     Draft, HistoryPage, HistoryQuery, Namespaces, Overflow, Presence, Present, Recovery, Refusal,
     Subscribed,
 };
-use throng_types::{ChannelName, ConnId, Frames, Payload, Position, Publication};
+use throng_types::{ChannelName, ConnId, Frames, Payload, Position, Publication, Save};
 
 #[derive(Clone)]
 pub struct HubOptions {
@@ -19,7 +19,7 @@ pub struct HubOptions {
 }
 
 /// Encoding of a wire form's deliveries, declared once with the form.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Save)]
 pub enum FormKind {
     /// Shared bytes for all; sessions are not called.
     Shared,

@@ -5,8 +5,8 @@ use throng_types::{ChannelName, ConnId, Position};
 
 use crate::channel::{Channel, Member};
 use crate::fanout::Joining;
-use crate::hub::Waiting;
 use crate::local::Local;
+use crate::local::Waiting;
 use crate::subscriptions::{Entry, Place};
 use crate::{Answer, Command, Format, ReplyTo, Sink};
 

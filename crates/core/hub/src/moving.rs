@@ -10,7 +10,7 @@
 //!   members, and nothing behind it; see [`throng_broker::Moving`].
 
 use throng_broker::{Broker, Moving, Presence, Request};
-use throng_types::{ChannelName, ConnId, Now, Parts, Position, Save, Saved, save_count};
+use throng_types::{ChannelName, ConnId, Load, Now, Parts, Position, Save, Saved, save_count};
 
 use crate::channel::{Channel, Member};
 use crate::subscriptions::{Entry, Place};
@@ -70,26 +70,12 @@ impl<B: Broker> Hub<B> {
         self.broker.leave_deliveries();
     }
 
-    /// Saves the channels and the broker's part, as items. False, and nothing is saved, if the
-    /// broker's state cannot move.
-    pub fn save(&self, parts: &mut Parts<'_>) -> bool {
-        let moves = self.broker.save(parts);
-        if moves {
-            self.save_channels(parts);
-        }
-        moves
-    }
-
-    /// Saves like [`Hub::save`], and the broker's part forgets what it keeps.
+    /// Saves the channels and the broker's part, which forgets what it keeps. False, and nothing is
+    /// saved, if the broker's state cannot move.
     pub fn give_up(&mut self, parts: &mut Parts<'_>) -> bool {
-        let moves = self.broker.give_up(parts);
-        if moves {
-            self.save_channels(parts);
+        if !self.broker.give_up(parts) {
+            return false;
         }
-        moves
-    }
-
-    fn save_channels(&self, parts: &mut Parts<'_>) {
         for (name, channel) in self
             .local
             .channels
@@ -100,8 +86,9 @@ impl<B: Broker> Hub<B> {
                 true => RESUME,
                 false => CHANNEL,
             };
-            parts.item(kind, &(name.clone(), channel.position.get()));
+            parts.item(kind, &(name, channel.position.get()));
         }
+        true
     }
 
     /// Saves a quit for each channel of a connection that stays behind.
@@ -111,7 +98,7 @@ impl<B: Broker> Hub<B> {
             if let Some((name, _)) = self.local.channels.at(*key)
                 && !self.broker.is_elsewhere(name)
             {
-                parts.item(QUIT, &(name.clone(), presence.clone()));
+                parts.item(QUIT, &(name, presence));
             }
         }
     }
@@ -163,10 +150,9 @@ impl<B: Broker> Hub<B> {
             let Some(member) = channel.members.as_slice().get(at as usize) else {
                 return false;
             };
-            name.save(out);
             // The first publication after the hand-over is sent whole.
-            member.format().without_base().to_bits().save(out);
-            local.present.get(&(conn, entry.channel)).cloned().save(out);
+            let bits = member.format().without_base().to_bits();
+            (name, bits, local.present.get(&(conn, entry.channel))).save(out);
         }
         true
     }
@@ -192,8 +178,7 @@ impl<B: Broker> Hub<B> {
         self.local.shard = conn.shard();
         (conn.index() <= Member::INDEX_MAX).then_some(())?;
         for _ in 0..from.count()? {
-            let (name, bits) = <(ChannelName, u16)>::load(from)?;
-            let presence = Option::<Presence>::load(from)?;
+            let (name, bits, presence) = <(ChannelName, u16, Option<Presence>)>::load(from)?;
             let format = Format::from_bits(bits);
             let channel = self.local.channels.key(&name)?;
             let is_new = self.local.subscriptions.find(conn, channel).is_none();

@@ -10,8 +10,8 @@ use throng_broker::{
 };
 use throng_hub::{Answer, Batch, Command, FormKind, Format, Hub, Patch, ReplyTo, Sink};
 use throng_types::{
-    ChannelName, ConnId, Millis, Now, Parts, Payload, PayloadKind, Position, Publication,
-    Publisher, Save, Saved, ShardId,
+    ChannelName, ConnId, Load as _, Millis, Now, Parts, Payload, PayloadKind, Position,
+    Publication, Publisher, Save, Saved, ShardId,
 };
 
 const NOW: Now = Now {
@@ -164,12 +164,12 @@ fn present(hub: &mut Hub, channel: &str) -> String {
 }
 
 /// The hub in another process, with those connections that move; the others are said to leave.
-fn moves(hub: &Hub, moved: &[u32], left: &[u32]) -> Hub {
+fn moves(hub: &mut Hub, moved: &[u32], left: &[u32]) -> Hub {
     let mut bytes = Vec::new();
     let mut send = |piece: &[u8]| bytes.extend_from_slice(piece);
     let mut parts = Parts::new(&mut send);
     assert!(hub.is_at_rest());
-    assert!(hub.save(&mut parts));
+    assert!(hub.give_up(&mut parts));
     for &index in left {
         hub.save_quits(conn(index), &mut parts);
     }
@@ -212,7 +212,7 @@ fn members_go_on_where_they_were() {
     assert!(!old.is_at_rest(), "members lack something");
     fan_out(&mut old, &mut heard);
     assert_eq!(present(&mut old, "kept:a"), "Ok(3) present");
-    let mut new = moves(&old, &[1, 2], &[3]);
+    let mut new = moves(&mut old, &[1, 2], &[3]);
     // The third is seen no more, and what only it subscribed to is forgotten.
     assert_eq!(present(&mut new, "kept:a"), "Ok(2) present");
     assert!(!new.has_channel(&name("alone")));

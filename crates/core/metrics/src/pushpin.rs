@@ -23,7 +23,8 @@ macro_rules! rows {
 const METRICS: &[(&str, &str, Source)] = rows! {
     "request_received" "Requests received from clients." Count(Counter::GripClientRequests);
     "connection_connected" "Clients that are connected now." Now(Gauge::GripConnections);
-    "connection_minute" "Minutes that clients were connected." Count(Counter::GripConnectionMinutes);
+    "connection_minute" "Minutes that clients were connected."
+        Count(Counter::GripConnectionMinutes);
     "message_received" "Messages received from publishers." Count(Counter::PublicationsGrip);
     "message_sent" "Messages sent to clients." Count(Counter::GripDeliveries);
     "message_dropped" "Messages dropped because a client's queue was full, of all protocols."

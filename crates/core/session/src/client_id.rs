@@ -11,7 +11,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use throng_auth::BlockKey;
-use throng_types::{ConnId, Save, Saved};
+use throng_types::{ConnId, Save};
 
 /// A node's secret, and its public number.
 #[derive(Clone)]
@@ -21,19 +21,9 @@ pub struct NodeKey {
 }
 
 /// A public id: 36 characters, `8-4-4-4-12` hexadecimal digits.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Save)]
+#[save(check = Self::is_text)]
 pub struct ClientId([u8; 36]);
-
-impl Save for ClientId {
-    fn save(&self, out: &mut Vec<u8>) {
-        self.0.save(out);
-    }
-
-    fn load(from: &mut Saved<'_>) -> Option<Self> {
-        let text = <[u8; 36]>::load(from)?;
-        text.is_ascii().then_some(Self(text))
-    }
-}
 
 const DASHES: [usize; 4] = [8, 13, 18, 23];
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
@@ -135,6 +125,9 @@ impl fmt::Debug for NodeKey {
 }
 
 impl ClientId {
+    const fn is_text(&self) -> bool {
+        self.0.is_ascii()
+    }
     #[must_use]
     pub fn as_str(&self) -> &str {
         // Digits and dashes only.

@@ -1,10 +1,10 @@
 //! Port and transport of a session's peer, and why the server ends a connection.
 
 use throng_metrics::Counter;
-use throng_types::{Disconnect, Save, Saved};
+use throng_types::{Disconnect, Save};
 
 /// Kind of connection between client and session, for gauges.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Save)]
 pub enum Transport {
     /// HTTP requests and answers, or no bytes yet.
     Http,
@@ -28,7 +28,7 @@ impl Transport {
 }
 
 /// Whether there is room for a client. If not, its first request is answered with an error.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Save)]
 pub enum Admission {
     /// Room for this client is left.
     Welcome,
@@ -39,13 +39,6 @@ pub enum Admission {
     /// The server has as many connections as it may.
     ServerFull,
 }
-
-throng_types::save_choice!(Admission {
-    0: Welcome,
-    1: AddressFull,
-    2: AddressBusy,
-    3: ServerFull,
-});
 
 /// Why the server ends a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,7 +98,7 @@ impl CloseReason {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Save)]
 pub enum Port {
     Client,
     Api,
@@ -115,26 +108,4 @@ pub enum Port {
         gateway: u8,
         port: u8,
     },
-}
-
-impl Save for Port {
-    fn save(&self, out: &mut Vec<u8>) {
-        match self {
-            Self::Client => out.push(0),
-            Self::Api => out.push(1),
-            Self::Own { gateway, port } => [2, *gateway, *port].save(out),
-        }
-    }
-
-    fn load(from: &mut Saved<'_>) -> Option<Self> {
-        Some(match u8::load(from)? {
-            0 => Self::Client,
-            1 => Self::Api,
-            2 => Self::Own {
-                gateway: Save::load(from)?,
-                port: Save::load(from)?,
-            },
-            _ => return None,
-        })
-    }
 }

@@ -6,7 +6,7 @@ use std::convert::Infallible;
 use throng_broker::Presence;
 use throng_hub::{Command, FormKind, Format, ReplyTo};
 use throng_metrics::Counter;
-use throng_types::{Actions, ChannelName, ConnId, End, Millis, Now, Position};
+use throng_types::{Actions, ChannelName, ConnId, End, Millis, Now, Position, Save};
 
 use crate::work::{Overspent, Work};
 use crate::{ControlCommand, Shared, Survey};
@@ -27,7 +27,7 @@ pub enum Order {
 }
 
 /// A wire form of deliveries, declared once by its gateway.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Save)]
 pub struct Form {
     /// Its place among the gateway's forms.
     pub number: u8,

@@ -18,7 +18,7 @@ use throng_broker::{Draft, Published, Refusal};
 use throng_hub::{Answer, Hub, Patch};
 use throng_metrics::Gauge;
 use throng_types::{
-    ChannelName, ConnId, Frame, Millis, Now, Publication, Saved, ShardId, Unsubscribe,
+    ChannelName, ConnId, Frame, Load, Millis, Now, Publication, Save, Saved, ShardId, Unsubscribe,
 };
 
 use crate::close::Port;
@@ -119,8 +119,10 @@ pub struct Resume {
 
 /// A family of clients. One value per shard, owned by the shard's thread.
 pub trait Gateway: Sized + 'static {
-    /// State kept for one connection. Every idle connection pays its size; box rare parts.
-    type Session;
+    /// State kept for one connection. Every idle connection pays its size; box rare parts. A
+    /// process that takes over loads what was saved of it: a change of these bytes needs a new
+    /// version of the format, which is the server's.
+    type Session: Save + Load;
     /// State that the sessions share on a shard.
     type Shared;
     type Order: fmt::Debug;
@@ -215,18 +217,11 @@ pub trait Gateway: Sized + 'static {
         None
     }
 
-    /// Appends a session for a process that takes over. False if it cannot move; the bytes are then
-    /// not to be used, and its connection stays and is drained. A change of the bytes needs a new
-    /// version of the format, which is the server's.
-    fn save(session: &Self::Session, out: &mut Vec<u8>) -> bool {
-        let _ = (session, out);
+    /// Whether a session may be saved for a process that takes over. One that may not stays with
+    /// its connection, and is drained.
+    fn moves(session: &Self::Session) -> bool {
+        let _ = session;
         false
-    }
-
-    /// Reads a session back that another process has saved. No bytes may do harm.
-    fn load(from: &mut Saved<'_>) -> Option<Self::Session> {
-        let _ = from;
-        None
     }
 
     // ---- what the gateway keeps itself, for a process that takes over ----

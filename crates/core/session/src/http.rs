@@ -21,7 +21,7 @@ use std::net::IpAddr;
 use throng_http1::{BadRequest, Body, HttpLimits, Request, parse_request_resumed};
 use throng_hub::Answer;
 use throng_metrics::Counter;
-use throng_types::{End, Save, Saved};
+use throng_types::{End, Save};
 
 pub use exchange::Exchange;
 pub use pipeline::{Later, WriteAnswer};
@@ -72,7 +72,8 @@ pub trait Router {
 pub type Becomes<S> = Option<(S, Vec<u8>)>;
 
 /// State between reads of one request. Boxed, because most connections need none.
-#[derive(Default)]
+#[derive(Default, Save)]
+#[save(check = Self::is_sound)]
 struct Pending {
     /// A head that is not whole; or the head that the body belongs to.
     raw: Vec<u8>,
@@ -80,13 +81,22 @@ struct Pending {
     searched: usize,
     coming: Option<Coming>,
     /// Decision on the request that the body belongs to; made again by a process that takes over.
+    #[save(skip)]
     decided: Option<Decided>,
+}
+
+impl Pending {
+    const fn is_sound(&self) -> bool {
+        self.searched <= self.raw.len()
+    }
 }
 
 /// Owner of a request, and its claim; `None` if nothing is at the path.
 type Decided = Option<(Owner, Claim)>;
 
-/// A connection that takes HTTP requests.
+/// A connection that takes HTTP requests. It moves to a process that takes over between two
+/// requests, or in the midst of one that is still coming.
+#[derive(Save)]
 pub struct Http {
     port: Port,
     peer: IpAddr,
@@ -98,10 +108,18 @@ pub struct Http {
     /// Whether it has served a request: the first one's time runs since it was accepted.
     has_served: bool,
     pending: Option<Box<Pending>>,
+    #[save(skip)]
     pipeline: Option<Box<Pipeline>>,
 }
 
 impl Http {
+    /// Whether another process can go on with it: every request has its answer.
+    #[must_use]
+    pub fn moves(&self) -> bool {
+        let pipeline = self.pipeline.as_ref();
+        pipeline.is_none_or(|pipeline| pipeline.is_empty() && !pipeline.ends)
+    }
+
     /// Creates a connection. Only the client port limits admission.
     #[must_use]
     pub const fn new(port: Port, peer: IpAddr, admission: Admission) -> Self {
@@ -529,68 +547,5 @@ impl Http {
         }
         cx.pause(false);
         self.requests(&behind, 0, router, cx)
-    }
-
-    /// Appends it for another process; false, and nothing is to be used, while a request has no
-    /// answer.
-    pub fn save(&self, out: &mut Vec<u8>) -> bool {
-        let Self {
-            port,
-            peer,
-            admission,
-            awaits_proxy,
-            allowance,
-            has_served,
-            pending,
-            pipeline,
-        } = self;
-        port.save(out);
-        peer.save(out);
-        admission.save(out);
-        awaits_proxy.save(out);
-        allowance.save(out);
-        has_served.save(out);
-        pending.save(out);
-        let pipeline = pipeline.as_ref();
-        pipeline.is_none_or(|pipeline| pipeline.is_empty() && !pipeline.ends)
-    }
-
-    /// Restores a connection from its saved bytes.
-    pub fn load(from: &mut Saved<'_>) -> Option<Self> {
-        Some(Self {
-            port: Save::load(from)?,
-            peer: Save::load(from)?,
-            admission: Save::load(from)?,
-            awaits_proxy: Save::load(from)?,
-            allowance: Save::load(from)?,
-            has_served: Save::load(from)?,
-            pending: Save::load(from)?,
-            pipeline: None,
-        })
-    }
-}
-
-impl Save for Pending {
-    fn save(&self, out: &mut Vec<u8>) {
-        let Self {
-            raw,
-            searched,
-            coming,
-            decided: _,
-        } = self;
-        raw.save(out);
-        searched.save(out);
-        coming.save(out);
-    }
-
-    fn load(from: &mut Saved<'_>) -> Option<Self> {
-        let (raw, searched) = <(Vec<u8>, usize)>::load(from)?;
-        let coming = Option::<Coming>::load(from)?;
-        (searched <= raw.len()).then_some(Self {
-            raw,
-            searched,
-            coming,
-            decided: None,
-        })
     }
 }

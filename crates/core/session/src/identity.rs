@@ -2,12 +2,12 @@
 
 use throng_auth::{Allow, Claims, TokenFault, Verifier};
 use throng_metrics::Counter;
-use throng_types::{ChannelName, Millis, Now};
+use throng_types::{ChannelName, Millis, Now, Save};
 
 use crate::Shared;
 
 /// Claims kept from a connection's token. Anonymous connections have none.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Save)]
 pub struct Identity {
     /// The user, empty for an anonymous one.
     pub user: Box<str>,
@@ -21,14 +21,6 @@ pub struct Identity {
     /// never. Bound: the connection's channels.
     pub subscriptions_until: Vec<(ChannelName, Option<u64>)>,
 }
-
-throng_types::save_fields!(Identity {
-    user,
-    info,
-    allow,
-    expires_at_unix_s,
-    subscriptions_until
-});
 
 /// Why a client may not connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -30,7 +30,6 @@ mod route;
 mod shared;
 mod stream;
 mod survey;
-mod survey_wire;
 mod websocket;
 mod work;
 
@@ -65,9 +64,8 @@ pub use shared::{Logins, Page, Pages, SessionLimits, Shared};
 pub use stream::{ChannelOpened, OPENING, Opening, Stream, StreamBeat, subscribe};
 pub use survey::{
     ControlCommand, MatchedConnection, NodeCount, NodeReply, Search, SearchMatches, Survey,
-    SurveyReply,
+    SurveyReply, from_node, to_node,
 };
-pub use survey_wire::{decode_replies, decode_survey, encode_replies, encode_survey};
 /// The protocol in which backends are asked.
 pub use throng_centrifuge::Codec;
 pub use throng_centrifuge::proxy::{ProxyAnswer, ProxyCall, ProxyKind, ProxyRefusal};

@@ -11,7 +11,7 @@ use throng_auth::Claims;
 use throng_broker::BackendId;
 use throng_centrifuge::Codec;
 use throng_centrifuge::proxy::{ProxyCall, ProxyKind, ProxyRequest};
-use throng_types::ChannelName;
+use throng_types::{ChannelName, Save};
 
 use crate::backend::{Ask, ProxyOptions, Question};
 use crate::http::Incoming;
@@ -41,6 +41,7 @@ pub struct Open<P> {
 }
 
 /// A field of the client's request.
+#[derive(Save)]
 pub struct Passed {
     /// Name in lower case.
     pub name: Box<str>,
@@ -49,13 +50,8 @@ pub struct Passed {
     pub is_emulated: bool,
 }
 
-throng_types::save_fields!(Passed {
-    name,
-    value,
-    is_emulated
-});
-
 /// Open questions of one connection; `P` is the subject of a question.
+#[derive(Save)]
 pub struct Questions<P> {
     /// Fields of its request that some backend needs. Bound: one of each kind for each name in the
     /// options.
@@ -64,11 +60,14 @@ pub struct Questions<P> {
     pub meta: Option<Box<str>>,
     pub next: u32,
     /// Questions without an answer. Bound: `QUESTIONS_MAX`.
+    #[save(skip)]
     pub open: Vec<Open<P>>,
     /// Channels that it begins with, while a backend has to answer about one of them. Bound:
     /// `limits.channels_max`.
+    #[save(skip)]
     channels: Vec<InitialSubscription>,
     /// Allowance that pays for questions, where the session has none of its own.
+    #[save(skip)]
     allowance: Option<Allowance>,
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use throng_broker::{Recovery, Refusal, Subscribed};
 use throng_hub::Answer;
 use throng_metrics::Counter;
-use throng_types::{ChannelName, Disconnect, End, Millis, Position, Publication, Save, Saved};
+use throng_types::{ChannelName, Disconnect, End, Millis, Position, Publication, Save};
 
 use crate::websocket::first_beat;
 use crate::{CloseReason, Context, Form, Identity};
@@ -132,31 +132,23 @@ pub enum StreamBeat {
 }
 
 /// The part that every held HTTP stream has: identity, opening, heartbeat.
+#[derive(Save)]
 pub struct Stream {
     /// Identity from the token, if the client sent one.
     pub identity: Option<Box<Identity>>,
     /// State until the first words are written.
+    #[save(skip)]
     pub opening: Option<Box<Opening>>,
     beat_at: Millis,
+    #[save(skip)]
     closing: bool,
 }
 
 impl Stream {
-    /// Appends it for another process; false, and nothing is to be used, if it has yet to begin or
-    /// is about to end.
-    pub fn save(&self, out: &mut Vec<u8>) -> bool {
-        self.identity.save(out);
-        self.beat_at.save(out);
+    /// Whether another process can go on with it: it has begun, and is not about to end.
+    #[must_use]
+    pub const fn moves(&self) -> bool {
         self.opening.is_none() && !self.closing
-    }
-
-    pub fn load(from: &mut Saved<'_>) -> Option<Self> {
-        Some(Self {
-            identity: Save::load(from)?,
-            opening: None,
-            beat_at: Save::load(from)?,
-            closing: false,
-        })
     }
 
     /// Creates a stream whose head was written, and asks for its channels.

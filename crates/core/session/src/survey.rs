@@ -1,12 +1,31 @@
 //! Surveys of the server API over all shards, and the shards' replies.
 
 use throng_auth::SubscriptionOptions;
-use throng_types::{ChannelName, Position};
+use throng_types::{ChannelName, Load, Position, Save};
 
 use crate::Transport;
 
+/// The form of surveys and replies between nodes; it rises with each change of theirs. A node does
+/// not answer what it cannot read, so a call over nodes of two forms fails as if one had gone.
+const FORM: u8 = 2;
+
+/// Encodes a [`Survey`] or a [`NodeReply`] for another node.
+#[must_use]
+pub fn to_node(value: &impl Save) -> Vec<u8> {
+    (FORM, value).saved()
+}
+
+/// Decodes it; `None` if the bytes are not of this form.
+#[must_use]
+pub fn from_node<T: Load>(bytes: &[u8]) -> Option<T> {
+    match bytes.split_first()? {
+        (&FORM, value) => T::load_whole(value),
+        _ => None,
+    }
+}
+
 /// Change to a user's connections, requested by a backend or another node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Save)]
 pub enum ControlCommand {
     Subscribe {
         channel: ChannelName,
@@ -28,7 +47,7 @@ pub enum ControlCommand {
 }
 
 /// A question to all shards.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Save)]
 pub enum Survey {
     /// Channels with subscribers, and how many.
     Channels,
@@ -75,20 +94,22 @@ pub enum Survey {
 }
 
 /// Filter for connections. Empty or missing fields match all.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Save)]
 pub struct Search {
     /// A part of the user's name.
     pub user: Box<str>,
     /// A part of the client's address.
     pub address: Box<str>,
+    /// Kind of connection to search for.
     pub transport: Option<Transport>,
     pub channel: Option<ChannelName>,
     /// Only those for which bytes wait, those with the most first.
     pub slow: bool,
+    /// Number of rows in the reply, at most.
     pub rows_max: u32,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Save)]
 pub struct SearchMatches {
     /// Number of connections that match.
     pub count: u32,
@@ -98,9 +119,11 @@ pub struct SearchMatches {
     pub rows: Vec<MatchedConnection>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Save)]
 pub struct MatchedConnection {
+    /// Public id of the connection.
     pub client: Box<str>,
+    /// Its user, empty if it has none.
     pub user: Box<str>,
     /// Address of the client, empty if unknown.
     pub address: Box<str>,
@@ -121,7 +144,8 @@ impl SearchMatches {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// One shard's reply to a [`Survey`].
+#[derive(Clone, Debug, PartialEq, Eq, Save)]
 pub enum SurveyReply {
     /// Reply to [`Survey::Channels`]: channels, each with its number of subscribers.
     Channels(Vec<(ChannelName, u32)>),
@@ -131,23 +155,25 @@ pub enum SurveyReply {
     Matches(SearchMatches),
     /// To the others: how many connections or subscriptions ended.
     Done(u32),
-    /// Replies of the other nodes of the cluster.
+    /// Replies of the other nodes of the cluster. Another node is told of its own alone.
+    #[save(skip)]
     Elsewhere(Vec<NodeReply>),
     /// Some other node did not reply in time, or could not be asked.
     Unanswered,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Save)]
 pub struct NodeReply {
     pub uid: Box<str>,
     pub version: Box<str>,
     /// Seconds since it started.
     pub uptime_s: u32,
+    /// Replies of the node's shards.
     pub replies: Vec<SurveyReply>,
 }
 
 /// Sizes of one shard, or of all.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Save)]
 pub struct NodeCount {
     /// Connections of clients (not of the server API).
     pub clients: u32,
@@ -155,6 +181,7 @@ pub struct NodeCount {
     pub users: Vec<u64>,
     /// Hashes of the names of channels with subscribers.
     pub channels: Vec<u64>,
+    /// Subscriptions of all clients together.
     pub subscriptions: u32,
 }
 
@@ -177,5 +204,124 @@ impl NodeCount {
         all.channels.sort_unstable();
         all.channels.dedup();
         all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use throng_types::{Epoch, check_saved};
+
+    use super::*;
+
+    fn surveys() -> Vec<Survey> {
+        let name = |name: &str| ChannelName::new(name).expect("a name");
+        let text = |text: &str| Box::<str>::from(text);
+        let options = SubscriptionOptions {
+            info: Some(text("{}")),
+            presence: Some(true),
+            force_recovery: Some(false),
+            ..SubscriptionOptions::default()
+        };
+        let since = Some(Position {
+            epoch: Epoch(7),
+            offset: 9,
+        });
+        let subscribe = |since| ControlCommand::Subscribe {
+            channel: name("c"),
+            options: options.clone(),
+            until_unix_s: Some(5),
+            since,
+        };
+        let refresh = ControlCommand::Refresh {
+            expired: true,
+            until_unix_s: None,
+        };
+        let control = |command| Survey::Control {
+            user: text("ünï"),
+            client: text(""),
+            command,
+        };
+        let unsubscribe = |channel| Survey::Unsubscribe {
+            user: text("u"),
+            client: text("c"),
+            channel,
+        };
+        vec![
+            Survey::Channels,
+            Survey::Count,
+            Survey::Find(Search::default()),
+            Survey::Find(Search {
+                user: text("an"),
+                address: text("192.0."),
+                transport: Some(Transport::Stream),
+                channel: Some(name("a:b")),
+                slow: true,
+                rows_max: 7,
+            }),
+            Survey::Disconnect {
+                user: text("u"),
+                client: text("c"),
+                code: 3503,
+                reason: text("why"),
+                whitelist: vec![text("a"), text("b")],
+            },
+            control(subscribe(since)),
+            control(subscribe(None)),
+            control(refresh),
+            unsubscribe(None),
+            unsubscribe(Some(name("a:b"))),
+            control(ControlCommand::Execute((*b"{}\xFF").into())),
+            Survey::Carry {
+                node: text("0123456789abcdef"),
+                session: text("s"),
+                data: (*b"\x00\xFF").into(),
+            },
+        ]
+    }
+
+    #[test]
+    fn surveys_are_read_as_they_were_written_and_no_part_of_one() {
+        for survey in surveys() {
+            check_saved(&survey);
+            assert_eq!(from_node(&to_node(&survey)), Some(survey));
+        }
+        assert_eq!(from_node::<Survey>(&[1, 0]), None, "of another form");
+    }
+
+    #[test]
+    fn replies_are_read_as_they_were_written_and_no_part_of_them() {
+        let name = ChannelName::new("c").expect("a name");
+        let count = NodeCount {
+            clients: 1,
+            users: vec![2, 3],
+            channels: vec![4],
+            subscriptions: 5,
+        };
+        let replies = vec![
+            SurveyReply::Channels(vec![(name, 3)]),
+            SurveyReply::Count(count),
+            SurveyReply::Done(8),
+            SurveyReply::Matches(SearchMatches {
+                count: 9,
+                is_cut: true,
+                rows: vec![MatchedConnection {
+                    client: "id".into(),
+                    user: "ann".into(),
+                    address: "192.0.2.1".into(),
+                    transport: Transport::Sse,
+                    queued_bytes: 1 << 40,
+                    subscriptions: 3,
+                    channels: vec![ChannelName::new("d").expect("a name")],
+                }],
+            }),
+        ];
+        let node = NodeReply {
+            uid: "u".into(),
+            version: "1".into(),
+            uptime_s: 9,
+            replies,
+        };
+        check_saved(&node);
+        assert_eq!(from_node(&to_node(&node)), Some(node));
     }
 }

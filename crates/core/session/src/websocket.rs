@@ -10,7 +10,7 @@
 use std::ops::ControlFlow;
 
 use throng_metrics::Counter;
-use throng_types::{ChannelName, ConnId, End, Millis, Now, Save, Saved};
+use throng_types::{ChannelName, ConnId, End, Millis, Now, Save};
 use throng_ws::handshake::{Accept, encode_response};
 use throng_ws::{
     CloseFrame, DeflateOffer, Masking, Opcode, WsDecoder, WsError, WsEvent, WsLimits, WsRole,
@@ -25,7 +25,7 @@ const INFLATED_BYTES_OF_A_MESSAGE: usize = 8192;
 
 /// A time within 24 days of now, in four bytes instead of eight: every connection has one, and an
 /// interval is an hour at most.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Save)]
 struct Soon(u32);
 
 impl From<Millis> for Soon {
@@ -42,7 +42,7 @@ impl Soon {
 }
 
 /// Bits of a WebSocket's state, in one byte.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Save)]
 struct Flags(u8);
 
 impl Flags {
@@ -85,6 +85,7 @@ pub enum Beat {
 }
 
 /// A WebSocket, with a few bytes of its gateway's own.
+#[derive(Save)]
 pub struct WebSocket<T = ()> {
     decoder: WsDecoder,
     allowance: Allowance,
@@ -93,31 +94,10 @@ pub struct WebSocket<T = ()> {
     flags: Flags,
     /// Whether a close frame was written or answered. Not a flag: the unused values of this `bool`
     /// distinguish the kinds of sessions, which would otherwise take a word of their own.
+    #[save(skip)]
     closing: bool,
     /// The gateway's. In here, because here is room for it that would else be lost.
     pub state: T,
-}
-
-impl<T: Save> WebSocket<T> {
-    /// Appends it for another process; false, and nothing is to be used, if it is about to end.
-    pub fn save(&self, out: &mut Vec<u8>) -> bool {
-        self.decoder.save(out);
-        self.allowance.save(out);
-        (self.beat_at.0, self.flags.0).save(out);
-        self.state.save(out);
-        !self.closing
-    }
-
-    pub fn load(from: &mut Saved<'_>) -> Option<Self> {
-        Some(Self {
-            decoder: Save::load(from)?,
-            allowance: Save::load(from)?,
-            beat_at: Save::load(from).map(Soon)?,
-            flags: Save::load(from).map(Flags)?,
-            closing: false,
-            state: T::load(from)?,
-        })
-    }
 }
 
 impl<T> WebSocket<T> {
@@ -132,6 +112,12 @@ impl<T> WebSocket<T> {
             closing: false,
             state,
         }
+    }
+
+    /// Whether another process can go on with it: it is not about to end.
+    #[must_use]
+    pub const fn moves(&self) -> bool {
+        !self.closing
     }
 
     /// Enables compression as the handshake agreed on.

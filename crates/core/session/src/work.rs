@@ -16,7 +16,7 @@ use std::cell::Cell;
 use std::net::IpAddr;
 
 use throng_auth::{Algorithm, TokenFault};
-use throng_types::Now;
+use throng_types::{Now, Save};
 
 pub use price::{Overspent, Work, WorkLimits};
 pub use table::{BURST_US, Payer};
@@ -29,14 +29,12 @@ pub const BAD_TOKENS_MAX: u32 = 3;
 const BAD_SHIFT: u32 = 29;
 
 /// Debt of one connection. Kept in the session, and small for that reason.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Save)]
 pub struct Allowance {
     at_ms: u32,
     /// Microseconds in the low bits, bad tokens in the high ones.
     owed: u32,
 }
-
-throng_types::save_fields!(Allowance { at_ms, owed });
 
 impl Allowance {
     const fn owed_us(&self, now_ms: u32) -> u32 {

@@ -22,7 +22,7 @@ use throng_session::{
     Claim, Class, Context, Event, Flow, Form, FormKind, Gateway, Incoming, Opened, Patch, Reject,
     Shared, Transport, Verdict, draft, may_publish, may_subscribe,
 };
-use throng_types::{ChannelName, End, Payload, PayloadKind, Publication};
+use throng_types::{ChannelName, End, Payload, PayloadKind, Publication, Save};
 
 /// Bytes of a line, without its end.
 pub const LINE_BYTES_MAX: usize = 4096;
@@ -37,7 +37,7 @@ type Cx<'a> = Context<'a>;
 pub struct LineGateway;
 
 /// One connection: a line that has not ended yet.
-#[derive(Default)]
+#[derive(Default, Save)]
 pub struct Line {
     start: Vec<u8>,
 }

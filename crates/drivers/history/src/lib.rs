@@ -12,7 +12,6 @@
 //! - One process at a time has the folder: it holds a lock on the file `lock`.
 
 mod files;
-mod journal;
 mod lane;
 mod open;
 mod writer;
@@ -23,8 +22,8 @@ use std::sync::Arc;
 use throng_broker::Namespaces;
 use throng_metrics::Counters;
 
-pub use journal::Journal;
 pub use open::{OpenError, Opened, await_takeover, open};
+pub use writer::Journal;
 
 /// Callback that wakes one shard.
 pub type Ring = Box<dyn Fn() + Send + Sync>;

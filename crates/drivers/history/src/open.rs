@@ -13,8 +13,8 @@ use crate::Options;
 use crate::Ring;
 use crate::files::Place;
 use crate::files::{Folder, FolderFault};
-use crate::journal::Journal;
 use crate::lane::Common;
+use crate::writer::Journal;
 use crate::writer::Writer;
 
 /// A long start says where it is so often.

@@ -301,18 +301,18 @@ fn a_process_hands_over_and_takes_back() {
     let mut new = Process::of(options(folder.path(), 8), true).expect("a store");
     old.journal.let_go();
     let mut pieces = Vec::new();
-    for part in &old.parts {
+    for part in &mut old.parts {
         let mut items = Vec::new();
         let mut keep = |piece: &[u8]| items.extend_from_slice(piece);
         let mut parts = throng_types::Parts::new(&mut keep);
-        assert!(part.save(&mut parts));
+        assert!(part.give_up(&mut parts));
         parts.end();
         pieces.push(items);
     }
     for (part, items) in new.parts.iter_mut().zip(&pieces) {
         let mut from = throng_types::Saved::new(items);
         while !from.is_empty() {
-            let kind = throng_types::Save::load(&mut from).expect("a kind");
+            let kind = throng_types::Load::load(&mut from).expect("a kind");
             part.load(kind, &mut from).expect("an item");
         }
     }

@@ -16,7 +16,7 @@ use throng_appwrite::{
 use throng_metrics::Counter;
 use throng_session::encode::ws_text;
 use throng_session::{Beat, CloseReason, Heard, WebSocket};
-use throng_types::{Disconnect, mix};
+use throng_types::{Disconnect, Save, mix};
 use throng_ws::{Masking, WsLimits, encode_ping};
 
 use crate::Cx;
@@ -27,16 +27,20 @@ use crate::projects::NONE;
 use crate::shared::{AppwriteShared, Credential};
 
 /// Connection of one client: its WebSocket, and the state behind it.
+#[derive(Save)]
 pub struct Connection {
     pub(crate) ws: WebSocket<State>,
     pub(super) more: Option<Box<More>>,
 }
 
 /// State in the WebSocket's spare bytes.
+#[derive(Save)]
 pub(crate) struct State {
     /// The number of the window in which `messages` were counted.
     pub(crate) window: u32,
     pub(crate) messages: u16,
+    /// A number of this shard alone, so it is found again by the project's name.
+    #[save(skip)]
     pub(crate) project: u16,
     pub(crate) opened: bool,
 }
@@ -54,6 +58,12 @@ impl Connection {
             ws: WebSocket::new(state, cx),
             more: None,
         }
+    }
+
+    /// Whether another process can go on with it now.
+    pub(crate) fn moves(&self) -> bool {
+        let is_known = self.more.as_ref().is_none_or(|more| more.moves());
+        self.ws.moves() && self.ws.state.opened && is_known
     }
 
     pub(super) const fn is_closing(&self) -> bool {

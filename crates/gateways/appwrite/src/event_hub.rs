@@ -31,7 +31,7 @@ use throng_appwrite::{
     Matches, NewEvent, RealtimeError, Rebind, Response, RoleChange, Subscribed, Subscription,
 };
 use throng_session::encode::ws_text;
-use throng_types::{ConnId, Frame, Millis, Now, Position};
+use throng_types::{ConnId, Frame, Load, Millis, Now, Position, Save, Saved};
 use throng_ws::{Masking, Opcode, encode_header};
 
 use crate::held::{Held, Verdict, Waiting};
@@ -188,6 +188,23 @@ impl EventHub {
         self.held.remove(&index);
         self.rechecks.done(index);
         self.positioned.remove(&index);
+    }
+
+    /// Appends the hub's state of a connection; false if that cannot move now.
+    pub(crate) fn save_conn(&self, index: u32, out: &mut Vec<u8>) -> bool {
+        self.positioned.contains(&index).save(out);
+        self.index.save(index, out) && !self.held.contains_key(&index) && !self.is_busy()
+    }
+
+    /// Takes a connection in that was saved. Gives its project.
+    pub(crate) fn load_conn(&mut self, index: u32, from: &mut Saved<'_>) -> Option<Box<str>> {
+        let is_positioned = bool::load(from)?;
+        let project = self.index.load(index, from)?;
+        self.connections += 1;
+        if is_positioned {
+            self.positioned.insert(index);
+        }
+        Some(project)
     }
 
     // ---- events ----

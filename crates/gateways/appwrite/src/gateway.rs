@@ -1,4 +1,13 @@
 //! Appwrite's clients as a gateway.
+//!
+//! For a process that takes over, a session is saved with the requests of its client; its project,
+//! roles and subscriptions come out of the event hub, behind it. A connection stays while its user
+//! is being looked up, or while events or messages wait for the answer.
+//!
+//! The new process has a feed of its own. It leaves out the events that the old one has taken (see
+//! `overlap`), and looks every signed-in connection up again, as after a loss of Redis: its feed
+//! begins with [`News::Began`](crate::News::Began), which the shard takes when all connections are
+//! there. So rights that were revoked in the meantime are found, whatever the feeds carried.
 
 use std::convert::Infallible;
 use std::rc::Rc;
@@ -14,6 +23,7 @@ use crate::Cx;
 use crate::connection::Connection;
 use crate::open;
 use crate::order::Order;
+use crate::projects::NONE;
 use crate::shard::Appwrite;
 use crate::shared::AppwriteShared;
 
@@ -81,16 +91,12 @@ impl Gateway for Appwrite {
         }
     }
 
-    fn save(session: &Connection, out: &mut Vec<u8>) -> bool {
-        session.save(out)
-    }
-
-    fn load(from: &mut Saved<'_>) -> Option<Connection> {
-        Connection::load(from)
+    fn moves(session: &Connection) -> bool {
+        session.moves()
     }
 
     fn save_kept(&self, conn: ConnId, _: &Connection, out: &mut Vec<u8>) -> bool {
-        self.save_conn(conn, out)
+        self.hub.save_conn(conn.index(), out)
     }
 
     fn load_kept(
@@ -99,11 +105,19 @@ impl Gateway for Appwrite {
         session: &mut Connection,
         from: &mut Saved<'_>,
     ) -> Option<()> {
-        self.load_conn(conn, session, from)
+        let project = self.hub.load_conn(conn.index(), from)?;
+        let served = self.shared.projects.take(&project);
+        if served.is_none() {
+            // It is closed with a word about that.
+            self.unserved.push(conn);
+        }
+        session.ws.state.project = served.unwrap_or(NONE);
+        Some(())
     }
 
     fn give_up(&mut self, conn: ConnId, session: Connection) {
-        self.give_up_conn(conn, &session);
+        session.let_go(&self.shared);
+        self.hub.leave(conn.index());
     }
 
     fn save_rest(&self, out: &mut Vec<u8>) {
@@ -119,7 +133,8 @@ impl Gateway for Appwrite {
     }
 
     fn closed(&mut self, conn: ConnId, session: Connection, _: &mut impl Shard<Self>) {
-        self.give_up_conn(conn, &session);
+        session.let_go(&self.shared);
+        self.hub.leave(conn.index());
         session.delete_presence(conn, &self.shared);
     }
 

@@ -15,7 +15,6 @@ mod gateway;
 mod held;
 mod history;
 mod identity;
-mod moving;
 mod open;
 mod order;
 mod overlap;

@@ -10,7 +10,7 @@
 
 use std::collections::VecDeque;
 
-use throng_types::{Millis, Save, Saved, save_count};
+use throng_types::{Load, Millis, Save, Saved};
 
 /// Milliseconds that a taken event is remembered; longer than a hand-over lasts.
 const LATELY_MS: u64 = 30_000;
@@ -83,10 +83,8 @@ impl Overlap {
 
     /// Appends the fingerprints of recent events.
     pub(crate) fn save(&self, out: &mut Vec<u8>) {
-        save_count(self.taken.len(), out);
-        for (_, fingerprint) in &self.taken {
-            fingerprint.save(out);
-        }
+        let fingerprints = self.taken.iter().map(|(_, fingerprint)| *fingerprint);
+        Vec::from_iter(fingerprints).save(out);
     }
 
     /// Learns it in the new process.

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use throng_appwrite::ConnectRequest;
-use throng_types::{Millis, Position};
+use throng_types::{Millis, Position, Save};
 
 use crate::shared::{Credential, LookupPart, LookupPriority};
 
@@ -12,7 +12,7 @@ use crate::shared::{Credential, LookupPart, LookupPriority};
 const WAITING_BYTES_MAX: usize = 128 << 10;
 
 /// Credential of a client, and where it is valid.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Save)]
 pub(crate) struct Shown {
     pub(crate) credential: Credential,
     /// Whether the credential is for Appwrite's console, whatever the project.
@@ -20,14 +20,14 @@ pub(crate) struct Shown {
 }
 
 /// User that signed in, with the credential.
-#[derive(Debug)]
+#[derive(Debug, Save)]
 pub(super) struct User {
     pub(super) id: Box<str>,
     pub(super) shown: Shown,
 }
 
 /// The presence that a connection has asked for.
-#[derive(Debug)]
+#[derive(Debug, Save)]
 pub(crate) struct SetPresence {
     /// As asked for, and from the answer on as Appwrite has it.
     pub(crate) id: Box<str>,
@@ -60,7 +60,7 @@ pub(super) enum Asking {
 }
 
 /// A look at a user's roles.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Save)]
 pub(super) struct Check {
     /// As much as may have changed.
     pub(super) part: LookupPart,
@@ -94,9 +94,10 @@ impl Check {
 }
 
 /// State that few connections need: the user, a question under way, messages that wait.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Save)]
 pub(super) struct More {
     pub(super) user: Option<User>,
+    #[save(skip)]
     pub(super) asking: Option<Asking>,
     /// The number of the question under way.
     pub(super) token: u32,
@@ -107,15 +108,23 @@ pub(super) struct More {
     /// The user's presence, if this connection has set it.
     pub(super) presence: Option<SetPresence>,
     /// Calls about it that are not answered.
+    #[save(skip)]
     pub(super) writing: u8,
     /// Position to recover from once there are subscriptions, as in [`Opening`].
     pub(super) recover: Option<Option<Position>>,
     /// Messages that wait for an answer. Bound: [`WAITING_BYTES_MAX`].
+    #[save(skip)]
     waiting: VecDeque<Vec<u8>>,
+    #[save(skip)]
     waiting_bytes: usize,
 }
 
 impl More {
+    /// Whether another process can go on with it: no answer is awaited.
+    pub(super) fn moves(&self) -> bool {
+        self.asking.is_none() && !self.has_waiting() && self.writing == 0
+    }
+
     /// Whether nothing of it is needed.
     pub(super) fn is_empty(&self) -> bool {
         self.user.is_none()

@@ -7,7 +7,7 @@
 use throng_broker::Draft;
 use throng_centrifuge::{Connect, TagFilter};
 use throng_session::{Opening, Questions};
-use throng_types::{ChannelName, Position};
+use throng_types::{ChannelName, Position, Save};
 
 /// A subscribe that needs more than the hub's answer for its reply.
 pub(crate) struct Subscribing {
@@ -28,16 +28,20 @@ pub(crate) struct Subscribing {
 }
 
 /// Everything of one socket that waits for the hub.
-#[derive(Default)]
+#[derive(Default, Save)]
 pub(crate) struct Asked {
     /// Until every channel that the connection begins with has answered.
+    #[save(skip)]
     pub(crate) opening: Option<Box<Opening>>,
     /// JSON for the subscriber of some of these channels, from its token.
+    #[save(skip)]
     pub(crate) data: Vec<(ChannelName, Box<str>)>,
     /// Subscribes without an answer. Bound: the hub takes no more than a few for each channel of
     /// the connection.
+    #[save(skip)]
     pub(crate) subscribing: Vec<Subscribing>,
     /// JSON for the client, sent with the answer to `connect`.
+    #[save(skip)]
     pub(crate) welcome: Option<Box<str>>,
     /// State for connections whose client backends are asked about.
     pub(crate) proxied: Option<Box<Proxied>>,
@@ -46,6 +50,13 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
+    /// Whether another process can go on with it: nothing waits for the hub or a backend.
+    pub(crate) fn moves(&self) -> bool {
+        let is_quiet = self.proxied.as_ref().is_none_or(|it| it.moves());
+        let is_answered = self.opening.is_none() && self.subscribing.is_empty();
+        is_quiet && is_answered && self.data.is_empty() && self.welcome.is_none()
+    }
+
     /// Whether all answers have arrived.
     pub(crate) const fn is_over(&self) -> bool {
         let is_answered = self.opening.is_none() && self.subscribing.is_empty();
@@ -98,7 +109,7 @@ pub(crate) enum Pending {
 }
 
 /// State of a connection where there are backends.
-#[derive(Default)]
+#[derive(Default, Save)]
 pub(crate) struct Proxied {
     pub(crate) questions: Questions<Pending>,
     /// Whether a backend has identified the client.
@@ -106,6 +117,7 @@ pub(crate) struct Proxied {
     /// Subscriptions that a backend allowed, and is asked about when they expire.
     pub(crate) refreshed: Vec<ChannelName>,
     /// Commands behind `connect`. Queue: `behind connect`.
+    #[save(skip)]
     pub(crate) later: Vec<u8>,
 }
 
@@ -118,8 +130,69 @@ pub(crate) struct Hello<'a> {
 }
 
 impl Proxied {
+    /// Whether another process can go on with it: all backends have answered.
+    pub(crate) fn moves(&self) -> bool {
+        self.questions.is_quiet() && self.later.is_empty()
+    }
+
     /// A subscription has ended.
     pub(crate) fn forget(&mut self, name: &ChannelName) {
         self.refreshed.retain(|known| known != name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use throng_broker::BackendId;
+    use throng_session::{Open, Passed};
+    use throng_types::check_saved;
+
+    use super::*;
+
+    fn asked() -> Asked {
+        let said = Passed {
+            name: "x-said".into(),
+            value: "hello".into(),
+            is_emulated: true,
+        };
+        let mut proxied = Proxied {
+            is_backends: true,
+            refreshed: ChannelName::new("a").into_iter().collect(),
+            ..Proxied::default()
+        };
+        proxied.questions.headers.push(said);
+        (proxied.questions.meta, proxied.questions.next) = (Some("{}".into()), 7);
+        Asked {
+            proxied: Some(Box::new(proxied)),
+            ..Asked::default()
+        }
+    }
+
+    #[test]
+    fn what_backends_know_comes_back_whole() {
+        assert!(asked().moves());
+        check_saved(&asked());
+    }
+
+    #[test]
+    fn who_waits_for_something_stays() {
+        let waits: [fn(&mut Asked); 4] = [
+            |it| {
+                let proxied = it.proxied.get_or_insert_default();
+                proxied.questions.open.push(Open {
+                    number: 1,
+                    to: BackendId::DEFAULT,
+                    pending: Pending::Rpc { command: 2 },
+                });
+            },
+            |it| it.proxied.get_or_insert_default().later.push(b' '),
+            |it| it.welcome = Some("{}".into()),
+            |it| it.opening = Some(Opening::new(1, 1, false)),
+        ];
+        for wait in waits {
+            let mut asked = asked();
+            wait(&mut asked);
+            assert!(!asked.moves());
+        }
     }
 }

@@ -6,7 +6,7 @@ use throng_session::{
     Answered, Beat, Event, Heard, InitialSubscription, OPENING, Opening, Payer, Work,
 };
 use throng_types::json::payload_of;
-use throng_types::{ChannelName, Disconnect, Unsubscribe};
+use throng_types::{ChannelName, Disconnect, Save, Unsubscribe};
 
 use crate::Cx;
 use crate::call::Call;
@@ -16,18 +16,31 @@ use crate::subscribing::subscribe_wanted;
 use crate::uni_stream::UniStream;
 use crate::{channels, commands, connect, subscribing, wish};
 
+#[derive(Save)]
 pub enum Session {
     /// A client that may speak, or a unidirectional WebSocket.
     Socket(Socket),
     /// Client of a unidirectional stream.
     Stream(UniStream),
     /// A call of the server API, until it is answered.
+    #[save(skip)]
     Call(Box<Call>),
     /// Commands of a client whose stream is on another connection.
+    #[save(skip)]
     Upstream(Box<Upstream>),
 }
 
 impl Session {
+    /// Whether another process can go on with it now. Calls and commands stay until they are
+    /// answered; so does a client about which a backend is being asked.
+    pub(crate) fn moves(&self) -> bool {
+        match self {
+            Self::Socket(socket) => socket.moves(),
+            Self::Stream(stream) => stream.moves(),
+            Self::Call(_) | Self::Upstream(_) => false,
+        }
+    }
+
     /// A backend has answered the question with this number, or failed to.
     pub fn answered(&mut self, number: u32, answer: Answered, cx: &mut Cx<'_>) {
         match self {

@@ -7,11 +7,11 @@
 use throng_centrifuge::{ClientInfo, Codec, Push, encode_push};
 use throng_session::encode::{chunk, line, sse_data, ws_binary, ws_text};
 use throng_session::{Form, FormKind, Patch, Transport};
-use throng_types::{PayloadKind, Publication, PublicationKind};
+use throng_types::{PayloadKind, Publication, PublicationKind, Save};
 use throng_ws::{Opcode, encode_deflated};
 
 /// Transport and codec of a client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Save)]
 pub(crate) enum Mode {
     /// JSON on `/connection/websocket`, both ways.
     Json,
@@ -27,15 +27,6 @@ pub(crate) enum Mode {
     /// `/emulation`.
     Messages,
 }
-
-throng_types::save_choice!(Mode {
-    0: Json,
-    1: Protobuf,
-    2: Unidirectional,
-    3: Events,
-    4: Lines,
-    5: Messages,
-});
 
 impl Mode {
     /// The modes in which a client may ask for something, by [`Mode::number`].

@@ -8,11 +8,11 @@ use throng_session::{
     Answered, Ask, BackendMail, Backends, Claim, Class, Event, Flow, Form, Gateway, Incoming,
     Opened, Patch, ProxyOptions, Question, Reject, Sender, Shard, Shared, Transport, WayToBackends,
 };
-use throng_types::{ChannelName, ConnId, Millis, Now, Publication, Saved};
+use throng_types::{ChannelName, ConnId, Millis, Now, Publication};
 
 use crate::events::Session;
 use crate::order::{Mail, Order, Upward};
-use crate::{Cx, forms, moving, open};
+use crate::{Cx, forms, open};
 
 /// Centrifugo's clients on one shard.
 #[derive(Default)]
@@ -169,12 +169,8 @@ impl Gateway for Centrifuge {
         forms::encode(form, publication, patch, out);
     }
 
-    fn save(session: &Session, out: &mut Vec<u8>) -> bool {
-        moving::save(session, out)
-    }
-
-    fn load(from: &mut Saved<'_>) -> Option<Session> {
-        moving::load(from)
+    fn moves(session: &Session) -> bool {
+        session.moves()
     }
 
     fn encode_personal(session: &mut Session, publication: &Arc<Publication>, out: &mut Vec<u8>) {

@@ -16,7 +16,6 @@ mod emulation;
 mod events;
 mod forms;
 mod gateway;
-mod moving;
 mod open;
 mod order;
 mod results;

@@ -13,7 +13,7 @@ use throng_metrics::Counter;
 use throng_session::{
     AuthError, Form, Identity, InitialSubscription, Opening, Overspent, WebSocket, Work, note_ends,
 };
-use throng_types::{ChannelError, ChannelName, Disconnect, Now, Publication, Save, Saved};
+use throng_types::{ChannelError, ChannelName, Disconnect, Now, Publication, Save};
 use throng_ws::DeflateOffer;
 
 use crate::Cx;
@@ -29,7 +29,7 @@ const REFRESH_GRACE_S: u64 = 25;
 pub(crate) type OpeningWithData = (Box<Opening>, Vec<(ChannelName, Box<str>)>);
 
 /// Progress of a client's connect and pings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Save)]
 pub(crate) enum Phase {
     /// The client has not connected yet.
     New,
@@ -41,19 +41,14 @@ pub(crate) enum Phase {
 }
 
 /// State in the WebSocket's spare bytes; there are two.
+#[derive(Save)]
 pub(crate) struct State {
     pub(crate) mode: Mode,
     pub(crate) phase: Phase,
 }
 
-throng_types::save_choice!(Phase {
-    0: New,
-    1: Connected,
-    2: Pinged,
-});
-throng_types::save_fields!(State { mode, phase });
-
 /// Session of one client: its transport, its identity, and the subscriptions that it begins with.
+#[derive(Save)]
 pub struct Socket {
     /// State of the WebSocket. A client of an emulated transport has none; it uses the parts that
     /// every client needs, heartbeat and allowance, and no frames.
@@ -78,24 +73,9 @@ impl Socket {
         socket
     }
 
-    /// Appends it; false if it cannot move: it waits for the hub or a backend.
-    pub(crate) fn save(&self, out: &mut Vec<u8>) -> bool {
-        self.identity.save(out);
-        self.ws.save(out) && self.asked().is_none_or(|asked| asked.save(out))
-    }
-
-    /// Reads it back; `has_more` if there was something asked.
-    pub(crate) fn load(from: &mut Saved<'_>, has_more: bool) -> Option<Self> {
-        let (identity, ws) = (Save::load(from)?, WebSocket::load(from)?);
-        let asked = match has_more {
-            true => Some(Box::new(Asked::load(from)?)),
-            false => None,
-        };
-        Some(Self {
-            identity,
-            ws,
-            asked,
-        })
+    /// Whether another process can go on with it: it does not wait for the hub or a backend.
+    pub(crate) fn moves(&self) -> bool {
+        self.ws.moves() && self.asked().is_none_or(Asked::moves)
     }
 
     /// Enables compression as the handshake agreed on.

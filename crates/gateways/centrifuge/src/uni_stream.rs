@@ -20,7 +20,7 @@ use throng_session::{
     note_ends,
 };
 use throng_types::json::payload_of;
-use throng_types::{ChannelName, Disconnect, Save, Saved, Unsubscribe};
+use throng_types::{ChannelName, Disconnect, Save, Unsubscribe};
 
 use crate::Cx;
 use crate::asked::{Hello, Pending, Proxied};
@@ -32,14 +32,12 @@ use crate::subscribing::subscribe_wanted;
 use crate::wish::Told;
 
 /// Framing of a unidirectional stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Save)]
 pub(crate) enum Framing {
     /// Events, one for each object.
     Sse,
     Lines,
 }
-
-throng_types::save_choice!(Framing { 0: Sse, 1: Lines });
 
 impl Framing {
     const fn form(self) -> Form {
@@ -61,6 +59,7 @@ impl Framing {
 type ChannelData = Vec<(ChannelName, Box<str>)>;
 
 /// One listener: its stream, and how objects are framed in it.
+#[derive(Save)]
 pub struct UniStream {
     pub(crate) stream: Stream,
     pub(crate) framing: Framing,
@@ -68,7 +67,7 @@ pub struct UniStream {
 }
 
 /// State that few listeners have, or for a while.
-#[derive(Default)]
+#[derive(Default, Save)]
 struct Extra {
     /// JSON for subscriptions of some channels, until it is sent. Bound: its channels.
     data: ChannelData,
@@ -76,7 +75,7 @@ struct Extra {
 }
 
 /// State of a listener while a backend is asked about it, or after that let it in.
-#[derive(Default)]
+#[derive(Default, Save)]
 pub(crate) struct Welcome {
     pub(crate) proxied: Proxied,
     /// JSON for the client, sent with the first words.
@@ -136,21 +135,10 @@ impl UniStream {
         }
     }
 
-    /// Appends it; false if it cannot move, as one that a backend has let in.
-    pub(crate) fn save(&self, out: &mut Vec<u8>) -> bool {
-        self.framing.save(out);
-        let data = self
-            .extra
-            .as_ref()
-            .map(|extra| Box::new(extra.data.clone()));
-        data.save(out);
-        let moves = self.stream.save(out);
+    /// Whether another process can go on with it now.
+    pub(crate) fn moves(&self) -> bool {
         let welcome = self.extra.as_ref().and_then(|it| it.welcome.as_ref());
-        let is_quiet = welcome.is_none_or(|welcome| {
-            welcome.data.save(out);
-            welcome.proxied.save(out)
-        });
-        moves && is_quiet
+        self.stream.moves() && welcome.is_none_or(|it| it.proxied.moves())
     }
 
     /// Whether a backend has identified the client.
@@ -162,34 +150,6 @@ impl UniStream {
     /// Returns the state for backends, if it has any.
     pub(crate) fn welcome(&mut self) -> Option<&mut Welcome> {
         self.extra.as_mut()?.welcome.as_mut()
-    }
-
-    /// Restores a stream from its saved bytes; `is_backends` if a backend has identified the
-    /// client.
-    pub(crate) fn load(from: &mut Saved<'_>, is_backends: bool) -> Option<Self> {
-        let framing = Save::load(from)?;
-        let data: Option<Box<ChannelData>> = Save::load(from)?;
-        let stream = Stream::load(from)?;
-        let welcome = match is_backends {
-            true => {
-                let (data, mut proxied) = (Save::load(from)?, Proxied::load(from)?);
-                proxied.is_backends = true;
-                Some(Welcome { data, proxied })
-            }
-            false => None,
-        };
-        let has_extra = data.is_some() || welcome.is_some();
-        let extra = || {
-            Box::new(Extra {
-                data: data.map_or(Vec::new(), |data| *data),
-                welcome,
-            })
-        };
-        Some(Self {
-            framing,
-            stream,
-            extra: has_extra.then(extra),
-        })
     }
 
     pub(crate) const fn transport(&self) -> Transport {

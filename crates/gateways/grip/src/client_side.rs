@@ -14,7 +14,7 @@ use throng_grip::ws_events::{ControlError, ControlMessage, WsKeepAlive};
 use throng_http1::origin::Target;
 use throng_metrics::Counter;
 use throng_session::Form;
-use throng_types::{Millis, Publication, Save, Saved};
+use throng_types::{Millis, Publication, Save};
 use throng_ws::{
     CloseFrame, Masking, Opcode, WsDecoder, WsError, WsEvent, WsLimits, close_code_valid,
     encode_close, encode_message, encode_ping, encode_pong,
@@ -33,6 +33,8 @@ pub(crate) const OVERSPENT_CODE: u16 = 1008;
 pub(crate) const OVERSPENT_REASON: &str = "too many messages";
 
 /// The client's end of a WebSocket that a backend serves.
+#[derive(Save)]
+#[save(check = Self::has_known_form)]
 pub(crate) struct Side {
     /// Goes in front of the backend's channel names.
     prefix: Box<str>,
@@ -42,8 +44,10 @@ pub(crate) struct Side {
     form: Form,
     keep_alive: Option<(WsKeepAlive, Millis)>,
     delayed: Option<(WsKind, Vec<u8>, Millis)>,
+    #[save(skip)]
     pub(crate) close_by: Option<Millis>,
     pub(crate) is_open: bool,
+    #[save(skip)]
     pub(crate) close_sent: bool,
 }
 
@@ -65,36 +69,13 @@ impl Side {
         }
     }
 
-    /// Appends it; false if it is not open, or about to end.
-    pub(crate) fn save(&self, out: &mut Vec<u8>) -> bool {
-        self.prefix.save(out);
-        self.following.save(out);
-        (self.implicit, self.form.number).save(out);
-        self.keep_alive.save(out);
-        let delayed = self.delayed.clone();
-        let delayed = delayed.map(|(kind, content, at)| (kind, (content, at)));
-        delayed.save(out);
+    /// Whether another process can go on with it: it is open, and not about to end.
+    pub(crate) fn moves(&self) -> bool {
         self.is_open && !self.close_sent && self.close_by.is_none()
     }
 
-    pub(crate) fn load(from: &mut Saved<'_>) -> Option<Self> {
-        let (prefix, following) = Save::load(from)?;
-        let (implicit, form) = <(usize, u8)>::load(from)?;
-        let keep_alive = Save::load(from)?;
-        let delayed = Option::<(WsKind, (Vec<u8>, Millis))>::load(from)?;
-        Some(Self {
-            prefix,
-            following,
-            implicit,
-            form: [GRIP_FRAMES, GRIP_OWN]
-                .into_iter()
-                .find(|known| known.number == form)?,
-            keep_alive,
-            delayed: delayed.map(|(kind, (content, at))| (kind, content, at)),
-            close_by: None,
-            is_open: true,
-            close_sent: false,
-        })
+    fn has_known_form(&self) -> bool {
+        [GRIP_FRAMES, GRIP_OWN].contains(&self.form)
     }
 
     /// Whether the client is subscribed to anything.

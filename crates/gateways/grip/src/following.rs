@@ -11,7 +11,7 @@ use throng_grip::instruct::{Hold, HoldChannel, NextLink};
 use throng_grip::item::Item;
 use throng_http1::origin::OriginHead;
 use throng_session::{Form, OPENING};
-use throng_types::{ChannelName, Millis, Now, Publication, save_fields};
+use throng_types::{ChannelName, Millis, Now, Publication, Save};
 
 use crate::Cx;
 use crate::forms::{hub_channel, own_name};
@@ -20,6 +20,7 @@ use crate::request::Asked;
 use crate::shared::GripShared;
 
 /// One channel of a held client.
+#[derive(Save)]
 pub(crate) struct Followed {
     pub(crate) channel: ChannelName,
     /// Bytes of the route's prefix in front of the backend's name.
@@ -37,6 +38,7 @@ impl Followed {
 }
 
 /// A held client's channels, and the values for filters.
+#[derive(Save)]
 pub(crate) struct Following {
     pub(crate) channels: Vec<Followed>,
     pub(crate) meta: Vec<(String, String)>,
@@ -299,6 +301,7 @@ impl Fetch {
 }
 
 /// State of a stream with filters, ids or links.
+#[derive(Save)]
 pub(crate) struct Follow {
     pub(crate) asked: Asked,
     pub(crate) following: Following,
@@ -317,19 +320,6 @@ pub(crate) struct Follow {
     /// The next link is fetched when the body is whole.
     pub(crate) pages: bool,
 }
-
-save_fields!(Follow {
-    asked,
-    following,
-    is_plain,
-    next,
-    gone,
-    link_at,
-    retries,
-    must_ask,
-    ends,
-    pages
-});
 
 impl Follow {
     pub(crate) fn new(

@@ -9,7 +9,7 @@ use throng_session::{
     Claim, Class, Event, Flow, Form, Gateway, Incoming, Opened, Patch, Port, Reject, Sender, Shard,
     Shared, Transport,
 };
-use throng_types::{ConnId, Millis, Now, Publication, Saved};
+use throng_types::{ConnId, Load, Millis, Now, Publication, Save, Saved};
 
 use crate::event::Session;
 use crate::forms::NAMESPACE;
@@ -18,7 +18,7 @@ use crate::order::Order;
 use crate::shard::Grip;
 use crate::shared::{GripShared, PortKind};
 use crate::zmtp::Zmtp;
-use crate::{Cx, forms, moving, open};
+use crate::{Cx, forms, open};
 
 impl Gateway for Grip {
     type Session = Session;
@@ -114,16 +114,13 @@ impl Gateway for Grip {
         Some(Order::Carried { receipt, count })
     }
 
-    fn save(session: &Session, out: &mut Vec<u8>) -> bool {
-        moving::save(session, out)
-    }
-
-    fn load(from: &mut Saved<'_>) -> Option<Session> {
-        moving::load(from)
+    fn moves(session: &Session) -> bool {
+        session.moves()
     }
 
     fn save_kept(&self, conn: ConnId, _: &Session, out: &mut Vec<u8>) -> bool {
-        self.save_conn(conn, out);
+        self.shared.peer(conn).save(out);
+        self.shared.save_known(conn, out);
         true
     }
 
@@ -133,7 +130,12 @@ impl Gateway for Grip {
         session: &mut Session,
         from: &mut Saved<'_>,
     ) -> Option<()> {
-        self.load_conn(conn, session, from)
+        if let Some(IpAddr::V6(peer)) = Load::load(from)? {
+            self.shared.keep_peer(conn, peer);
+        }
+        self.shared.load_known(conn, from)?;
+        session.settle(&self.shared);
+        Some(())
     }
 
     fn give_up(&mut self, conn: ConnId, _: Session) {
@@ -142,11 +144,23 @@ impl Gateway for Grip {
     }
 
     fn save_rest(&self, out: &mut Vec<u8>) {
-        self.save_own(out);
+        let counted = (self.connected_ms, self.counted_at);
+        (&self.topics, self.shared.topics_told(), counted).save(out);
+        self.items.sequencer.save(out);
     }
 
     fn load_rest(&mut self, from: &mut Saved<'_>) -> Option<()> {
-        self.load_own(from)
+        let topics_told;
+        (
+            self.topics,
+            topics_told,
+            (self.connected_ms, self.counted_at),
+        ) = Load::load(from)?;
+        self.shared.set_topics_told(topics_told);
+        self.items.sequencer.load(from)?;
+        // The collector of the new process has yet to get the clients that are here.
+        self.shared.stats(|book| book.tell_all());
+        Some(())
     }
 
     fn order(&mut self, order: Order, shard: &mut impl Shard<Self>) {

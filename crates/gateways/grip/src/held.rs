@@ -28,7 +28,7 @@ use throng_http1::LAST_CHUNK;
 use throng_http1::origin::OriginEvent;
 use throng_hub::Answer;
 use throng_metrics::Counter;
-use throng_types::{ChannelName, End, Millis, Now, Publication, Save, Saved, save_option};
+use throng_types::{ChannelName, End, Millis, Now, Publication, Save};
 
 use crate::Cx;
 use crate::following::{Due, Fetch, Follow, Following, Step};
@@ -38,6 +38,7 @@ use crate::request::Asked;
 use crate::sequencer::LastItem;
 
 /// A client that its backend holds on a stream.
+#[derive(Save)]
 pub struct Held {
     /// When something was last sent, in milliseconds of the monotonic clock, the low half. In
     /// a cell, because deliveries from shared bytes only touch it.
@@ -45,20 +46,25 @@ pub struct Held {
     /// Token of the exchange whose events are awaited.
     pub(crate) token: u32,
     pub(crate) is_chunked: bool,
+    #[save(skip)]
     pub(crate) closing: bool,
     /// The stream has ended in order, and its connection waits for the next request.
+    #[save(skip)]
     pub(crate) has_left: bool,
     pub(crate) next: NextRequest,
     pub(crate) state: Box<State>,
 }
 
 /// State that a delivery need not touch.
+#[derive(Save)]
 pub(crate) struct State {
     pub(crate) keep_alive: Option<Rc<KeepAlive>>,
     /// When the next keep-alive is due, unless something is sent before.
     pub(crate) beat_at: Millis,
+    #[save(skip)]
     pub(crate) fetch: Option<Box<Fetch>>,
     pub(crate) follow: Option<Box<Follow>>,
+    #[save(skip)]
     pub(crate) early: Option<Box<Early>>,
 }
 
@@ -136,42 +142,10 @@ impl Held {
         held
     }
 
-    /// Appends it; false if something is under way, or it is about to end.
-    pub(crate) fn save(&self, out: &mut Vec<u8>) -> bool {
-        let Self {
-            sent_at,
-            token,
-            is_chunked,
-            closing,
-            has_left,
-            next,
-            state,
-        } = self;
-        (sent_at.get(), (*token, *is_chunked)).save(out);
-        next.save(out);
-        save_option(state.keep_alive.as_deref(), out);
-        state.beat_at.save(out);
-        state.follow.save(out);
-        !closing && !has_left && state.fetch.is_none() && state.early.is_none()
-    }
-
-    pub(crate) fn load(from: &mut Saved<'_>) -> Option<Self> {
-        let (sent_at, (token, is_chunked)) = Save::load(from)?;
-        Some(Self {
-            sent_at: Cell::new(sent_at),
-            token,
-            is_chunked,
-            closing: false,
-            has_left: false,
-            next: Save::load(from)?,
-            state: Box::new(State {
-                keep_alive: Option::load(from)?.map(Rc::new),
-                beat_at: Save::load(from)?,
-                fetch: None,
-                follow: Save::load(from)?,
-                early: None,
-            }),
-        })
+    /// Whether another process can go on with it: nothing is under way, and it is not about to end.
+    pub(crate) fn moves(&self) -> bool {
+        let is_still = self.state.fetch.is_none() && self.state.early.is_none();
+        is_still && !self.closing && !self.has_left
     }
 
     /// Sends waiting bytes once all channels have answered.
@@ -519,7 +493,7 @@ impl Held {
 /// Whether the connection serves another request when the stream has ended, and the client's
 /// address. Fits into the few bytes that a session has to spare; IPv6 addresses are kept by the
 /// shard.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Save)]
 pub(crate) enum NextRequest {
     Never,
     OfV4(Ipv4Addr),

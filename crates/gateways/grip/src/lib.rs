@@ -23,7 +23,6 @@ mod link;
 mod long_poll;
 mod look;
 mod mail;
-mod moving;
 mod open;
 mod order;
 mod over_http;

@@ -17,7 +17,7 @@ use throng_http1::origin::{OriginEvent, OriginFailureKind, OriginHead};
 use throng_hub::Answer;
 use throng_metrics::Counter;
 use throng_session::{Allowance, Work, answer_text};
-use throng_types::{End, Publication, Save, Saved};
+use throng_types::{End, Publication, Save};
 use throng_ws::{WsDecoder, WsRole, handshake};
 
 use crate::Cx;
@@ -30,6 +30,7 @@ use crate::response_head::{After, Framing, send_head, switch_protocols};
 const EVENT_BYTES: usize = 1024;
 
 /// A WebSocket whose backend gets its events by HTTP.
+#[derive(Save)]
 pub struct OverHttp {
     asked: Asked,
     accept: [u8; 28],
@@ -37,18 +38,23 @@ pub struct OverHttp {
     /// Token of the exchange whose events are awaited.
     token: u32,
     /// Head and body of the backend's answer, as far as received.
+    #[save(skip)]
     answer: Option<(OriginHead, Vec<u8>)>,
     reply_bytes_max: usize,
     decoder: WsDecoder,
     /// Bytes that came before the handshake was answered.
+    #[save(skip)]
     early: Vec<u8>,
     /// Messages without room in the conversation. Bound: one read; the client is not read until
     /// this is empty.
+    #[save(skip)]
     stuck: VecDeque<(WsKind, Vec<u8>)>,
     side: Side,
+    #[save(skip)]
     close_heard: bool,
     /// Whether the client sent more than it may: it is closed when the backend has answered the
     /// messages before that.
+    #[save(skip)]
     is_overspent: bool,
     allowance: Allowance,
 }
@@ -90,36 +96,11 @@ impl OverHttp {
         this
     }
 
-    /// Appends the session; false if its backend is being asked, or it is about to end.
-    pub(crate) fn save(&self, out: &mut Vec<u8>) -> bool {
-        self.asked.save(out);
-        (self.accept, self.token).save(out);
-        self.reply_bytes_max.save(out);
-        self.decoder.save(out);
-        self.allowance.save(out);
-        let rests = self.conversation.save(out) && self.side.save(out);
+    /// Whether another process can go on with it: its backend is not being asked, and it is not
+    /// about to end.
+    pub(crate) fn moves(&self) -> bool {
         let is_quiet = self.early.is_empty() && self.stuck.is_empty() && self.answer.is_none();
-        rests && is_quiet && !self.close_heard
-    }
-
-    pub(crate) fn load(from: &mut Saved<'_>) -> Option<Self> {
-        let asked = Save::load(from)?;
-        let (accept, token) = Save::load(from)?;
-        Some(Self {
-            asked,
-            accept,
-            token,
-            reply_bytes_max: Save::load(from)?,
-            decoder: Save::load(from)?,
-            allowance: Save::load(from)?,
-            conversation: Conversation::load(from)?,
-            side: Side::load(from)?,
-            answer: None,
-            early: Vec::new(),
-            stuck: VecDeque::new(),
-            close_heard: false,
-            is_overspent: false,
-        })
+        self.conversation.moves() && self.side.moves() && is_quiet && !self.close_heard
     }
 
     pub(crate) const fn asked(&mut self) -> &mut Asked {

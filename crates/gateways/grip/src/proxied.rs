@@ -14,7 +14,7 @@ use throng_http1::origin::{OriginEvent, OriginHead};
 use throng_hub::Answer;
 use throng_metrics::Counter;
 use throng_session::{Exchange, Flow, Incoming, Resume, answer_text};
-use throng_types::End;
+use throng_types::{End, Save};
 
 use crate::Cx;
 use crate::following::Following;
@@ -36,6 +36,7 @@ pub(crate) enum Next {
 pub(crate) type Becomes = Option<Next>;
 
 /// A request whose backend is asked. Boxed: few connections wait for a backend at a time.
+#[derive(Save)]
 pub struct Proxied {
     pub(crate) exchange: Exchange,
     pub(crate) asked: Asked,
@@ -44,21 +45,27 @@ pub struct Proxied {
     pub(crate) token: u32,
     pub(crate) stage: Stage,
     /// The body, while it still comes.
+    #[save(skip)]
     upload: Option<Box<Upload>>,
 }
 
+#[derive(Save)]
 pub(crate) enum Stage {
     /// The backend has not answered yet.
+    #[save(skip)]
     Asking,
     /// The body is needed whole.
+    #[save(skip)]
     Collecting { head: OriginHead, body: Vec<u8> },
     /// The answer is passed on.
+    #[save(skip)]
     Relaying { framing: Framing },
     /// The client is held for a publication.
     Waiting(Box<Wait>),
 }
 
 /// Held response of a long poll.
+#[derive(Save)]
 pub(crate) struct Wait {
     pub(crate) following: Following,
     /// Answer for the client at its timeout.
@@ -92,21 +99,9 @@ impl Proxied {
         proxied
     }
 
-    /// One that another process has held.
-    pub(crate) const fn moved(
-        exchange: Exchange,
-        asked: Asked,
-        (minor_version, token): (u8, u32),
-        stage: Stage,
-    ) -> Self {
-        Self {
-            exchange,
-            asked,
-            minor_version,
-            token,
-            stage,
-            upload: None,
-        }
+    /// Whether another process can go on with it: the client is held, and its request is whole.
+    pub(crate) const fn moves(&self) -> bool {
+        matches!(self.stage, Stage::Waiting(_)) && !self.is_uploading()
     }
 
     /// Whether the request's body still comes.

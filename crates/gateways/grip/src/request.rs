@@ -13,15 +13,28 @@ use throng_http1::field::{Header, HeaderRef, fields};
 use throng_http1::origin::Target;
 use throng_http1::origin::{Destination, OriginFailure, OriginRequest, RequestRest};
 use throng_session::Incoming;
-use throng_types::{Now, Save, Saved};
+use throng_types::{Now, Save};
 
 use crate::shared::GripShared;
 
-/// Value of `X-Forwarded-Proto` for WebSocket clients by TLS.
-const WSS: &str = "wss";
-const HTTPS: &str = "https";
+/// Value of `X-Forwarded-Proto` for a client by TLS.
+#[derive(Clone, Copy, Save)]
+enum ForwardedProto {
+    Wss,
+    Https,
+}
+
+impl ForwardedProto {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Wss => "wss",
+            Self::Https => "https",
+        }
+    }
+}
 
 /// A client's request, as the backend gets it.
+#[derive(Save)]
 pub(crate) struct Asked {
     pub(crate) route: Arc<Route>,
     pub(crate) method: Box<str>,
@@ -37,48 +50,9 @@ pub(crate) struct Asked {
     /// Its client came by TLS.
     pub(crate) is_tls: bool,
     /// Value of `X-Forwarded-Proto` for the backend.
-    forwarded_proto: Option<&'static str>,
+    forwarded_proto: Option<ForwardedProto>,
     /// Number of channels that publishers had been told of before the backend was asked.
     pub(crate) topics_told: u64,
-}
-
-impl Save for Asked {
-    fn save(&self, out: &mut Vec<u8>) {
-        self.route.save(out);
-        (self.method.clone(), self.target.clone()).save(out);
-        self.headers.save(out);
-        self.body.save(out);
-        self.peer.save(out);
-        (self.is_trusted, self.is_tls).save(out);
-        self.forwarded_proto.map(Box::<str>::from).save(out);
-        self.topics_told.save(out);
-    }
-
-    fn load(from: &mut Saved<'_>) -> Option<Self> {
-        let route = Save::load(from)?;
-        let (method, target) = Save::load(from)?;
-        let (headers, body) = Save::load(from)?;
-        let peer = Save::load(from)?;
-        let (is_trusted, is_tls) = Save::load(from)?;
-        let proto = Option::<Box<str>>::load(from)?;
-        Some(Self {
-            route,
-            method,
-            target,
-            headers,
-            body,
-            peer,
-            is_trusted,
-            is_tls,
-            forwarded_proto: match proto.as_deref() {
-                None => None,
-                Some(WSS) => Some(WSS),
-                Some(HTTPS) => Some(HTTPS),
-                Some(_) => return None,
-            },
-            topics_told: Save::load(from)?,
-        })
-    }
 }
 
 /// Returns the host of a request. HTTP/1.0 need not name one, and is then answered as Pushpin does.
@@ -133,8 +107,8 @@ impl Asked {
         let is_tls = came_by_tls(incoming, grip);
         let forwarded_proto = match request.wants_upgrade("websocket") {
             _ if !grip.options.set_forwarded_proto || !is_tls => None,
-            true => Some(WSS),
-            false => Some(HTTPS),
+            true => Some(ForwardedProto::Wss),
+            false => Some(ForwardedProto::Https),
         };
         Self {
             route: route.clone(),
@@ -318,7 +292,7 @@ impl Asked {
             orig_headers: route.orig_headers,
             sig: sig.as_deref(),
             last_ids,
-            forwarded_proto: self.forwarded_proto,
+            forwarded_proto: self.forwarded_proto.map(ForwardedProto::as_str),
             strip_route: grip.options.accept_route,
             xff: if self.is_trusted {
                 grip.options.xff_trusted

@@ -9,7 +9,7 @@ use std::collections::{BinaryHeap, HashMap};
 use throng_broker::Draft;
 use throng_grip::item::Item;
 use throng_grip::sequence::{ItemIds, OfferOutcome, Sequence, SequenceLimits};
-use throng_types::{ChannelName, Millis, Payload, Save, Saved, save_count};
+use throng_types::{ChannelName, Load, Millis, Payload, Save, Saved, save_count};
 
 use crate::forms::{draft, draft_of};
 use crate::order::Receipt;
@@ -154,8 +154,7 @@ impl Sequencer {
     pub(crate) fn save(&self, out: &mut Vec<u8>) {
         save_count(self.channels.len(), out);
         for (name, channel) in &self.channels {
-            name.save(out);
-            (channel.alarm_at, channel.is_asked).save(out);
+            (name, channel.alarm_at, channel.is_asked).save(out);
             let save_draft = |draft: &Draft, out: &mut Vec<u8>| draft.payload.save(out);
             channel.sequence.save(out, save_draft);
         }
@@ -164,8 +163,7 @@ impl Sequencer {
     /// Restores the sequences from their saved bytes.
     pub(crate) fn load(&mut self, from: &mut Saved<'_>) -> Option<()> {
         for _ in 0..from.count()? {
-            let name = ChannelName::load(from)?;
-            let (alarm_at, is_asked) = Save::load(from)?;
+            let (name, alarm_at, is_asked) = <(ChannelName, _, _)>::load(from)?;
             let load_draft = |from: &mut Saved<'_>| {
                 Payload::load(from).map(|payload| draft_of(name.clone(), payload))
             };

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use throng_session::Flow;
-use throng_types::{ChannelName, ConnId, Millis, ShardId};
+use throng_types::{ChannelName, ConnId, Millis, Save, ShardId};
 
 use crate::GripShard;
 use crate::mail::Mail;
@@ -16,19 +16,21 @@ use crate::shared::GripShared;
 const LOOK_MS: u64 = 10_000;
 
 /// Channels with subscribers, and the publishers that listen.
-#[derive(Default)]
+#[derive(Default, Save)]
 pub(crate) struct Topics {
     /// Bound: the subscriptions of all shards.
     pub(crate) wanted: BTreeMap<ChannelName, Topic>,
     /// Those of this shard. Bound: its subscriptions.
     pub(crate) own: BTreeSet<ChannelName>,
-    /// Bound: the connections to the PUB socket.
+    /// Bound: the connections to the PUB socket. They reconnect to another process, and are told
+    /// all topics then.
+    #[save(skip)]
     pub(crate) listeners: Vec<ConnId>,
     pub(crate) look_at: Millis,
 }
 
 /// Channel that is reported to publishers as having subscribers.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, Save)]
 pub(crate) struct Topic {
     /// The shards that have some, as bits.
     pub(crate) shards: u64,

@@ -7,10 +7,10 @@
 
 use std::fmt::Write as _;
 
-use throng_types::{ChannelName, Epoch, Position, Save, Saved};
+use throng_types::{ChannelName, Epoch, Position, Save};
 
 /// The place in one stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Save)]
 pub struct CursorEntry {
     /// Stable hash of the channel's name ([`ChannelName::stable_hash`]).
     pub channel: u64,
@@ -19,20 +19,8 @@ pub struct CursorEntry {
 }
 
 /// The places in all streams of a connection.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Save)]
 pub struct Cursor(Vec<CursorEntry>);
-
-throng_types::save_fields!(CursorEntry { channel, position });
-
-impl Save for Cursor {
-    fn save(&self, out: &mut Vec<u8>) {
-        self.0.save(out);
-    }
-
-    fn load(from: &mut Saved<'_>) -> Option<Self> {
-        Save::load(from).map(Self)
-    }
-}
 
 impl Cursor {
     /// Reads the text form with at most `entries_max` entries; `None` if it is not one.

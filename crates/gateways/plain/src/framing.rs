@@ -3,8 +3,8 @@
 use throng_http1::LAST_CHUNK;
 use throng_session::encode::chunk;
 use throng_session::{CloseReason, Opening};
-use throng_types::ChannelName;
 use throng_types::json::append_str;
+use throng_types::{ChannelName, Save};
 
 use crate::cursor::Cursor;
 use crate::gzip;
@@ -13,7 +13,7 @@ use crate::gzip;
 const RETRY_MS: u64 = 2000;
 
 /// Framing and coding of a stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Save)]
 pub(crate) enum Framing {
     /// Events of `/sse`, uncompressed.
     Sse,
@@ -24,13 +24,6 @@ pub(crate) enum Framing {
     /// Lines of `/stream`, with gzip.
     LinesGzip,
 }
-
-throng_types::save_choice!(Framing {
-    0: Sse,
-    1: Lines,
-    2: SseGzip,
-    3: LinesGzip
-});
 
 impl Framing {
     pub(crate) const ALL: [Self; 4] = [Self::Sse, Self::Lines, Self::SseGzip, Self::LinesGzip];

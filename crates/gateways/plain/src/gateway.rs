@@ -7,11 +7,11 @@ use throng_session::{
     Answered, Ask, BackendMail, Backends, Claim, Class, Event, Flow, Form, Gateway, Incoming,
     Opened, Own, Patch, ProxyOptions, Reject, Sender, Shard, Shared, Transport, WayToBackends,
 };
-use throng_types::{ConnId, Publication, Saved};
+use throng_types::{ConnId, Publication};
 
 use crate::Cx;
 use crate::open::Session;
-use crate::{forms, moving, open};
+use crate::{forms, open};
 
 /// The clients of `/ws`, `/sse`, `/stream` and `/pub` on one shard.
 #[derive(Default)]
@@ -111,12 +111,8 @@ impl Gateway for Plain {
         forms::encode(form, publication, out);
     }
 
-    fn save(session: &Session, out: &mut Vec<u8>) -> bool {
-        moving::save(session, out)
-    }
-
-    fn load(from: &mut Saved<'_>) -> Option<Session> {
-        moving::load(from)
+    fn moves(session: &Session) -> bool {
+        session.moves()
     }
 
     fn encode_personal(session: &mut Session, publication: &Arc<Publication>, out: &mut Vec<u8>) {

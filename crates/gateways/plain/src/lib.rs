@@ -10,7 +10,6 @@ mod forms;
 mod framing;
 mod gateway;
 mod gzip;
-mod moving;
 mod open;
 mod publish;
 mod publisher;

@@ -31,7 +31,7 @@ use throng_metrics::Counter;
 use throng_session::encode::ws_text;
 use throng_session::{CloseReason, Event, Heard, PublishResult, WebSocket, draft, publish_all};
 use throng_types::json::payload_of;
-use throng_types::{ChannelError, ChannelName, Save, Saved};
+use throng_types::{ChannelError, ChannelName, Save};
 use throng_ws::WsLimits;
 
 use crate::Cx;
@@ -115,6 +115,8 @@ const ACK_EVERY: u64 = 64;
 /// Bytes of a message beside its data.
 const LINE_BYTES_MAX: usize = 1024;
 
+#[derive(Save)]
+#[save(check = Self::is_sound)]
 pub struct Publisher {
     ws: WebSocket,
     /// All messages up to this number are answered.
@@ -123,9 +125,11 @@ pub struct Publisher {
     acknowledged: u64,
     /// Flags of the messages after `done`: whether each is answered. Bound: [`OPEN_MAX`], and one
     /// read's.
+    #[save(skip)]
     open: VecDeque<bool>,
     is_paused: bool,
     /// The server ends it as soon as all messages are answered.
+    #[save(skip)]
     ends: bool,
 }
 
@@ -144,24 +148,14 @@ impl Publisher {
         publisher
     }
 
-    /// Appends it; false if it cannot move, because messages are without an answer.
-    pub(crate) fn save(&self, out: &mut Vec<u8>) -> bool {
-        (self.done, (self.acknowledged, self.is_paused)).save(out);
-        self.ws.save(out) && self.open.is_empty() && !self.ends
+    /// Whether another process can go on with it: all messages are answered.
+    pub(crate) fn moves(&self) -> bool {
+        self.ws.moves() && self.open.is_empty() && !self.ends
     }
 
-    pub(crate) fn load(from: &mut Saved<'_>) -> Option<Self> {
-        let (done, (acknowledged, is_paused)) = <(u64, (u64, bool))>::load(from)?;
-        // All were acknowledged that are answered, or a few are still to be.
-        (acknowledged <= done).then_some(())?;
-        Some(Self {
-            ws: WebSocket::load(from)?,
-            done,
-            acknowledged,
-            open: VecDeque::new(),
-            is_paused,
-            ends: false,
-        })
+    /// Whether what was loaded can go on: of the answered messages, a few are to be acknowledged.
+    const fn is_sound(&self) -> bool {
+        self.acknowledged <= self.done
     }
 
     fn arm(&self, cx: &mut Cx<'_>) {

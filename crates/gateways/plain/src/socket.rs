@@ -9,7 +9,7 @@ use throng_session::{
     Beat, CloseReason, Event, Heard, Identity, InitialSubscription, OPENING, Opening, WebSocket,
     Work,
 };
-use throng_types::{Disconnect, Save, Saved, Unsubscribe};
+use throng_types::{Disconnect, Save, Unsubscribe};
 use throng_ws::{DeflateOffer, Masking, encode_ping};
 
 use crate::Cx;
@@ -19,10 +19,12 @@ use crate::forms::{WS, WS_DEFLATED};
 pub(crate) const SERVICE_RESTART: u16 = 1012;
 
 /// One client of `/ws`.
+#[derive(Save)]
 pub struct Socket {
     ws: WebSocket,
     identity: Option<Box<Identity>>,
     /// Until every channel has answered.
+    #[save(skip)]
     opening: Option<Box<Opening>>,
 }
 
@@ -49,18 +51,9 @@ impl Socket {
         socket
     }
 
-    /// Appends it; false if it cannot move.
-    pub(crate) fn save(&self, out: &mut Vec<u8>) -> bool {
-        self.identity.save(out);
-        self.ws.save(out) && self.opening.is_none()
-    }
-
-    pub(crate) fn load(from: &mut Saved<'_>) -> Option<Self> {
-        Some(Self {
-            identity: Save::load(from)?,
-            ws: WebSocket::load(from)?,
-            opening: None,
-        })
+    /// Whether another process can go on with it: every channel has answered.
+    pub(crate) const fn moves(&self) -> bool {
+        self.ws.moves() && self.opening.is_none()
     }
 
     pub(crate) fn identity(&self) -> Option<&Identity> {

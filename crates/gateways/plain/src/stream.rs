@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use throng_broker::{Recovery, Subscribed};
 use throng_session::{CloseReason, Event, Identity, Opening, Stream, StreamBeat, Transport};
-use throng_types::{ChannelName, Disconnect, Position, Publication, Save, Saved, Unsubscribe};
+use throng_types::{ChannelName, Disconnect, Position, Publication, Save, Unsubscribe};
 
 use crate::Cx;
 use crate::cursor::Cursor;
@@ -15,6 +15,7 @@ use crate::forms::{sse_event, stream_line};
 use crate::framing::Framing;
 
 /// One client of `/sse` or `/stream`.
+#[derive(Save)]
 pub struct Lines {
     stream: Stream,
     /// The place in all channels, if there are several.
@@ -48,19 +49,9 @@ impl Lines {
         }
     }
 
-    /// Appends it; false if it cannot move.
-    pub(crate) fn save(&self, out: &mut Vec<u8>) -> bool {
-        self.framing.save(out);
-        self.cursor.save(out);
-        self.stream.save(out)
-    }
-
-    pub(crate) fn load(from: &mut Saved<'_>) -> Option<Self> {
-        Some(Self {
-            framing: Save::load(from)?,
-            cursor: Save::load(from)?,
-            stream: Stream::load(from)?,
-        })
+    /// Whether another process can go on with it now.
+    pub(crate) const fn moves(&self) -> bool {
+        self.stream.moves()
     }
 
     pub(crate) const fn transport(&self) -> Transport {

@@ -187,7 +187,7 @@ fn a_backend_says_who_a_client_is() {
         let session = solo.session().expect("a session");
         let class = Plain::class(session);
         assert_eq!((class.transport, class.is_client), (Transport::Http, true));
-        assert!(!Plain::save(session, &mut Vec::new()), "{path}");
+        assert!(!Plain::moves(session), "{path}");
         assert_eq!((told(&mut solo).as_str(), solo.orders.len()), ("", 0));
         let who = format!(
             r#"{{"result":{{"user":"ann","channels":["own"],"expire_at":{}}}}}"#,

@@ -5,13 +5,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use throng_broker::{Recovery, Subscribed};
-use throng_gateway_plain::Plain;
+use throng_gateway_plain::{Plain, Session};
 use throng_hub::{Answer, Command};
 use throng_session::{Event, Gateway as _, OPENING, Port};
 use throng_solo::{Order, Solo};
 use throng_types::{
-    ChannelName, ConnId, End, Epoch, Millis, Payload, PayloadKind, Position, Publication,
-    PublicationKind, Saved, ShardId,
+    ChannelName, ConnId, End, Epoch, Load as _, Millis, Payload, PayloadKind, Position,
+    Publication, PublicationKind, Save as _, ShardId, check_saved,
 };
 
 const HANDSHAKE: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
@@ -35,20 +35,12 @@ fn opens(port: Port, target: &str, fields: &str) -> Solo<Plain> {
 /// The session goes to another process, if it can.
 fn moves(solo: &mut Solo<Plain>) -> bool {
     let session = solo.session().expect("a session");
-    let mut bytes = Vec::new();
-    if !Plain::save(session, &mut bytes) {
-        return false;
+    let moves = Plain::moves(session);
+    if moves {
+        check_saved(session);
+        *session = Session::load_whole(&session.saved()).expect("what was saved");
     }
-    for cut in 0..bytes.len() {
-        let part = Plain::load(&mut Saved::new(&bytes[..cut]));
-        assert!(
-            part.is_none(),
-            "{cut} of {} bytes are a session",
-            bytes.len()
-        );
-    }
-    *session = Plain::load(&mut Saved::new(&bytes)).expect("what was saved");
-    true
+    moves
 }
 
 fn name(name: &str) -> ChannelName {

@@ -48,7 +48,7 @@ fn a_reload_is_ordered_and_answered_when_it_is_done() {
     let class = Plain::class(session);
     assert_eq!(class.transport, Transport::Http);
     assert!(!class.is_client && class.identity.is_none());
-    assert!(!Plain::save(session, &mut Vec::new()), "it does not move");
+    assert!(!Plain::moves(session), "it does not move");
     // What comes behind it waits, and no more is read.
     call.feed(HEALTH.as_bytes());
     assert_eq!(call.actions.pause, Some(true));

@@ -7,8 +7,8 @@ use throng_http1::origin::OriginRequest;
 use throng_peer::{Context, Ended, Flow, LinkId, Peer};
 use throng_types::{Millis, Now};
 
+use crate::call::{AskLimits, BackendLimits, Call, Reply, TicketId, WholeAnswer};
 use crate::peer::Backend;
-use crate::peer::{AskLimits, BackendLimits, Call, Reply, TicketId, WholeAnswer};
 
 /// A state machine that asks HTTP backends. It bounds what it has under way, and hands on what it
 /// learns by itself.

@@ -13,7 +13,7 @@ use throng_http1::origin::{Target, TargetAddress};
 use throng_peer::{Context, Ended, Flow, LinkId};
 use throng_types::{ConnId, Millis};
 
-use crate::peer::{AskLimits, BackendLimits, Reply};
+use crate::call::{AskLimits, BackendLimits, Reply};
 use crate::place::Key;
 use crate::pool::Pool;
 use crate::test_target::TestTarget;

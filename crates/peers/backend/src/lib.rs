@@ -18,6 +18,7 @@
 //!   how requests are smuggled, and this one is fuzzed.
 
 mod asking;
+mod call;
 mod exchange;
 mod peer;
 mod place;
@@ -29,7 +30,7 @@ mod uplink;
 mod wire;
 
 pub use asking::{Asker, Asking, Asks};
+pub use call::{AskLimits, BackendLimits, Call, Reply, TicketId, WholeAnswer};
 pub use peer::Backend;
-pub use peer::{AskLimits, BackendLimits, Call, Reply, TicketId, WholeAnswer};
 pub use place::Address;
 pub use uplink::UPLINK_PIECES_MAX;

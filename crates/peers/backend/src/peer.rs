@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use throng_http1::origin::{OriginEvent, OriginFailure, OriginRequest};
+use throng_http1::origin::OriginRequest;
 use throng_peer::{Context, Ended, Flow, LinkId, Peer};
-use throng_types::{ConnId, Millis};
+use throng_types::Millis;
 
+use crate::call::{BackendLimits, Call, Reply, TicketId};
 use crate::exchange::{Exchange, Next, To, Tools, Whole};
 use crate::pool::{Pool, PoolLimits};
 
@@ -200,98 +201,4 @@ impl<T: Send + 'static> Peer for Backend<T> {
             Reply::Whole(..) => None,
         }
     }
-}
-
-/// A whole answer: its status and its body.
-pub type WholeAnswer = Result<(u16, Vec<u8>), OriginFailure>;
-
-/// Bounds of one request whose answer is wanted whole.
-#[derive(Clone, Copy, Debug)]
-pub struct AskLimits {
-    /// Bytes of the answer's body.
-    pub bytes_max: usize,
-    /// From the request to the whole answer, in milliseconds.
-    pub timeout_ms: u64,
-}
-
-/// Bounds of all exchanges.
-#[derive(Clone, Copy, Debug)]
-pub struct BackendLimits {
-    /// Bytes of an answer's head.
-    pub head_bytes_max: usize,
-    /// Time for which a backend may take nothing of its request, in milliseconds. The timeout of
-    /// a request's route holds instead, if it has one.
-    pub stall_timeout_ms: u64,
-    /// Links kept for later, for each place.
-    pub idle_max: usize,
-    /// Links kept for later, of all places together.
-    pub idle_all_max: usize,
-    /// Time for which one is kept, in milliseconds.
-    pub idle_timeout_ms: u64,
-}
-
-impl Default for BackendLimits {
-    fn default() -> Self {
-        Self {
-            head_bytes_max: 64 << 10,
-            stall_timeout_ms: 60_000,
-            idle_max: 256,
-            idle_all_max: 1024,
-            idle_timeout_ms: 15_000,
-        }
-    }
-}
-
-/// A request under way, by the number that its caller gave it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct TicketId(pub u64);
-
-/// A call of the rest of the server.
-#[derive(Debug)]
-pub enum Call<T> {
-    /// Carries out a request; its events go to `conn`, with `number`.
-    Submit {
-        /// Names the request from now on.
-        ticket: TicketId,
-        /// Destination of the answer.
-        conn: ConnId,
-        /// Comes back with each event.
-        number: u32,
-        request: OriginRequest,
-        /// Kept until the exchange ends.
-        token: T,
-    },
-    /// Carries out a request whose answer is wanted whole.
-    Ask {
-        /// Names the request from now on.
-        ticket: TicketId,
-        request: OriginRequest,
-        /// Bounds of the answer.
-        limits: AskLimits,
-        /// Comes back with the answer.
-        token: T,
-    },
-    /// Carries out a request whose answer is of no interest.
-    Tell {
-        /// Names the request from now on.
-        ticket: TicketId,
-        request: OriginRequest,
-        /// Kept until the exchange ends.
-        token: T,
-    },
-    /// The client has taken this many bytes of the answer.
-    Grant(TicketId, usize),
-    /// More of what follows the request; `None` for its end.
-    Follow(TicketId, Option<Vec<u8>>),
-    /// Ends an exchange without a word.
-    Cancel(TicketId),
-}
-
-/// An answer to the rest of the server.
-#[derive(Debug)]
-pub enum Reply<T> {
-    /// Event for a connection, with the number of its request.
-    Event(ConnId, u32, OriginEvent),
-    /// Whole answer for the caller with this token.
-    Whole(T, WholeAnswer),
 }

@@ -3,6 +3,8 @@
 //! Form `0` is a time and items that are not kept. Form `1` is a state, and the items that led to
 //! it: the newest message of a channel says where its stream stands. Numbers are LEB128, epochs
 //! have eight bytes, high first. A node that does not know a form takes it for a gap.
+//!
+//! Not `throng_types::Save`, for the reason that [`throng_remote::blob`] gives.
 
 use std::sync::Arc;
 

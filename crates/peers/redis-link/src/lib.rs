@@ -12,6 +12,5 @@ mod place;
 
 pub use answers::Answers;
 pub use answers::command;
-pub use link::{ANSWER_BYTES_MAX, Link};
-pub use place::Source;
+pub use link::{ANSWER_BYTES_MAX, Link, Source};
 pub use place::{Place, RedisUrlError};

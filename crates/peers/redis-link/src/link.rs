@@ -1,4 +1,10 @@
-//! A connection on which one task asks and reads.
+//! A connection on which one task asks and reads, and the ways to it: an address, a socket on this
+//! machine, or whatever a Sentinel names.
+//!
+//! `redis://` and `rediss://` (TLS), `unix:///path`, and
+//! `redis+sentinel://USER:PASSWORD@HOST:PORT,HOST:PORT/MASTER/DB`, where the credentials are the
+//! master's (`rediss+sentinel://` where all of them speak TLS). Sentinels are asked without any,
+//! one after the other, before each connection.
 
 use std::path::Path;
 
@@ -6,13 +12,19 @@ use redis::{ErrorKind, RedisError, Value};
 use throng_peer::Ended;
 use throng_peer::task::{Late, Link as Wire, Net};
 
-use crate::answers::Answers;
-use crate::answers::command;
-use crate::place::Place;
+use crate::answers::{Answers, command};
+use crate::place::{Place, RedisUrlError};
 
 /// Bytes that one answer may keep, where nothing larger is expected. No publication is half as
 /// long.
 pub const ANSWER_BYTES_MAX: usize = 64 << 20;
+/// Beginning of an address of Sentinels, and that of what it leads to.
+const SENTINELS: [(&str, &str); 2] = [
+    ("redis+sentinel://", "redis://"),
+    ("rediss+sentinel://", "rediss://"),
+];
+/// Port of a Sentinel that names none.
+const SENTINEL_PORT: u16 = 26379;
 
 /// A connection. After an error nothing is known of what comes on it.
 pub struct Link {
@@ -142,6 +154,97 @@ impl Link {
     pub fn into_parts(self) -> (Wire, Answers) {
         (self.wire, self.answers)
     }
+}
+
+/// One way to a Redis.
+#[derive(Clone)]
+pub enum Source {
+    /// Address that does not move.
+    Direct(Place),
+    /// A master that Sentinels name, which may move.
+    Sentinels {
+        /// Places of Sentinels, in the order in which they are asked.
+        sentinels: Vec<Place>,
+        master: String,
+        /// The master's credentials, at no address.
+        there: Place,
+    },
+}
+
+impl Source {
+    /// Reads an address.
+    ///
+    /// # Errors
+    /// [`RedisUrlError`].
+    pub fn new(url: &str) -> Result<Self, RedisUrlError> {
+        let sentinels = { SENTINELS.iter() }
+            .find_map(|(begins, scheme)| Some((url.strip_prefix(begins)?, *scheme)));
+        let Some((rest, scheme)) = sentinels else {
+            return Ok(Self::Direct(Place::new(url)?));
+        };
+        let (authority, path) = rest.split_once('/').ok_or(RedisUrlError::NoMaster)?;
+        let (credentials, hosts) = match authority.rfind('@') {
+            Some(at) => authority.split_at(at + 1),
+            None => ("", authority),
+        };
+        let (master, db) = path.split_once('/').unwrap_or((path, "0"));
+        if master.is_empty() {
+            return Err(RedisUrlError::NoMaster);
+        }
+        let sentinels = hosts.split(',').map(|host| match host.rsplit_once(':') {
+            Some((_, port)) if !port.ends_with(']') => Place::new(&format!("{scheme}{host}")),
+            _ => Place::new(&format!("{scheme}{host}:{SENTINEL_PORT}")),
+        });
+        Ok(Self::Sentinels {
+            sentinels: sentinels.collect::<Result<_, _>>()?,
+            master: master.to_owned(),
+            there: Place::new(&format!("{scheme}{credentials}host:1/{db}"))?,
+        })
+    }
+
+    /// Finds its place now. Sentinels are asked, each within `timeout_ms`; those that speak TLS
+    /// must have a certificate of the `authorities` in this file, or of this machine's.
+    ///
+    /// # Errors
+    /// The last Sentinel's reason.
+    pub async fn find(
+        &self,
+        net: &Net,
+        timeout_ms: u64,
+        authorities: Option<&Path>,
+    ) -> Result<Place, RedisError> {
+        let (sentinels, master, there) = match self {
+            Self::Direct(place) => return Ok(place.clone()),
+            Self::Sentinels {
+                sentinels,
+                master,
+                there,
+            } => (sentinels, master, there),
+        };
+        let mut last = RedisError::from((ErrorKind::InvalidClientConfig, "no Sentinel"));
+        for sentinel in sentinels {
+            match ask(net, sentinel, master, timeout_ms, authorities).await {
+                Ok((host, port)) => return Ok(there.at(host, port)),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+}
+
+/// Address of the master, by one Sentinel.
+async fn ask(
+    net: &Net,
+    sentinel: &Place,
+    master: &str,
+    timeout_ms: u64,
+    authorities: Option<&Path>,
+) -> Result<(String, u16), RedisError> {
+    let connecting = Link::connect(net, sentinel, timeout_ms, authorities, ANSWER_BYTES_MAX);
+    let mut link = connecting.await?;
+    let name = b"get-master-addr-by-name";
+    let answer = link.ask(&[b"SENTINEL", name, master.as_bytes()]).await?;
+    Ok(redis::from_redis_value(answer)?)
 }
 
 #[cfg(test)]

@@ -43,6 +43,7 @@
 
 mod answer;
 mod cluster;
+mod command;
 mod keys;
 mod link;
 mod node;

@@ -10,8 +10,8 @@ use throng_peer::task::{Link as Wire, Net};
 use throng_redis_link::{Answers, Link, Place};
 use throng_remote::{Dial, Words};
 
-use crate::answer::Script;
 use crate::answer::{reason, text};
+use crate::command::Script;
 use crate::keys::Keys;
 use crate::node::Established;
 use crate::options::Target;

@@ -2,8 +2,8 @@
 //! and messages mean.
 //!
 //! A question for all nodes goes to everybody by one message; Redis says how many hear it, so it is
-//! known how many answers there will be. One for a single node goes where that node alone listens. A
-//! name may be made up: Redis is asked first whether anybody listens there, and nothing is sent
+//! known how many answers there will be. One for a single node goes where that node alone listens.
+//! A name may be made up: Redis is asked first whether anybody listens there, and nothing is sent
 //! otherwise. Each answer goes to the node that asked.
 //!
 //! Never: links, rules about channels.
@@ -19,7 +19,7 @@ use throng_remote::{Channels as _, Core, Desk, Fault, Node as _, Purpose, Wanted
 use throng_types::ChannelName;
 
 use crate::answer;
-use crate::answer::{Script, call};
+use crate::command::{Script, call};
 use crate::keys::Keys;
 use crate::options::Target;
 

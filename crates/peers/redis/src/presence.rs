@@ -16,7 +16,7 @@ use throng_remote::{FLIGHTS_MAX, Fault, LEASE_MS, blob};
 use throng_types::ChannelName;
 
 use crate::answer;
-use crate::answer::Script;
+use crate::command::Script;
 use crate::node::Flight;
 use crate::node::Redis;
 

@@ -8,7 +8,7 @@ use throng_remote::{Channels as _, Core, Fault, Purpose, Query, Verbs, Wanted, b
 use throng_types::{ChannelName, Position};
 
 use crate::answer;
-use crate::answer::Script;
+use crate::command::Script;
 use crate::link::{RedisDial, field};
 use crate::node::Flight;
 use crate::node::{Established, Redis};

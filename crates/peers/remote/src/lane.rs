@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use throng_broker::{Moving, Reply, Request};
 
-use crate::questions::{NodeEvent, QUESTIONS_MAX, ToNodes};
+use crate::nodes::{NodeEvent, QUESTIONS_MAX, ToNodes};
 
 /// Requests of one shard without an answer. Queue: `to the broker`.
 pub const REQUESTS_MAX: usize = 8192;
@@ -62,9 +62,9 @@ pub(crate) struct Lane {
     /// subscribe, and so has what is handed over, of which there are two for each channel.
     requests: Mutex<VecDeque<Wish>>,
     replies: Mutex<Replies>,
-    /// Bound: [`crate::questions::QUESTIONS_MAX`] questions, and an answer to each of others'.
+    /// Bound: [`QUESTIONS_MAX`] questions, and an answer to each of others'.
     to_nodes: Mutex<VecDeque<ToNodes>>,
-    /// Bound: [`crate::questions::QUESTIONS_MAX`] questions of others, and an answer to each of ours.
+    /// Bound: [`QUESTIONS_MAX`] questions of others, and an answer to each of ours.
     from_nodes: Mutex<VecDeque<NodeEvent>>,
     is_open: AtomicBool,
     ring: Arc<dyn Fn() + Send + Sync>,

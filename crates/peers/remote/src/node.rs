@@ -17,8 +17,8 @@ use throng_types::ChannelName;
 use crate::agent::{AUDIT_SOON_MS, Channel};
 use crate::channels::Channels;
 use crate::core::{Due, FLIGHT_BYTES_MAX, FLIGHTS_MAX, RENEW_MS, SWEEP_MS};
+use crate::nodes::{NodeEvent, ToNodes};
 use crate::questions::{For, Questions};
-use crate::questions::{NodeEvent, ToNodes};
 use crate::verbs::{Dial, Fault};
 
 /// Channels that are subscribed to again at once.

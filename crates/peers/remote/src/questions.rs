@@ -6,14 +6,10 @@
 use std::collections::BTreeMap;
 
 use crate::desk::Desk;
+use crate::nodes::{Asker, CLIENTS_QUESTIONS_MAX, NodeEvent, QUESTIONS_MAX};
 
 /// Time for other nodes to answer, in milliseconds.
 const ANSWER_MS: u64 = 3000;
-/// Questions without all of their answers. Queue: `questions to nodes`.
-pub const QUESTIONS_MAX: usize = 1024;
-/// Those of them that clients have caused, so that operators' questions always have places. Queue:
-/// `questions to nodes`.
-pub const CLIENTS_QUESTIONS_MAX: usize = 64;
 
 /// Party on whose behalf a question is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +21,7 @@ pub enum For {
 
 struct Question {
     whose: For,
+    /// Bound: the nodes that were asked.
     answers: Vec<Vec<u8>>,
     /// Number of answers to come, once that is known.
     expected: Option<usize>,
@@ -160,7 +157,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::core::RemoteOptions;
+    use crate::desk::RemoteOptions;
     use crate::lane::Lane;
 
     fn desk(lane: &Arc<Lane>) -> Desk {
@@ -207,35 +204,4 @@ mod tests {
             assert!(ask(&mut questions, ticket, For::Client, &mut desk));
         }
     }
-}
-
-/// The asking side on another node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asker {
-    /// Node, shard and ticket of the asker.
-    pub(crate) who: Box<str>,
-    /// Number of the peer by which the question came.
-    pub(crate) way: usize,
-}
-
-/// News of other nodes.
-#[derive(Debug, PartialEq, Eq)]
-pub enum NodeEvent {
-    /// Another node asks; [`crate::Nodes::answer`] is to follow.
-    Asked(Asker, Vec<u8>),
-    /// Every node that was asked has answered the question with this ticket; `None` if one has not,
-    /// or could not be asked.
-    Answered(u32, Option<Vec<Vec<u8>>>),
-}
-
-/// Wish of a shard for other nodes.
-pub enum ToNodes {
-    /// The name of this node, by which others ask it alone.
-    Named(Box<str>),
-    /// Question to all nodes, with a ticket of the shard's.
-    Ask(u32, Vec<u8>),
-    /// Question to the node of this name for a client. No answer comes if there is none.
-    AskOne(u32, Box<str>, Vec<u8>),
-    /// Answer to another node's question.
-    Answer(Asker, Vec<u8>),
 }

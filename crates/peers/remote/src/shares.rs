@@ -88,7 +88,7 @@ impl Channel {
 pub struct Shares {
     /// Shards that get all of it.
     pub all: u64,
-    /// Offsets, and shards that get what is behind each.
+    /// Offsets, and shards that get what is behind each. Bound: the shards.
     late: Vec<(u64, u64)>,
     /// Shards in another epoch: nothing continues what they have.
     pub strange: u64,

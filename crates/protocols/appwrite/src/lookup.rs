@@ -5,13 +5,13 @@
 use std::fmt;
 use std::sync::Arc;
 
-use throng_types::{ConnId, save_choice};
+use throng_types::{ConnId, Save};
 
 use crate::change::IdentityChange;
 use crate::identity::Identity;
 
 /// A client's proof of its identity. The debug form leaves the secret out.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Save)]
 pub enum Credential {
     /// The value of a session cookie.
     Session(Box<str>),
@@ -29,7 +29,7 @@ impl fmt::Debug for Credential {
 }
 
 /// The part of a user that is asked for.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Save)]
 pub enum LookupPart {
     /// The account and all teams: [`LookupReply::User`].
     Everything,
@@ -45,7 +45,7 @@ pub enum LookupPart {
 }
 
 /// Priority of a look-up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Save)]
 pub enum LookupPriority {
     /// A user has changed: before all others.
     Change,
@@ -122,18 +122,3 @@ pub enum PresenceReply {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueFull;
-
-save_choice!(Credential {
-    0: Session(cookie),
-    1: Jwt(token)
-});
-save_choice!(LookupPart {
-    0: Everything,
-    1: Account,
-    2: Membership { user_id, team, id }
-});
-save_choice!(LookupPriority {
-    0: Change,
-    1: Open,
-    2: Recheck
-});

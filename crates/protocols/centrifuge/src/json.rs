@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
+use std::ops::Deref;
 
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -128,8 +129,16 @@ pub(crate) fn append_epoch(position: Position, out: &mut Vec<u8>) {
 /// A string that borrows from the input unless it has escapes; `null` is the empty string.
 ///
 /// `Cow`'s own implementation always copies.
-#[derive(Debug)]
-pub(crate) struct Text<'a>(pub(crate) Cow<'a, str>);
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Text<'a>(pub(crate) Cow<'a, str>);
+
+impl Deref for Text<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
 
 impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

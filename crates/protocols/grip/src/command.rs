@@ -4,7 +4,7 @@
 
 use crate::item::{Item, PublishError, items_of_value};
 use crate::tnet;
-use crate::value::{Coding, Fields, Value};
+use crate::value::{Coding, Fields, NewObject, Value};
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct CommandRequest {
@@ -50,17 +50,11 @@ pub struct ZmqUris {
 impl ZmqUris {
     #[must_use]
     pub fn to_value(&self) -> Value {
-        let entries = [
-            ("command", &self.command),
-            ("publish-pull", &self.publish_pull),
-            ("publish-sub", &self.publish_sub),
-        ];
-        Value::Object(
-            entries
-                .into_iter()
-                .filter_map(|(name, uri)| Some((name.to_owned(), Value::Text(uri.clone()?))))
-                .collect(),
-        )
+        NewObject::default()
+            .with_some("command", self.command.as_deref())
+            .with_some("publish-pull", self.publish_pull.as_deref())
+            .with_some("publish-sub", self.publish_sub.as_deref())
+            .into()
     }
 }
 
@@ -86,17 +80,15 @@ impl CommandRequest {
 
     /// Appends the reply to a request that was not: a condition such as `bad-request`.
     pub fn reply_error(&self, condition: &str, out: &mut Vec<u8>) {
-        self.encode(false, "condition", Value::Text(condition.to_owned()), out);
+        self.encode(false, "condition", condition.into(), out);
     }
 
     fn encode(&self, success: bool, name: &str, value: Value, out: &mut Vec<u8>) {
-        let mut entries = Vec::new();
-        if let Some(id) = &self.id {
-            entries.push(("id".to_owned(), id.clone()));
-        }
-        entries.push(("success".to_owned(), Value::Bool(success)));
-        entries.push((name.to_owned(), value));
-        tnet::encode(&Value::Object(entries), out);
+        let reply = NewObject::default()
+            .with_some("id", self.id.clone())
+            .with("success", success)
+            .with(name, value);
+        tnet::encode(&reply.into(), out);
     }
 }
 

@@ -9,14 +9,14 @@ mod tests;
 
 use std::borrow::Cow;
 
-use throng_types::coded_enum;
+use throng_types::{Save, coded_enum};
 
 /// The most filters that one subscription has, the limit of Pushpin since 1.41.
 pub const FILTERS_MAX: usize = 5;
 
 coded_enum! {
     /// One of Pushpin's filters, in its wire order.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Save)]
     pub enum Filter {
         /// Name in headers and documents.
         fn name;
@@ -47,7 +47,7 @@ impl Filter {
 }
 
 /// The filters of one subscription in their order: six bytes, because a connection keeps them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Save)]
 pub struct Filters {
     list: [Option<Filter>; FILTERS_MAX],
     unknown: bool,

@@ -7,7 +7,7 @@
 mod tests;
 
 use throng_http1::origin::OriginHead;
-use throng_types::hex_byte;
+use throng_types::{Save, hex_byte};
 
 use crate::filters::Filters;
 use crate::headers::{self, Element, Header, HeaderRef, Parameters, headers_of, integer, text};
@@ -166,7 +166,7 @@ pub struct HoldChannel {
 }
 
 /// When a keep-alive is due.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Save)]
 pub enum KeepAliveMode {
     /// So long after whatever was sent last.
     Idle,
@@ -175,7 +175,7 @@ pub enum KeepAliveMode {
 }
 
 /// Bytes sent to a client of which nothing else is heard.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Save)]
 pub struct KeepAlive {
     /// The bytes; for a stream they become one chunk.
     pub data: Vec<u8>,
@@ -186,7 +186,7 @@ pub struct KeepAlive {
 }
 
 /// Continuation of a stream by another request.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Save)]
 pub struct NextLink {
     /// Absolute, or relative to the request's URI.
     pub uri: String,
@@ -194,7 +194,7 @@ pub struct NextLink {
     pub timeout_s: u32,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Save)]
 pub enum ReplyBody {
     /// The backend's own body.
     AsReceived,
@@ -203,7 +203,7 @@ pub enum ReplyBody {
 }
 
 /// The response that the client gets: at once (stream, no hold) or at the timeout (response).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Save)]
 pub struct HeldReply {
     /// Status code, from 0 to 999.
     pub code: u16,

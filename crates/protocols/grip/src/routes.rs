@@ -10,6 +10,7 @@ mod tests;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use throng_types::Save;
 
 use throng_http1::origin::Destination;
 
@@ -18,7 +19,7 @@ use crate::headers::Header;
 pub use file::{LineError, RouteError, RouteErrorKind, RoutesFile, parse_route_line, parse_routes};
 
 /// Condition on the host of a request.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Save)]
 pub enum Domain {
     /// This host, in lower case, without a port.
     Exact(String),
@@ -29,7 +30,7 @@ pub enum Domain {
 }
 
 /// Protocol that a client asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Save)]
 pub enum Protocol {
     /// HTTP requests, long polls and streams included.
     Http,
@@ -38,7 +39,7 @@ pub enum Protocol {
 }
 
 /// A route: a condition, options and targets.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Save)]
 pub struct Route {
     /// Condition: host of the request.
     pub domain: Domain,

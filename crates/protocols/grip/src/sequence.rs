@@ -12,7 +12,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use throng_types::{Millis, Save, Saved, save_count};
+use throng_types::{Load, Millis, Save, Saved, save_count};
 
 /// Bounds of a [`Sequence`]. The defaults are Pushpin's, but for `ids_max`, which it lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -247,18 +247,13 @@ impl<T> Sequence<T> {
     }
 }
 
-/// An item that waits: until when, its id, and the id before it.
-type Saying = (Millis, (Option<Arc<str>>, Arc<str>));
-
 impl<T> Sequence<T> {
     /// Appends it, with each item that waits by `save_item`.
     pub fn save(&self, out: &mut Vec<u8>, save_item: impl Fn(&T, &mut Vec<u8>)) {
-        self.last_id.save(out);
-        self.seen_order.save(out);
+        (&self.last_id, &self.seen_order).save(out);
         save_count(self.waiting.len(), out);
         for waiting in &self.waiting {
-            waiting.until.save(out);
-            (waiting.id.clone(), waiting.prev_id.clone()).save(out);
+            (waiting.until, &waiting.id, &waiting.prev_id).save(out);
             save_item(&waiting.item, out);
         }
     }
@@ -271,8 +266,8 @@ impl<T> Sequence<T> {
         load_item: impl Fn(&mut Saved<'_>) -> Option<T>,
     ) -> Option<Self> {
         let mut this = Self::new(limits);
-        this.last_id = Save::load(from)?;
-        let seen = Vec::<(Millis, Arc<str>)>::load(from)?;
+        let seen: Vec<(Millis, Arc<str>)>;
+        (this.last_id, seen) = Load::load(from)?;
         let too_many = seen.len().saturating_sub(limits.ids_max);
         for (until, id) in seen.into_iter().skip(too_many) {
             if limits.id_ttl_ms > 0 && this.seen.insert(id.clone()) {
@@ -280,7 +275,7 @@ impl<T> Sequence<T> {
             }
         }
         for _ in 0..from.count()? {
-            let (until, (id, prev_id)) = Saying::load(from)?;
+            let (until, id, prev_id) = Load::load(from)?;
             let item = load_item(from)?;
             // One that follows on the last id would not have waited.
             let waits = this.last_id.as_ref() != Some(&prev_id);

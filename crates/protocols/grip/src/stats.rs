@@ -7,10 +7,10 @@
 
 use std::net::IpAddr;
 
-use throng_types::coded_enum;
+use throng_types::{Save, coded_enum};
 
 use crate::tnet;
-use crate::value::Value;
+use crate::value::{NewObject, Value};
 
 /// Coding of the packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub enum StatsFormat {
 }
 
 coded_enum! {
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Save)]
     pub enum SubscriptionMode {
         /// Form of items for it, as `message` packets name it.
         fn transport -> &'static str;
@@ -106,8 +106,6 @@ pub struct RouteStats {
     pub duration_ms: u64,
 }
 
-type Fields = Vec<(&'static str, Value)>;
-
 impl StatsPacket<'_> {
     const fn kind(&self) -> &'static str {
         match self {
@@ -123,15 +121,9 @@ impl StatsPacket<'_> {
     /// Encodes the packet of a server with a name; the route is empty for all that have no id.
     #[must_use]
     pub fn encode(&self, from: &str, route: &str, format: StatsFormat) -> Vec<u8> {
-        let mut fields: Fields = vec![("from", text(from))];
-        if !route.is_empty() {
-            fields.push(("route", text(route)));
-        }
-        self.fields(&mut fields);
-        let fields = fields
-            .into_iter()
-            .map(|(name, value)| (name.to_owned(), value));
-        let object = Value::Object(fields.collect());
+        let route = Some(route).filter(|route| !route.is_empty());
+        let object = NewObject::default().with("from", from);
+        let object = Value::from(self.fields(object.with_some("route", route)));
         let mut out = self.kind().as_bytes().to_vec();
         match format {
             StatsFormat::Tnetstring => {
@@ -146,73 +138,56 @@ impl StatsPacket<'_> {
         out
     }
 
-    fn fields(&self, out: &mut Fields) {
-        let done = || Value::Bool(true);
+    fn fields(&self, object: NewObject) -> NewObject {
         match self {
-            Self::Activity { count } => out.push(("count", number(*count))),
-            Self::Counts { requests } => out.push(("requests-received", number(*requests))),
+            Self::Activity { count } => object.with("count", *count),
+            Self::Counts { requests } => object.with("requests-received", *requests),
             Self::Connected {
                 id,
                 is_websocket,
                 is_tls,
                 ttl_s,
                 peer,
-            } => {
-                let kind = if *is_websocket { "ws" } else { "http" };
-                out.extend([("id", text(id)), ("type", text(kind))]);
-                out.push(("peer-address", text(&peer.to_string())));
-                if *is_tls {
-                    out.push(("ssl", done()));
-                }
-                out.push(("ttl", number(*ttl_s)));
-            }
-            Self::Disconnected { id } => out.extend([("id", text(id)), ("unavailable", done())]),
+            } => object
+                .with("id", *id)
+                .with("type", if *is_websocket { "ws" } else { "http" })
+                .with("peer-address", &*peer.to_string())
+                .with_some("ssl", is_tls.then_some(true))
+                .with("ttl", *ttl_s),
+            Self::Disconnected { id } => object.with("id", *id).with("unavailable", true),
             Self::Subscribed {
                 mode,
                 channel,
                 ttl_s,
                 subscribers,
-            } => out.extend([
-                ("mode", text(mode.name())),
-                ("channel", text(channel)),
-                ("ttl", number(*ttl_s)),
-                ("subscribers", number(*subscribers)),
-            ]),
-            Self::Unsubscribed { mode, channel } => out.extend([
-                ("mode", text(mode.name())),
-                ("channel", text(channel)),
-                ("unavailable", done()),
-            ]),
+            } => object
+                .with("mode", mode.name())
+                .with("channel", *channel)
+                .with("ttl", *ttl_s)
+                .with("subscribers", *subscribers),
+            Self::Unsubscribed { mode, channel } => object
+                .with("mode", mode.name())
+                .with("channel", *channel)
+                .with("unavailable", true),
             Self::Message {
                 channel,
                 item_id,
                 count,
                 mode,
-            } => {
-                out.push(("channel", text(channel)));
-                out.extend(item_id.map(|id| ("item-id", text(id))));
-                out.push(("count", number(*count)));
-                out.push(("transport", text(mode.transport())));
-            }
-            Self::Report(report) => out.extend([
-                ("connections", number(report.connections)),
-                ("minutes", number(report.minutes)),
-                ("received", number(report.received)),
-                ("sent", number(report.sent)),
-                ("http-response-sent", number(report.responses_sent)),
-                ("duration", number(report.duration_ms)),
-            ]),
+            } => object
+                .with("channel", *channel)
+                .with_some("item-id", *item_id)
+                .with("count", *count)
+                .with("transport", mode.transport()),
+            Self::Report(report) => object
+                .with("connections", report.connections)
+                .with("minutes", report.minutes)
+                .with("received", report.received)
+                .with("sent", report.sent)
+                .with("http-response-sent", report.responses_sent)
+                .with("duration", report.duration_ms),
         }
     }
-}
-
-fn text(text: &str) -> Value {
-    Value::Text(text.to_owned())
-}
-
-/// Numbers beyond what both codings hold stay at the bound.
-fn number(number: u64) -> Value {
-    Value::Int(i64::try_from(number).unwrap_or(i64::MAX))
 }
 
 #[cfg(test)]

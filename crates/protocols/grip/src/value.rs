@@ -301,6 +301,49 @@ impl Value {
     }
 }
 
+/// An object that is being put together, in the order of its fields.
+#[derive(Default)]
+pub(crate) struct NewObject(Vec<(String, Value)>);
+
+impl NewObject {
+    pub(crate) fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.0.push((name.to_owned(), value.into()));
+        self
+    }
+
+    pub(crate) fn with_some(self, name: &str, value: Option<impl Into<Value>>) -> Self {
+        match value {
+            Some(value) => self.with(name, value),
+            None => self,
+        }
+    }
+}
+
+impl From<NewObject> for Value {
+    fn from(object: NewObject) -> Self {
+        Self::Object(object.0)
+    }
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<bool> for Value {
+    fn from(value: bool) -> Self {
+        Self::Bool(value)
+    }
+}
+
+impl From<u64> for Value {
+    /// A number beyond what both codings hold stays at the bound.
+    fn from(number: u64) -> Self {
+        Self::Int(i64::try_from(number).unwrap_or(i64::MAX))
+    }
+}
+
 impl<'de> Deserialize<'de> for Value {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(ValueVisitor)

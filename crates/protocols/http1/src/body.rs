@@ -10,7 +10,7 @@
 #[cfg(test)]
 mod tests;
 
-use throng_types::{Save, Saved, hex_value};
+use throng_types::{Save, hex_value};
 
 use crate::head::is_token;
 use crate::{BadBody, Body, HttpLimits, ResponseBody};
@@ -34,7 +34,8 @@ pub struct BodyStep<'i> {
 }
 
 /// Finds the data of one body in the bytes that follow its head.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Save)]
+#[save(check = Self::is_sound)]
 pub struct BodyDecoder {
     /// Data bytes outstanding: of the open chunk, or of the body if its length is known.
     /// While a size is read, what its digits amount to so far.
@@ -46,7 +47,7 @@ pub struct BodyDecoder {
     state: State,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Save)]
 enum State {
     /// Data of a body with a length.
     Length,
@@ -69,6 +70,8 @@ enum State {
     TrailerLf,
     LastLf,
     Done,
+    /// Its connection is ended.
+    #[save(skip)]
     Failed(BadBody),
 }
 
@@ -238,6 +241,20 @@ impl BodyDecoder {
         }
     }
 
+    /// Whether what was loaded can go on.
+    fn is_sound(&self) -> bool {
+        // A size has been checked against the budget as far as it was read.
+        let is_size = matches!(
+            self.state,
+            State::Size | State::SizeSpace | State::Extension | State::SizeLf
+        );
+        // Data of which nothing is outstanding has ended.
+        let is_data = matches!(self.state, State::Length | State::Chunk);
+        self.size_digits <= SIZE_DIGITS_MAX
+            && (!is_size || self.open_bytes <= self.budget_bytes)
+            && (!is_data || self.open_bytes > 0)
+    }
+
     fn spend(&mut self, next: State) -> Result<State, BadBody> {
         match self.framing_bytes_left.checked_sub(1) {
             None => Err(BadBody::FramingTooLarge),
@@ -254,76 +271,10 @@ fn is_field_byte(byte: u8) -> bool {
     matches!(byte, b'\t' | 0x20..=0x7e | 0x80..)
 }
 
-const STATES: [State; 15] = [
-    State::Length,
-    State::UntilClose,
-    State::Size,
-    State::SizeSpace,
-    State::Extension,
-    State::SizeLf,
-    State::Chunk,
-    State::ChunkCr,
-    State::ChunkLf,
-    State::TrailerStart,
-    State::TrailerName,
-    State::TrailerValue,
-    State::TrailerLf,
-    State::LastLf,
-    State::Done,
-];
-
-impl Save for State {
-    fn save(&self, out: &mut Vec<u8>) {
-        // Whoever saw a fault has acted on it: nothing is read after it.
-        let at = STATES.iter().position(|state| state == self);
-        out.push(at.unwrap_or(STATES.len() - 1) as u8);
-    }
-
-    fn load(from: &mut Saved<'_>) -> Option<Self> {
-        STATES.get(usize::from(u8::load(from)?)).copied()
-    }
-}
-
-impl Save for BodyDecoder {
-    fn save(&self, out: &mut Vec<u8>) {
-        let Self {
-            open_bytes,
-            budget_bytes,
-            framing_bytes_left,
-            size_digits,
-            state,
-        } = self;
-        (*open_bytes, *budget_bytes).save(out);
-        (*framing_bytes_left, *size_digits).save(out);
-        state.save(out);
-    }
-
-    fn load(from: &mut Saved<'_>) -> Option<Self> {
-        let (open_bytes, budget_bytes) = Save::load(from)?;
-        let (framing_bytes_left, size_digits) = Save::load(from)?;
-        let state = State::load(from)?;
-        // A size has been checked against the budget as far as it was read.
-        let is_size = matches!(
-            state,
-            State::Size | State::SizeSpace | State::Extension | State::SizeLf
-        );
-        let is_size_sound = !is_size || open_bytes <= budget_bytes;
-        // Data of which nothing is outstanding has ended.
-        let is_data = matches!(state, State::Length | State::Chunk);
-        let is_data_sound = !is_data || open_bytes > 0;
-        let is_sound = size_digits <= SIZE_DIGITS_MAX && is_size_sound && is_data_sound;
-        is_sound.then_some(Self {
-            open_bytes,
-            budget_bytes,
-            framing_bytes_left,
-            size_digits,
-            state,
-        })
-    }
-}
-
 #[cfg(test)]
 mod moving_tests {
+    use throng_types::{Load as _, check_saved};
+
     use super::*;
     use crate::{Body, HttpLimits};
 
@@ -351,12 +302,12 @@ mod moving_tests {
             let mut data = Vec::new();
             let mut before = BodyDecoder::new(Body::Chunked, &HttpLimits::default());
             feed(&mut before, &wire[..cut], &mut data);
+            check_saved(&before);
             let bytes = before.saved();
             let mut after = BodyDecoder::load_whole(&bytes).expect("what was saved");
             assert!(feed(&mut after, &wire[cut..], &mut data), "cut at {cut}");
             assert_eq!(data, b"data0123456789");
             for at in 0..bytes.len() {
-                assert!(BodyDecoder::load_whole(&bytes[..at]).is_none());
                 for wrong in [0, 1, 14, 15, 0xff] {
                     let mut bytes = bytes.clone();
                     bytes[at] = wrong;

@@ -1,5 +1,7 @@
 //! Header fields that are kept: their names in any case, and lists split at commas.
 
+use throng_types::Save;
+
 /// Names in `Connection` that are looked at; more are ignored.
 pub const NAMED_MAX: usize = 64;
 
@@ -8,7 +10,7 @@ pub const NAMED_MAX: usize = 64;
 pub type HeaderRef<'h> = (&'h str, &'h [u8]);
 
 /// A field that is kept: for the reply to a client or for a request to an origin.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Save)]
 pub struct Header {
     /// As written; compared in any case.
     pub name: String,
@@ -131,8 +133,6 @@ fn comma(text: &[u8]) -> usize {
     }
     text.len()
 }
-
-throng_types::save_fields!(Header { name, value });
 
 #[cfg(test)]
 mod tests {

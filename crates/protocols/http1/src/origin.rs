@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use throng_types::{coded_enum, save_choice, save_fields};
+use throng_types::{Save, coded_enum};
 
 use crate::field::Header;
 
@@ -43,7 +43,7 @@ impl OriginRequest {
 }
 
 /// Origins of a request, and how long each may take.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Save)]
 pub struct Destination {
     /// Time to connect to one origin, in milliseconds.
     pub connect_timeout_ms: u64,
@@ -64,7 +64,7 @@ impl Default for Destination {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Save)]
 pub enum TargetAddress {
     /// An origin. IPv6 addresses are without brackets.
     Origin {
@@ -78,7 +78,7 @@ pub enum TargetAddress {
 }
 
 /// One origin of a route.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Save)]
 pub struct Target {
     pub address: TargetAddress,
     pub tls: bool,
@@ -247,27 +247,6 @@ pub struct OriginFailure {
     /// Cause and place, for the log.
     pub detail: String,
 }
-
-save_fields!(Target {
-    address,
-    tls,
-    insecure,
-    trust_connect_host,
-    trusted,
-    host,
-    subscriptions,
-    over_http,
-    one_event
-});
-save_fields!(Destination {
-    connect_timeout_ms,
-    response_timeout_ms,
-    targets
-});
-save_choice!(TargetAddress {
-    0: Origin { host, port },
-    1: Test
-});
 
 #[cfg(test)]
 mod tests {

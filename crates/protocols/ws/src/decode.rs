@@ -19,7 +19,7 @@ mod tests;
 use std::fmt;
 use std::ops::ControlFlow;
 
-use throng_types::{Save, Saved, save_choice, save_fields};
+use throng_types::{Load, Save, Saved};
 
 use crate::deflate::inflate;
 use crate::frame::{Context, Control, Header, Kind, Mask};
@@ -74,11 +74,13 @@ pub struct WsDecoder {
 }
 
 /// Role and end in one byte; what is over needs no role.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Save)]
 enum Phase {
     OpenServer,
     OpenClient,
     Closed,
+    /// Its connection is ended.
+    #[save(skip)]
     Failed(WsError),
 }
 
@@ -315,7 +317,7 @@ fn whole_message(opcode: Opcode, data: &[u8]) -> Result<WsEvent<'_>, WsError> {
 }
 
 /// State while something has arrived in part.
-#[derive(Default)]
+#[derive(Default, Save)]
 struct Progress {
     /// The open message so far, then the control frame that stands within it so far.
     bytes: Vec<u8>,
@@ -330,7 +332,7 @@ struct Progress {
 }
 
 /// A frame of whose payload more is to come.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Save)]
 struct PartialFrame {
     kind: Kind,
     fin: bool,
@@ -412,54 +414,16 @@ impl Progress {
 /// The least room that is made at once.
 const GROWTH_BYTES_MIN: usize = 64;
 
-save_choice!(Opcode { 1: Text, 2: Binary });
-save_choice!(Control {
-    8: Close,
-    9: Ping,
-    10: Pong
-});
-
-save_fields!(Mask(key));
-save_choice!(Kind {
-    0: Start(opcode),
-    1: Continuation,
-    2: Control(control)
-});
-save_fields!(PartialFrame {
-    kind,
-    fin,
-    mask,
-    start,
-    bytes_left
-});
-save_fields!(Progress {
-    bytes,
-    message,
-    deflated,
-    text_bytes,
-    frame
-});
-
 impl Save for WsDecoder {
     fn save(&self, out: &mut Vec<u8>) {
-        out.push(match self.phase {
-            Phase::OpenServer => 0,
-            Phase::OpenClient => 1,
-            // Either way nothing more is parsed; whoever saw the fault has acted on it.
-            Phase::Closed | Phase::Failed(_) => 2,
-        });
-        self.head[..usize::from(self.head_bytes)].to_vec().save(out);
-        self.progress.save(out);
+        let head = &self.head[..usize::from(self.head_bytes)];
+        (self.phase, head, &self.progress).save(out);
     }
+}
 
+impl Load for WsDecoder {
     fn load(from: &mut Saved<'_>) -> Option<Self> {
-        let phase = match u8::load(from)? {
-            0 => Phase::OpenServer,
-            1 => Phase::OpenClient,
-            2 => Phase::Closed,
-            _ => return None,
-        };
-        let kept = Vec::<u8>::load(from)?;
+        let (phase, kept) = (Phase::load(from)?, from.bytes()?);
         let progress = Option::<Box<Progress>>::load(from)?;
         let is_sound = progress.as_ref().is_none_or(|progress| {
             let bytes = progress.bytes.len();
@@ -469,11 +433,11 @@ impl Save for WsDecoder {
             let stays = control.map_or(bytes, |frame| frame.start);
             progress.text_bytes <= stays && starts
         });
-        if header_bytes(&kept) < kept.len() || !is_sound {
+        if header_bytes(kept) < kept.len() || !is_sound {
             return None;
         }
         let mut head = [0; HEADER_BYTES_MAX];
-        head.get_mut(..kept.len())?.copy_from_slice(&kept);
+        head.get_mut(..kept.len())?.copy_from_slice(kept);
         Some(Self {
             progress,
             head,
@@ -499,6 +463,8 @@ fn header_bytes(begin: &[u8]) -> usize {
 #[cfg(test)]
 mod moving_tests {
     use std::ops::ControlFlow;
+
+    use throng_types::check_saved;
 
     use super::*;
     use crate::{WsEvent, WsLimits, WsRole};
@@ -536,13 +502,12 @@ mod moving_tests {
         for cut in 0..=wire.len() {
             let mut before = WsDecoder::new(WsRole::Server);
             let mut told = feed(&mut before, &wire[..cut]);
+            check_saved(&before);
             let bytes = before.saved();
             let mut after = WsDecoder::load_whole(&bytes).expect("what was saved");
-            assert_eq!(after.saved(), bytes);
             told.extend(feed(&mut after, &wire[cut..]));
             assert_eq!(told, whole, "cut at {cut}");
             for at in 0..bytes.len() {
-                assert!(WsDecoder::load_whole(&bytes[..at]).is_none());
                 for wrong in [0, 1, 2, 0x7f, 0x80, 0xff] {
                     let mut bytes = bytes.clone();
                     bytes[at] = wrong;

@@ -34,14 +34,14 @@ pub const fn header_bytes(masking: Masking, payload_bytes: usize) -> usize {
 
 /// Appends a message in one frame. Text must be UTF-8: pass a `str`'s bytes.
 pub fn encode_message(masking: Masking, opcode: Opcode, data: &[u8], out: &mut Vec<u8>) {
-    encode_frame(masking, opcode.bits(), data, out);
+    encode_frame(masking, opcode as u8, data, out);
 }
 
 /// Appends the header of a message in one frame; the caller sends the payload after it.
 ///
 /// A client's caller must mask that payload itself, so this is of use to servers.
 pub fn encode_header(masking: Masking, opcode: Opcode, payload_bytes: usize, out: &mut Vec<u8>) {
-    put_header(masking, opcode.bits(), payload_bytes, out);
+    put_header(masking, opcode as u8, payload_bytes, out);
 }
 
 /// Appends a message of a server in one frame, whose payload is what `write` appends. Text must be
@@ -53,7 +53,7 @@ pub fn encode_message_with(opcode: Opcode, out: &mut Vec<u8>, write: impl FnOnce
     out.extend_from_slice(&[0; GUESS]);
     write(out);
     let payload_bytes = out.len() - start - GUESS;
-    let (header, bytes) = header(Masking::Server, opcode.bits(), payload_bytes);
+    let (header, bytes) = header(Masking::Server, opcode as u8, payload_bytes);
     match bytes {
         ..GUESS => {
             out.copy_within(start + GUESS.., start + bytes);
@@ -68,7 +68,7 @@ pub fn encode_message_with(opcode: Opcode, out: &mut Vec<u8>, write: impl FnOnce
 /// Appends a server's message in one frame whose payload is compressed already (RFC 7692
 /// section 6).
 pub(crate) fn encode_message_deflated(opcode: Opcode, deflated: &[u8], out: &mut Vec<u8>) {
-    encode_frame(Masking::Server, RSV1 | opcode.bits(), deflated, out);
+    encode_frame(Masking::Server, RSV1 | opcode as u8, deflated, out);
 }
 
 /// Appends a ping. Only the first 125 bytes of `payload` travel (section 5.5).
@@ -112,7 +112,7 @@ pub fn encode_close_answer(masking: Masking, came: Option<&CloseFrame<'_>>, out:
 
 fn encode_control(masking: Masking, control: Control, payload: &[u8], out: &mut Vec<u8>) {
     let payload = &payload[..payload.len().min(CONTROL_BYTES_MAX)];
-    encode_frame(masking, control.bits(), payload, out);
+    encode_frame(masking, control as u8, payload, out);
 }
 
 fn encode_frame(masking: Masking, opcode_bits: u8, payload: &[u8], out: &mut Vec<u8>) {

@@ -4,6 +4,8 @@
 //! Invariant: the rules are checked in the order of the bytes that they speak about, and
 //! as soon as those are there. So the verdict does not depend on how the bytes were cut.
 
+use throng_types::Save;
+
 use crate::WsError;
 
 /// The longest header: two bytes, eight of length, four of mask.
@@ -28,43 +30,24 @@ pub enum WsRole {
 }
 
 /// Kind of a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Save)]
 pub enum Opcode {
     /// Text in UTF-8, checked.
-    Text,
+    Text = 0x1,
     /// Binary data of any bytes.
-    Binary,
-}
-
-impl Opcode {
-    pub(crate) const fn bits(self) -> u8 {
-        match self {
-            Self::Text => 0x1,
-            Self::Binary => 0x2,
-        }
-    }
+    Binary = 0x2,
 }
 
 /// The frames that stand between messages and fragments.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Save)]
 pub(crate) enum Control {
-    Close,
-    Ping,
-    Pong,
-}
-
-impl Control {
-    pub(crate) const fn bits(self) -> u8 {
-        match self {
-            Self::Close => 0x8,
-            Self::Ping => 0x9,
-            Self::Pong => 0xa,
-        }
-    }
+    Close = 0x8,
+    Ping = 0x9,
+    Pong = 0xa,
 }
 
 /// Kind of frame that a header opens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Save)]
 pub(crate) enum Kind {
     /// The first frame of a message.
     Start(Opcode),
@@ -205,7 +188,7 @@ fn length(bytes: &[u8], short_length: u8) -> Result<Option<(u64, usize)>, WsErro
 /// Four bytes that a client's payload is XORed with, the next byte's first.
 ///
 /// All zeros mask nothing, so a frame without a mask needs no second path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Save)]
 pub(crate) struct Mask(pub(crate) [u8; 4]);
 
 impl Mask {

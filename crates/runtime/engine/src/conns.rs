@@ -13,6 +13,7 @@
 //! - A connection that is gone stays in its slot, marked and listed in
 //!   `closed`, until the turn is over: nothing disappears under the app's hands.
 
+mod links;
 mod moving;
 mod relief;
 mod secure;
@@ -25,11 +26,11 @@ use throng_types::{ConnId, Frame, Frames, Millis, Now, ShardId, Slots};
 
 use crate::outbound::{Outbound, Sum};
 use crate::{Accepted, Closed, Effects, Kernel, Linux, Overflow, Wheel};
-use secure::Secured;
+use links::Secured;
 
+pub(crate) use links::Intake;
+pub use links::{TlsEvent, TlsNews};
 pub use moving::SavedConn;
-pub(crate) use secure::Intake;
-pub use secure::{TlsEvent, TlsNews};
 pub(crate) use write::Flushed;
 
 const NO_QUEUE: u32 = u32::MAX;

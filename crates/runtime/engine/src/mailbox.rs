@@ -70,8 +70,8 @@ struct Outside<M> {
     taken: VecDeque<M>,
 }
 
-/// Mail that its shard has not taken; `None` once the shard has ended. Queue: `mailbox from
-/// outside`.
+/// Mail that its shard has not taken; `None` once the shard has ended.
+/// Queue: `mailbox from outside`.
 struct Waiting<M>(Mutex<Option<VecDeque<M>>>);
 
 impl<M> Waiting<M> {

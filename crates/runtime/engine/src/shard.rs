@@ -377,10 +377,10 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
         full
     }
 
-    /// Takes a still turn, in which nothing comes from outside: what the shard has taken it brings to
-    /// its end, so that another process can go on from there. True if more is to be done. It does not
-    /// sleep, read, accept, or look at deadlines; what becomes ready is read in the next ordinary
-    /// turn, if there is one.
+    /// Takes a still turn, in which nothing comes from outside: what the shard has taken it brings
+    /// to its end, so that another process can go on from there. True if more is to be done. It
+    /// does not sleep, read, accept, or look at deadlines; what becomes ready is read in the next
+    /// ordinary turn, if there is one.
     ///
     /// # Errors
     /// As [`Running::turn`].

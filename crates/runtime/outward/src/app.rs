@@ -20,7 +20,7 @@ use throng_peer::{Context, Dial, DialTls, Ended, Flow, LinkId, Peer, Want, Wants
 use throng_tls::Fault;
 use throng_types::{ConnId, Millis, Now};
 
-use crate::CallSender;
+use crate::calls::CallSender;
 use crate::names::{Found, Mail};
 use crate::tls::Clients;
 

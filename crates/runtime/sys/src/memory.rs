@@ -1,7 +1,8 @@
 //! Memory: the allocator's manners, and what a process and the kernel hold.
 //!
-//! Owns: glibc's malloc settings, what is given back after the start, readings of `smaps_rollup`, `meminfo`, `sockstat` and
-//! `slabinfo`. Never: allocates for others, or guesses a value that a file does not give.
+//! Owns: glibc's malloc settings, what is given back after the start, readings of `smaps_rollup`,
+//! `meminfo`, `sockstat` and `slabinfo`. Never: allocates for others, or guesses a value that a
+//! file does not give.
 
 use std::io;
 use std::path::Path;

@@ -21,13 +21,13 @@ mod record;
 
 use aws_lc_rs::aead::LessSafeKey;
 use rustls::{AlertDescription, Error, ExtractedSecrets, InvalidMessage, PeerMisbehaved};
-use throng_types::save_fields;
+use throng_types::Save;
 
 use self::keys::Direction;
 use self::record::{
     ALERT, DATA, HANDSHAKE, HEADER_BYTES, RECORD_BYTES_MAX, Refusal, inappropriate, refuse,
 };
-use crate::{Fault, Shaken};
+use crate::Fault;
 
 pub(crate) use self::keys::{Aead, Secret};
 
@@ -39,12 +39,13 @@ const HELLO_HEAD_BYTES: usize = 4;
 /// A request for new keys (RFC 8446 section 4.6.3): type, length, and whether ours shall follow.
 const KEY_UPDATE: [u8; 4] = [24, 0, 0, 1];
 const KEY_UPDATE_BYTES: usize = KEY_UPDATE.len() + 1;
-
 /// Updates of keys and empty records that may come without data between them.
 const DATALESS_MAX: u8 = 32;
 const WARNINGS_MAX: u8 = 4;
 
 /// The server's end of a connection, from the end of the handshake on.
+#[derive(Save)]
+#[save(check = Self::is_sound)]
 pub(crate) struct Lean {
     seals: Direction,
     opens: Direction,
@@ -58,22 +59,10 @@ pub(crate) struct Lean {
     has_closed: bool,
     peer_closed: bool,
 }
-save_fields!(Lean {
-    seals,
-    opens,
-    shaken,
-    message,
-    message_bytes,
-    dataless_left,
-    warnings_left,
-    may_ask_to_shake,
-    has_closed,
-    peer_closed,
-});
 
 impl Lean {
     /// Whether what was loaded can go on.
-    pub(crate) fn is_sound(&self) -> bool {
+    fn is_sound(&self) -> bool {
         let is_tls13 = self.shaken.is_tls13;
         let has_keys = self.seals.is_of(is_tls13) && self.opens.is_of(is_tls13);
         has_keys && usize::from(self.message_bytes) < self.message.len()
@@ -386,4 +375,12 @@ impl Lean {
     pub(crate) fn forge_update(&mut self) {
         self.seals.update();
     }
+}
+
+/// Outcome of a handshake that succeeded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Save)]
+pub struct Shaken {
+    pub is_tls13: bool,
+    /// The client came back with a ticket.
+    pub is_resumed: bool,
 }

@@ -18,11 +18,11 @@ use rustls::client::UnbufferedClientConnection;
 use rustls::pki_types::ServerName;
 use rustls::server::UnbufferedServerConnection;
 use rustls::{CommonState, HandshakeKind, ProtocolVersion};
-use throng_types::{Save, Saved, save_bytes, save_fields};
+use throng_types::{Load, Save, Saved};
 
-use crate::lean::Lean;
 #[cfg(test)]
 use crate::lean::Secret;
+use crate::lean::{Lean, Shaken};
 use crate::opening::{Opening, Preface};
 use crate::suites::overhear;
 use crate::talk::{Next, Talk, Words};
@@ -481,19 +481,6 @@ impl Aside {
     }
 }
 
-/// Outcome of a handshake that succeeded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shaken {
-    pub is_tls13: bool,
-    /// The client came back with a ticket.
-    pub is_resumed: bool,
-}
-
-save_fields!(Shaken {
-    is_tls13,
-    is_resumed
-});
-
 /// The keys, too, stand in the bytes: they are for a process that may know them, and are not wiped.
 /// The process that loads them must not seal before the one that saved them has stopped doing so,
 /// or a nonce would be used twice.
@@ -504,11 +491,13 @@ impl Save for Link {
             _ => debug_assert!(false, "it has not left rustls"),
         }
         let partial = self.aside.as_ref().map(|aside| &*aside.partial);
-        save_bytes(partial.unwrap_or_default(), out);
+        partial.unwrap_or_default().save(out);
     }
+}
 
+impl Load for Link {
     fn load(from: &mut Saved<'_>) -> Option<Self> {
-        let lean = Lean::load(from).filter(Lean::is_sound)?;
+        let lean = Lean::load(from)?;
         let partial = from.bytes()?;
         let aside = Aside {
             partial: partial.to_vec(),

@@ -2,8 +2,9 @@
 //! rustls cannot serve: plain HTTP, or a hello of a version before TLS 1.2.
 //!
 //! Owns nothing but the first few bytes of the first handshake message, which may come in records
-//! of one byte, and a preface. Never: judges the hello; rustls does. Nor knows what a preface means;
-//! the owner of the port says where it ends, and gets its bytes as the first that the peer said.
+//! of one byte, and a preface. Never: judges the hello; rustls does. Nor knows what a preface
+//! means; the owner of the port says where it ends, and gets its bytes as the first that the peer
+//! said.
 
 use rustls::{AlertDescription, Error, InvalidMessage, PeerIncompatible};
 

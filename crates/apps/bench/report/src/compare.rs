@@ -4,10 +4,11 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use throng_bench_plan::check::{Figure, Metric, Unit};
+use throng_bench_plan::check::{Figure, Metric};
 use throng_bench_plan::{Publish, Scenario};
-use throng_types::units::{format_bytes, format_us, grouped};
+use throng_types::units::grouped;
 
+use crate::text::{show, written};
 use crate::{MachineInfo, Results};
 
 /// Share below which a difference is the noise of a run, not a change.
@@ -143,18 +144,6 @@ fn reading(a: Option<f64>, b: Option<f64>, best: Best) -> Reading {
     }
 }
 
-pub(super) fn show(metric: Metric, value: f64) -> String {
-    match metric.unit() {
-        Unit::Time => format_us(value),
-        Unit::Bytes => format_bytes(value),
-        // Rounded down, so that 99.99996 % never reads 100 %.
-        Unit::Share => format!("{:.4} %", (value * 1e6).floor() / 1e4),
-        Unit::Rate => format!("{}/s", grouped(value.round() as u64)),
-        Unit::Count if value.fract() == 0.0 => grouped(value as u64),
-        Unit::Count => format!("{value:.2}"),
-    }
-}
-
 fn warnings(a: &Results, b: &Results) -> Vec<String> {
     let mut warnings = Vec::new();
     let mut differ = |what: &str, left: String, right: String| {
@@ -200,10 +189,7 @@ fn warnings(a: &Results, b: &Results) -> Vec<String> {
 impl Comparison {
     /// Writes the comparison as a table for a terminal.
     pub fn to_text(&self) -> String {
-        let mut out = String::new();
-        // Writing to a String does not fail.
-        let _ = self.write_text(&mut out);
-        out
+        written(|out| self.write_text(out))
     }
 
     fn write_text(&self, out: &mut String) -> std::fmt::Result {

@@ -21,23 +21,19 @@ use throng_types::units::{format_bytes, grouped};
 
 use crate::charts::{self, Chart};
 use crate::compare::{Comparison, percent};
-use crate::text::{measured, measured_bytes, time};
+use crate::text::{measured, measured_bytes, time, written};
 use crate::{Results, compare};
 
 const CSS: &str = include_str!("page.css");
 const JS: &str = include_str!("page.js");
 
 pub fn report_page(results: &Results) -> String {
-    let mut body = String::new();
-    // Writing to a String does not fail.
-    let _ = write_report(results, &mut body);
+    let body = written(|out| write_report(results, out));
     page(&results.manifest.title, &body, &charts::of_run(results))
 }
 
 pub fn comparison_page(a: &Results, b: &Results, names: (&str, &str)) -> String {
-    let mut body = String::new();
-    // Writing to a String does not fail.
-    let _ = write_comparison(a, b, names, &compare(a, b), &mut body);
+    let body = written(|out| write_comparison(a, b, names, &compare(a, b), out));
     let title = format!("{} against {}", names.0, names.1);
     page(&title, &body, &charts::of_two(a, b, names))
 }

@@ -3,17 +3,20 @@
 use std::fmt::Write as _;
 
 use throng_bench_measure::{Counters, LatencySummary, Verdict};
-use throng_bench_plan::check::{CheckOutcome, Figure, LatencyKind, Metric};
+use throng_bench_plan::check::{CheckOutcome, Figure, LatencyKind, Metric, Unit};
 use throng_types::units::{format_bytes, format_us, grouped};
 
-use crate::compare::show;
 use crate::{CheckResult, Results, ServerTotals};
 
 /// Writes the summary of a run: enough to decide from in ten seconds.
 pub fn summary(results: &Results) -> String {
+    written(|out| write_summary(results, out))
+}
+
+/// Makes a text by writing it, which does not fail into a String.
+pub(crate) fn written(write: impl FnOnce(&mut String) -> std::fmt::Result) -> String {
     let mut out = String::new();
-    // Writing to a String does not fail.
-    let _ = write_summary(results, &mut out);
+    let _ = write(&mut out);
     out
 }
 
@@ -174,6 +177,18 @@ fn percentiles(kind: LatencyKind, latency: &LatencySummary) -> String {
         .collect();
     parts.push(named(Metric::Max(kind), latency.max_us as f64));
     parts.join("  ")
+}
+
+pub(crate) fn show(metric: Metric, value: f64) -> String {
+    match metric.unit() {
+        Unit::Time => format_us(value),
+        Unit::Bytes => format_bytes(value),
+        // Rounded down, so that 99.99996 % never reads 100 %.
+        Unit::Share => format!("{:.4} %", (value * 1e6).floor() / 1e4),
+        Unit::Rate => format!("{}/s", grouped(value.round() as u64)),
+        Unit::Count if value.fract() == 0.0 => grouped(value as u64),
+        Unit::Count => format!("{value:.2}"),
+    }
 }
 
 /// Lists "failed" and "lost" with each reason and its count, most frequent first.

@@ -42,8 +42,16 @@ fn settings_are_written_then_nofile_is_raised() {
         "tcp_mem",
         "somaxconn",
     ] {
-        assert_ne!(before.check(id).unwrap().status, crate::Status::Ok, "{id}");
-        assert_eq!(after.check(id).unwrap().status, crate::Status::Ok, "{id}");
+        assert_ne!(
+            before.check(id).unwrap().status,
+            crate::CheckStatus::Ok,
+            "{id}"
+        );
+        assert_eq!(
+            after.check(id).unwrap().status,
+            crate::CheckStatus::Ok,
+            "{id}"
+        );
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::machine::Machine;
 use crate::plan::Plan;
-use crate::report::Status;
+use crate::report::CheckStatus;
 
 /// Number of connections from which a reconnect storm wants the longer backlog.
 pub(super) const MANY: u64 = 100_000;
@@ -17,12 +17,12 @@ pub(super) struct Context<'a> {
 
 impl Context<'_> {
     /// Status of a limit that allows so many connections.
-    pub(super) fn status(&self, allows: Option<u64>) -> Status {
+    pub(super) fn status(&self, allows: Option<u64>) -> CheckStatus {
         match allows {
-            None => Status::Unknown,
-            Some(allows) if self.goal <= allows => Status::Ok,
-            Some(_) if self.plan.connections.is_some() => Status::Fail,
-            Some(_) => Status::Warn,
+            None => CheckStatus::Unknown,
+            Some(allows) if self.goal <= allows => CheckStatus::Ok,
+            Some(_) if self.plan.connections.is_some() => CheckStatus::Fail,
+            Some(_) => CheckStatus::Warn,
         }
     }
 
@@ -46,6 +46,10 @@ pub(super) fn round_up(needed: u64) -> u64 {
 }
 
 /// Warns, and never fails: idle connections hold no buffers.
-pub(super) const fn short(is_short: bool) -> Status {
-    if is_short { Status::Warn } else { Status::Ok }
+pub(super) const fn short(is_short: bool) -> CheckStatus {
+    if is_short {
+        CheckStatus::Warn
+    } else {
+        CheckStatus::Ok
+    }
 }

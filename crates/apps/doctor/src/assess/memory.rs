@@ -3,7 +3,7 @@
 use super::limit::Context;
 use crate::machine::Machine;
 use crate::plan::Plan;
-use crate::report::{Fix, LimitCheck, Status};
+use crate::report::{CheckStatus, Fix, LimitCheck};
 use crate::text::bytes;
 
 /// Connections to judge against when not even memory is known.
@@ -91,7 +91,7 @@ fn group(context: &Context<'_>) -> Option<LimitCheck> {
     if context.machine.container {
         fix.push(Fix::Command(format!("docker run --memory={target}m ...")));
     }
-    if status == Status::Ok {
+    if status == CheckStatus::Ok {
         fix.clear();
     }
     let check = LimitCheck {

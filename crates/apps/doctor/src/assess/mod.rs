@@ -16,7 +16,7 @@ mod traffic;
 
 use crate::machine::Machine;
 use crate::plan::Plan;
-use crate::report::{CheckKind, Report, Status};
+use crate::report::{CheckKind, CheckStatus, Report};
 
 use limit::Context;
 
@@ -46,10 +46,10 @@ pub fn assess(machine: &Machine, plan: &Plan) -> Report {
         .iter()
         .position(|check| check.kind == CheckKind::Holds && check.allows_connections.is_some());
     for (place, check) in checks.iter_mut().enumerate() {
-        if plan.connections.is_none() && check.status == Status::Warn && Some(place) != first {
-            check.status = Status::Info;
+        if plan.connections.is_none() && check.status == CheckStatus::Warn && Some(place) != first {
+            check.status = CheckStatus::Info;
         }
-        if check.status < Status::Warn {
+        if check.status < CheckStatus::Warn {
             check.fix.clear();
         }
     }

@@ -2,7 +2,7 @@
 
 use super::limit::{Context, round_up};
 use crate::machine::Conntrack;
-use crate::report::{Fix, LimitCheck, Status};
+use crate::report::{CheckStatus, Fix, LimitCheck};
 use throng_types::units::grouped;
 
 /// The widest range that leaves privileged ports alone.
@@ -32,8 +32,8 @@ fn port_range(context: &Context<'_>) -> LimitCheck {
     let mut status = context.status(allowed);
     let mut check = LimitCheck::of("ip_local_port_range");
     // connect(2) tries ports of one parity first and the rest only after all of those.
-    if status == Status::Ok && allowed.is_some_and(|allowed| allowed / 2 < context.goal) {
-        status = Status::Warn;
+    if status == CheckStatus::Ok && allowed.is_some_and(|allowed| allowed / 2 < context.goal) {
+        status = CheckStatus::Warn;
         check
             .why
             .push_str(". Past half of the range each connect(2) searches the first half in vain");
@@ -110,9 +110,9 @@ fn tw_reuse(context: &Context<'_>) -> LimitCheck {
     let value = context.machine.tw_reuse;
     let enough = |value| value == 1 || (value == 2 && context.plan.role.accepts());
     let status = match value {
-        None => Status::Unknown,
-        Some(value) if enough(value) => Status::Ok,
-        Some(_) => Status::Warn,
+        None => CheckStatus::Unknown,
+        Some(value) if enough(value) => CheckStatus::Ok,
+        Some(_) => CheckStatus::Warn,
     };
     LimitCheck {
         current: value.map(|value| value.to_string()),
@@ -130,13 +130,13 @@ fn tw_reuse(context: &Context<'_>) -> LimitCheck {
 /// Over loopback a connection is one entry as well: both directions share it.
 fn conntrack(context: &Context<'_>) -> LimitCheck {
     let (current, allowed, status) = match context.machine.conntrack {
-        Conntrack::Unknown => (None, None, Status::Unknown),
-        Conntrack::Absent => (Some(String::from("not loaded")), None, Status::Ok),
+        Conntrack::Unknown => (None, None, CheckStatus::Unknown),
+        Conntrack::Absent => (Some(String::from("not loaded")), None, CheckStatus::Ok),
         // No rule asks for it, or this very look would have found somebody's connection.
         Conntrack::Active { max, count: 0 } => (
             Some(format!("{} (none in use)", grouped(max))),
             None,
-            Status::Info,
+            CheckStatus::Info,
         ),
         Conntrack::Active { max, count } => {
             let allowed = max.saturating_sub(count);
@@ -157,7 +157,7 @@ fn conntrack(context: &Context<'_>) -> LimitCheck {
         status,
         allows_connections: allowed,
         why: match status {
-            Status::Info => {
+            CheckStatus::Info => {
                 "the module is loaded and tracks nothing, so it binds nobody; a firewall rule that \
                  needs it, or Docker's NAT, would change that"
                     .to_owned()

@@ -1,9 +1,9 @@
 //! Queues of what arrives: handshakes, packets for a core, packets of a network device.
 
 use super::limit::{Context, MANY, short};
-use crate::machine::Link;
+use crate::machine::NetworkDevice;
 use crate::plan::Role;
-use crate::report::{Fix, LimitCheck, Status};
+use crate::report::{CheckStatus, Fix, LimitCheck};
 use throng_types::units::grouped;
 
 /// Up to here no burst of packets is worth a longer queue.
@@ -43,7 +43,7 @@ fn backlog_check(context: &Context<'_>, key: &'static str, value: Option<u64>) -
     LimitCheck {
         current: value.map(grouped),
         needed: Some(grouped(needed)),
-        status: value.map_or(Status::Unknown, |value| short(value < needed)),
+        status: value.map_or(CheckStatus::Unknown, |value| short(value < needed)),
         fix: vec![Fix::namespace(key, needed)],
         ..LimitCheck::of(key.rsplit('.').next().unwrap_or(key))
     }
@@ -78,19 +78,19 @@ fn netdev_backlog(context: &Context<'_>) -> LimitCheck {
     LimitCheck {
         current: value.map(grouped),
         needed: Some(grouped(needed)),
-        status: value.map_or(Status::Unknown, |value| short(value < needed)),
+        status: value.map_or(CheckStatus::Unknown, |value| short(value < needed)),
         fix: vec![Fix::host("net.core.netdev_max_backlog", needed)],
         ..check
     }
 }
 
 /// Arriving packets are served by one core unless queues or the kernel spread them.
-fn nic(context: &Context<'_>, link: &Link) -> LimitCheck {
+fn nic(context: &Context<'_>, link: &NetworkDevice) -> LimitCheck {
     let cpus = context.machine.cpus;
     let one_core = 1 < link.rx_queues && link.irq_cpus.len() == 1;
     let few = cpus.is_some_and(|cpus| link.rx_queues < cpus) && !link.spread;
     let status = if cpus.is_none() {
-        Status::Unknown
+        CheckStatus::Unknown
     } else {
         short(one_core || few)
     };

@@ -95,36 +95,36 @@ fn what_binds_first() {
 
 #[test]
 fn statuses_follow_the_number_asked_for() {
-    let cases: &[(&str, Option<u64>, Status)] = &[
+    let cases: &[(&str, Option<u64>, CheckStatus)] = &[
         // Without a number only what binds first is a warning.
-        ("nf_conntrack_max", None, Status::Warn),
-        ("nofile", None, Status::Info),
-        ("somaxconn", None, Status::Info),
-        ("nofile", Some(524_160), Status::Ok),
-        ("nofile", Some(524_161), Status::Fail),
-        ("nr_open", Some(1_048_448), Status::Ok),
-        ("nr_open", Some(1_048_449), Status::Fail),
-        ("nf_conntrack_max", Some(32_700), Status::Ok),
-        ("nf_conntrack_max", Some(32_701), Status::Fail),
-        ("MemAvailable", Some(1_000_000), Status::Fail),
-        ("MemAvailable", Some(100_000), Status::Ok),
-        ("max_user_watches", Some(1_000_000), Status::Fail),
-        ("file-max", Some(10_000_000), Status::Ok),
+        ("nf_conntrack_max", None, CheckStatus::Warn),
+        ("nofile", None, CheckStatus::Info),
+        ("somaxconn", None, CheckStatus::Info),
+        ("nofile", Some(524_160), CheckStatus::Ok),
+        ("nofile", Some(524_161), CheckStatus::Fail),
+        ("nr_open", Some(1_048_448), CheckStatus::Ok),
+        ("nr_open", Some(1_048_449), CheckStatus::Fail),
+        ("nf_conntrack_max", Some(32_700), CheckStatus::Ok),
+        ("nf_conntrack_max", Some(32_701), CheckStatus::Fail),
+        ("MemAvailable", Some(1_000_000), CheckStatus::Fail),
+        ("MemAvailable", Some(100_000), CheckStatus::Ok),
+        ("max_user_watches", Some(1_000_000), CheckStatus::Fail),
+        ("file-max", Some(10_000_000), CheckStatus::Ok),
         // What binds under load warns and never fails.
-        ("tcp_mem", Some(1_000_000), Status::Warn),
-        ("tcp_mem", Some(91_609), Status::Warn),
-        ("tcp_mem", Some(91_608), Status::Ok),
-        ("tcp_rmem", Some(1_000_000), Status::Warn),
-        ("tcp_rmem", Some(10_000), Status::Ok),
-        ("tcp_max_orphans", Some(16_385), Status::Warn),
-        ("tcp_ehash_entries", Some(262_145), Status::Warn),
-        ("tcp_ehash_entries", Some(262_144), Status::Ok),
-        ("somaxconn", Some(99_999), Status::Ok),
-        ("somaxconn", Some(100_000), Status::Warn),
-        ("tcp_max_syn_backlog", Some(1), Status::Warn),
-        ("netdev_max_backlog", Some(9_999), Status::Ok),
-        ("netdev_max_backlog", Some(10_000), Status::Warn),
-        ("rx_queues", Some(1), Status::Warn),
+        ("tcp_mem", Some(1_000_000), CheckStatus::Warn),
+        ("tcp_mem", Some(91_609), CheckStatus::Warn),
+        ("tcp_mem", Some(91_608), CheckStatus::Ok),
+        ("tcp_rmem", Some(1_000_000), CheckStatus::Warn),
+        ("tcp_rmem", Some(10_000), CheckStatus::Ok),
+        ("tcp_max_orphans", Some(16_385), CheckStatus::Warn),
+        ("tcp_ehash_entries", Some(262_145), CheckStatus::Warn),
+        ("tcp_ehash_entries", Some(262_144), CheckStatus::Ok),
+        ("somaxconn", Some(99_999), CheckStatus::Ok),
+        ("somaxconn", Some(100_000), CheckStatus::Warn),
+        ("tcp_max_syn_backlog", Some(1), CheckStatus::Warn),
+        ("netdev_max_backlog", Some(9_999), CheckStatus::Ok),
+        ("netdev_max_backlog", Some(10_000), CheckStatus::Warn),
+        ("rx_queues", Some(1), CheckStatus::Warn),
     ];
     for &(id, connections, status) in cases {
         let report = assess(&stock(), &Plan::new(Role::Server, connections));
@@ -145,7 +145,7 @@ fn a_table_of_connections_that_tracks_none_binds_nobody() {
     for connections in [None, Some(1_000_000)] {
         let report = assess(&untracking, &Plan::new(Role::Server, connections));
         let check = report.check("nf_conntrack_max").unwrap();
-        assert_eq!(check.status, Status::Info, "{connections:?}");
+        assert_eq!(check.status, CheckStatus::Info, "{connections:?}");
         assert_eq!(check.allows_connections, None);
         assert!(check.fix.is_empty(), "{:?}", check.fix);
         assert_ne!(report.binds_first, Some("nf_conntrack_max"));
@@ -189,9 +189,9 @@ fn the_end_says_what_to_do_first() {
 fn a_tuned_machine_passes_a_million() {
     let report = assess(&tuned(), &Plan::new(Role::Server, Some(1_000_000)));
     for check in &report.checks {
-        assert_eq!(check.status, Status::Ok, "{}", check.id);
+        assert_eq!(check.status, CheckStatus::Ok, "{}", check.id);
     }
-    assert_eq!(report.status(), Status::Ok);
+    assert_eq!(report.status(), CheckStatus::Ok);
 }
 
 #[test]
@@ -200,17 +200,28 @@ fn a_container_leaves_much_unknown_and_fails_on_what_it_knows() {
         &machine(&[container()]),
         &Plan::new(Role::Server, Some(1_000_000)),
     );
-    assert_eq!(report.check("nr_open").unwrap().status, Status::Unknown);
+    assert_eq!(
+        report.check("nr_open").unwrap().status,
+        CheckStatus::Unknown
+    );
     assert_eq!(
         report.check("nf_conntrack_max").unwrap().status,
-        Status::Unknown
+        CheckStatus::Unknown
     );
-    assert_eq!(report.check("nofile").unwrap().status, Status::Ok);
-    assert_eq!(report.check("memory.max").unwrap().status, Status::Fail);
-    assert_eq!(report.status(), Status::Fail);
+    assert_eq!(report.check("nofile").unwrap().status, CheckStatus::Ok);
+    assert_eq!(
+        report.check("memory.max").unwrap().status,
+        CheckStatus::Fail
+    );
+    assert_eq!(report.status(), CheckStatus::Fail);
     let empty = assess(&Machine::default(), &Plan::new(Role::Both, None));
     assert_eq!((empty.holds_connections, empty.binds_first), (None, None));
-    assert_eq!(empty.status(), Status::Unknown, "{}", render_text(&empty));
+    assert_eq!(
+        empty.status(),
+        CheckStatus::Unknown,
+        "{}",
+        render_text(&empty)
+    );
 }
 
 #[test]
@@ -376,7 +387,7 @@ fn a_group_limit_has_a_line() {
     };
     assert_eq!(
         assess(&lifted, &plan).check("memory.max").unwrap().status,
-        Status::Ok
+        CheckStatus::Ok
     );
 }
 
@@ -384,10 +395,14 @@ fn a_group_limit_has_a_line() {
 fn tcp_mem_is_told_apart_from_bytes() {
     let plan = Plan::new(Role::Server, Some(1_000));
     for (tcp_mem, status, says) in [
-        ([10, 20, 4_000], Status::Ok, "pages"),
-        ([9_000, 9_000, 9_000], Status::Warn, "Equal numbers"),
-        ([10, 20, 10_000_000], Status::Warn, "exceeds the memory"),
-        ([1, 2, 3], Status::Warn, "stall"),
+        ([10, 20, 4_000], CheckStatus::Ok, "pages"),
+        ([9_000, 9_000, 9_000], CheckStatus::Warn, "Equal numbers"),
+        (
+            [10, 20, 10_000_000],
+            CheckStatus::Warn,
+            "exceeds the memory",
+        ),
+        ([1, 2, 3], CheckStatus::Warn, "stall"),
     ] {
         let report = assess(
             &Machine {
@@ -432,7 +447,7 @@ fn what_is_lifted_as_told_is_enough() {
         };
         for id in ["tcp_mem", "netdev_max_backlog"] {
             let report = assess(&lifted, &plan);
-            assert_eq!(report.check(id).unwrap().status, Status::Ok, "{id}");
+            assert_eq!(report.check(id).unwrap().status, CheckStatus::Ok, "{id}");
         }
     }
 }
@@ -468,9 +483,9 @@ fn clients_share_and_the_server_beside_them_does_not() {
                 "{id} {role:?} {processes}"
             );
             let status = if allows < 100_000 {
-                Status::Fail
+                CheckStatus::Fail
             } else {
-                Status::Ok
+                CheckStatus::Ok
             };
             assert_eq!(check.status, status, "{id} {role:?} {processes}");
         }
@@ -489,10 +504,10 @@ fn half_a_port_range_is_a_knee() {
             .unwrap()
             .status
     };
-    assert_eq!(at(14_116), Status::Ok);
-    assert_eq!(at(14_117), Status::Warn);
-    assert_eq!(at(28_232), Status::Warn);
-    assert_eq!(at(28_233), Status::Fail);
+    assert_eq!(at(14_116), CheckStatus::Ok);
+    assert_eq!(at(14_117), CheckStatus::Warn);
+    assert_eq!(at(28_232), CheckStatus::Warn);
+    assert_eq!(at(28_233), CheckStatus::Fail);
 }
 
 #[test]
@@ -605,13 +620,14 @@ proptest! {
         prop_assert_eq!(report.holds_connections, lowest);
         prop_assert_eq!(report.first().and_then(|check| check.allows_connections), lowest);
         if let Some((wanted, holds)) = connections.zip(lowest) {
-            prop_assert_eq!(holds < wanted, report.status() == Status::Fail);
+            prop_assert_eq!(holds < wanted, report.status() == CheckStatus::Fail);
         }
         for check in &report.checks {
-            prop_assert!(Status::Warn <= check.status || check.fix.is_empty(), "{}", check.id);
-            prop_assert!(check.status != Status::Fail || !check.fix.is_empty(), "{}", check.id);
+            let (status, has_fix) = (check.status, !check.fix.is_empty());
+            prop_assert!(CheckStatus::Warn <= status || !has_fix, "{}", check.id);
+            prop_assert!(status != CheckStatus::Fail || has_fix, "{}", check.id);
             let holds = check.kind == CheckKind::Holds;
-            prop_assert!(check.status != Status::Fail || holds, "{}", check.id);
+            prop_assert!(check.status != CheckStatus::Fail || holds, "{}", check.id);
         }
         prop_assert!(!render_text(&report).is_empty() && !summary_line(&report).is_empty());
     }

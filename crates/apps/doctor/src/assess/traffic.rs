@@ -1,7 +1,7 @@
 //! Checks of limits that bind once traffic flows: buffers, orphans, hash chains.
 
 use super::limit::{Context, MANY, round_up, short};
-use crate::report::{Fix, LimitCheck, Status};
+use crate::report::{CheckStatus, Fix, LimitCheck};
 use crate::text::bytes;
 use throng_types::units::grouped;
 
@@ -59,15 +59,15 @@ fn tcp_mem(context: &Context<'_>) -> LimitCheck {
     );
     let mut status = machine
         .tcp_mem
-        .map_or(Status::Unknown, |[.., max]| short(max < needed));
+        .map_or(CheckStatus::Unknown, |[.., max]| short(max < needed));
     // Half as much again as the goal needs, so that there is pressure before the stall.
     let most = wanted.saturating_mul(3) / 2;
     let mut fix = vec![tcp_mem_fix(most.min(half.unwrap_or(u64::MAX)))];
     if let (Some([low, _, max]), Some(total)) = (machine.tcp_mem, machine.memory_total_bytes)
-        && status == Status::Ok
+        && status == CheckStatus::Ok
     {
         if total < max.saturating_mul(page) {
-            status = Status::Warn;
+            status = CheckStatus::Warn;
             why.push_str(
                 ". The last number exceeds the memory of the machine, so nothing brakes \
                           before it runs out",
@@ -78,7 +78,7 @@ fn tcp_mem(context: &Context<'_>) -> LimitCheck {
                                     memory; it counts pages, not bytes",
             )));
         } else if low == max {
-            status = Status::Warn;
+            status = CheckStatus::Warn;
             why.push_str(". Equal numbers leave no stage of pressure before the stall");
             fix = vec![tcp_mem_fix(max)];
         }
@@ -124,7 +124,7 @@ fn buffer(
         .plan
         .connections
         .is_some_and(|connections| MANY <= connections);
-    let status = value.map_or(Status::Unknown, |[_, _, max]| {
+    let status = value.map_or(CheckStatus::Unknown, |[_, _, max]| {
         short(asked && BUFFER_BYTES_MAX < max)
     });
     let [min, default, _] = value.unwrap_or([4_096, 16_384, 0]);
@@ -149,7 +149,7 @@ fn orphans(context: &Context<'_>) -> LimitCheck {
         current: value.map(grouped),
         needed: Some(grouped(context.goal)),
         allows_connections: value,
-        status: value.map_or(Status::Unknown, |value| short(value < context.goal)),
+        status: value.map_or(CheckStatus::Unknown, |value| short(value < context.goal)),
         fix: vec![Fix::host(
             "net.ipv4.tcp_max_orphans",
             round_up(context.goal),
@@ -171,7 +171,9 @@ fn ehash(context: &Context<'_>) -> LimitCheck {
         current: entries.map(grouped),
         needed: Some(grouped(needed)),
         allows_connections: allowed,
-        status: allowed.map_or(Status::Unknown, |allowed| short(allowed < context.goal)),
+        status: allowed.map_or(CheckStatus::Unknown, |allowed| {
+            short(allowed < context.goal)
+        }),
         why: format!(
             "each packet walks the chain of its bucket; more than {CHAIN_MAX} connections per \
              bucket cost a cache miss each"

@@ -33,7 +33,7 @@ fn a_stock_machine_is_read() {
         }
     );
     assert_eq!(machine.ehash_entries, Some(32_768));
-    let link = Link {
+    let link = NetworkDevice {
         name: "eth0".into(),
         rx_queues: 1,
         spread: false,

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
-use throng_types::{Save, Saved, save_fields};
+use throng_types::{Load, Save, Saved};
 
 use crate::options::Start;
 
@@ -13,11 +13,12 @@ const MAGIC: [u8; 8] = *b"throngHO";
 /// change of what any room saves. A process refuses every version but its own. A kind of item or
 /// session that is new beside the others needs no other version: a process that does not know it
 /// refuses it.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 /// The most messages of listeners: as many addresses as a shard may listen on.
 const GROUPS_MAX: usize = 16;
 
 /// First message, from the old process.
+#[derive(Save)]
 pub(crate) struct Hello {
     /// Values that were drawn at the start of the first of all processes.
     pub(crate) start: Start,
@@ -32,14 +33,6 @@ pub(crate) struct Hello {
     /// Version of the old process's software, for the log.
     pub(crate) software: String,
 }
-save_fields!(Hello {
-    start,
-    zero_us,
-    shards,
-    addresses,
-    pid,
-    software
-});
 
 impl Hello {
     pub(super) fn to_bytes(&self) -> Vec<u8> {
@@ -92,6 +85,19 @@ mod tests {
             pid: 7,
             software: "1.2.3".to_owned(),
         }
+    }
+
+    /// The first message of a build that wrote version 6.
+    const OF_VERSION_6: &[u8] = b"throngHO\x06\0\0\0\
+        \x0e\xcf\xaf\x0a\xa2\x01\0\0\xc2\x3b\x66\x16\xbf\xba\x91\xee\
+        0123456789abcdef0123456789abcdef\
+        \x22\x0b\x98\xdd\x99\x04\0\0\x01\x02\xa3\x52\0\0\x05\0\0\x000.1.0";
+
+    #[test]
+    fn a_build_of_another_format_is_refused_by_its_version() {
+        let why = Hello::of_bytes(OF_VERSION_6).err().expect("a refusal");
+        let words = "its hand-over format has version 6; this program knows only version 7";
+        assert_eq!(why, words);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use throng_sys::handover;
-use throng_types::{Save as _, Saved};
+use throng_types::{Load as _, Save as _, Saved};
 
 const HEAD_BYTES: usize = 8;
 

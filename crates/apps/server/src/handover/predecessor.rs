@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use throng_sys::clock;
-use throng_types::Save as _;
+use throng_types::Load as _;
 
 use super::hello::{Group, Hello};
 use super::link::Link;

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use throng_engine::{Conns, Kernel, SavedConn};
-use throng_types::{ConnId, Save, Saved};
+use throng_types::{ConnId, Load, Save, Saved};
 
 use crate::gateways::Session;
 use crate::peers::{NO_CLIENT, UNCOUNTED};
@@ -11,31 +11,13 @@ use crate::sessions::standing;
 use crate::shard::ShardApp;
 
 /// Client for which a connection counts.
+#[derive(Save)]
 enum Counted {
     /// No client: the connection came by another port.
     NoClient,
     /// Not counted: a proxy's connection, or one that was refused.
     Nobody,
     Address(IpAddr),
-}
-
-impl Save for Counted {
-    fn save(&self, out: &mut Vec<u8>) {
-        match self {
-            Self::NoClient => out.push(0),
-            Self::Nobody => out.push(1),
-            Self::Address(address) => (2_u8, *address).save(out),
-        }
-    }
-
-    fn load(from: &mut Saved<'_>) -> Option<Self> {
-        match u8::load(from)? {
-            0 => Some(Self::NoClient),
-            1 => Some(Self::Nobody),
-            2 => IpAddr::load(from).map(Self::Address),
-            _ => None,
-        }
-    }
 }
 
 /// Takes a piece of the hub's items.

@@ -4,7 +4,7 @@
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use throng_engine::{Conns, Kernel, Running};
-use throng_types::{Save as _, Saved};
+use throng_types::{Load as _, Saved};
 
 use super::link::Link;
 use super::state::{load_conn, load_piece};

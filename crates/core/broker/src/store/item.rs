@@ -1,8 +1,6 @@
 //! Records of the history log, as items.
 
-use throng_types::{
-    ChannelName, Payload, Publication, Publisher, Save, Saved, save_bytes, save_count, save_option,
-};
+use throng_types::{ChannelName, Load as _, Payload, Publication, Publisher, Save};
 
 use crate::Version;
 
@@ -14,7 +12,8 @@ const KEY: u8 = 5;
 const CLOSED: u8 = 6;
 
 /// Event at a home, as a record has it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Save)]
+#[repr(u8)]
 pub enum Item {
     /// A stream stands here or further, and keeps nothing up to here. What it keeps behind it
     /// follows, if it does not stand before it.
@@ -28,7 +27,7 @@ pub enum Item {
         version: Option<Version>,
         /// Up to which offset each earlier nonce is the same stream.
         tops: Vec<(u32, u64)>,
-    },
+    } = BASE,
     /// A stream got a publication.
     Published {
         channel: ChannelName,
@@ -44,11 +43,11 @@ pub enum Item {
         tags: Option<Box<str>>,
         /// Time of acceptance, in Unix milliseconds.
         time_unix_ms: u64,
-    },
+    } = PUBLISHED,
     /// A stream was forgotten; later ones have this generation or a later one.
-    Forgotten { channel: ChannelName, count: u32 },
+    Forgotten { channel: ChannelName, count: u32 } = FORGOTTEN,
     /// New streams have this generation or a later one.
-    Count(u32),
+    Count(u32) = COUNT,
     /// An idempotency key was used.
     Key {
         /// The channel, a line break, and the key.
@@ -57,58 +56,22 @@ pub enum Item {
         at_unix_ms: u64,
         /// Generation and offset that its publication got.
         position: Option<(u32, u64)>,
-    },
+    } = KEY,
     /// The server ended cleanly, and nothing is missing.
-    Closed,
+    Closed = CLOSED,
 }
 
 impl Item {
     /// Parses a record; `None` if it is not valid.
     #[must_use]
     pub fn of_record(record: &[u8]) -> Option<Self> {
-        let mut from = Saved::new(record);
-        let item = Self::load(&mut from)?;
-        from.is_empty().then_some(item)
-    }
-
-    fn load(from: &mut Saved<'_>) -> Option<Self> {
-        Some(match u8::load(from)? {
-            BASE => Self::Base {
-                channel: Save::load(from)?,
-                generation: Save::load(from)?,
-                offset: Save::load(from)?,
-                version: Save::load(from)?,
-                tops: Save::load(from)?,
-            },
-            PUBLISHED => Self::Published {
-                channel: Save::load(from)?,
-                generation: Save::load(from)?,
-                offset: Save::load(from)?,
-                version: Save::load(from)?,
-                payload: Save::load(from)?,
-                publisher: Save::load(from)?,
-                tags: Save::load(from)?,
-                time_unix_ms: Save::load(from)?,
-            },
-            FORGOTTEN => Self::Forgotten {
-                channel: Save::load(from)?,
-                count: Save::load(from)?,
-            },
-            COUNT => Self::Count(Save::load(from)?),
-            KEY => Self::Key {
-                text: Save::load(from)?,
-                at_unix_ms: Save::load(from)?,
-                position: Save::load(from)?,
-            },
-            CLOSED => Self::Closed,
-            _ => return None,
-        })
+        Self::load_whole(record)
     }
 
     /// The record of a clean end.
     #[must_use]
     pub fn closed() -> Vec<u8> {
-        vec![CLOSED]
+        Self::Closed.saved()
     }
 }
 
@@ -119,14 +82,7 @@ pub(crate) fn write_base(
     tops: &[(u32, u64)],
     out: &mut Vec<u8>,
 ) {
-    out.push(BASE);
-    channel.save(out);
-    (generation, offset).save(out);
-    save_option(version, out);
-    save_count(tops.len(), out);
-    for top in tops {
-        top.save(out);
-    }
+    (BASE, channel, generation, offset, version, tops).save(out);
 }
 
 /// Appends the bytes of an [`Item::Published`].
@@ -136,27 +92,26 @@ pub(crate) fn write_published(
     version: Option<&Version>,
     out: &mut Vec<u8>,
 ) {
-    out.push(PUBLISHED);
-    publication.channel.save(out);
-    (generation, offset).save(out);
-    save_option(version, out);
-    publication.payload.save(out);
-    publication.publisher.save(out);
-    publication.tags.save(out);
-    publication.time_unix_ms.save(out);
+    let Publication {
+        channel,
+        payload,
+        publisher,
+        tags,
+        time_unix_ms,
+        ..
+    } = publication;
+    (PUBLISHED, channel, generation, offset, version).save(out);
+    (payload, publisher, tags, time_unix_ms).save(out);
 }
 
 /// Appends the bytes of an [`Item::Forgotten`].
 pub(crate) fn write_forgotten(channel: &ChannelName, count: u32, out: &mut Vec<u8>) {
-    out.push(FORGOTTEN);
-    channel.save(out);
-    count.save(out);
+    (FORGOTTEN, channel, count).save(out);
 }
 
 /// Appends the bytes of an [`Item::Count`].
 pub(crate) fn write_count(count: u32, out: &mut Vec<u8>) {
-    out.push(COUNT);
-    count.save(out);
+    (COUNT, count).save(out);
 }
 
 /// Appends the bytes of an [`Item::Key`].
@@ -166,17 +121,14 @@ pub(crate) fn write_key(
     position: Option<(u32, u64)>,
     out: &mut Vec<u8>,
 ) {
-    out.push(KEY);
-    save_bytes(text.as_bytes(), out);
-    at_unix_ms.save(out);
-    position.save(out);
+    (KEY, text, at_unix_ms, position).save(out);
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
-    use throng_types::{Epoch, PayloadKind, Position, PublicationKind};
+    use throng_types::{Epoch, PayloadKind, Position, PublicationKind, check_saved};
 
     use super::*;
 
@@ -236,13 +188,21 @@ mod tests {
             },
             Item::Closed,
         ];
-        for (record, item) in records.iter().zip(items) {
+        // As every build of this version of the format has written them.
+        let on_disk: [&[u8]; 6] = [
+            b"\x01\x04\0\0\0news\x01\0\0\0\x02\0\0\0\0\0\0\0\x01\x04\0\0\0\0\0\0\0\
+              \x01\0\0\0e\x01\0\0\0\x06\0\0\0\x07\0\0\0\0\0\0\0",
+            b"\x02\x04\0\0\0news\x01\0\0\0\x03\0\0\0\0\0\0\0\0\x02\0\0\0{}\0\
+              \x01\0\0\0\0\0\0\0\0\0\0\x01\x02\0\0\0{}\x08\0\0\0\0\0\0\0",
+            b"\x03\x04\0\0\0news\x05\0\0\0",
+            b"\x04\x06\0\0\0",
+            b"\x05\x06\0\0\0news\nk\x09\0\0\0\0\0\0\0\x01\x01\0\0\0\x03\0\0\0\0\0\0\0",
+            b"\x06",
+        ];
+        for ((record, item), bytes) in records.iter().zip(items).zip(on_disk) {
+            check_saved(&item);
+            assert_eq!((&record[..], item.saved().as_slice()), (bytes, bytes));
             assert_eq!(Item::of_record(record), Some(item));
-            for cut in 0..record.len() {
-                assert_eq!(Item::of_record(&record[..cut]), None);
-            }
-            let longer = [&record[..], &[0]].concat();
-            assert_eq!(Item::of_record(&longer), None);
         }
     }
 }

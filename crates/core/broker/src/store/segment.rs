@@ -1,6 +1,6 @@
 //! Heads of segments, and the rule when the log is written anew.
 
-use throng_types::{Save, Saved, save_choice, save_fields};
+use throng_types::{Load, Save, Saved};
 
 /// First bytes of each segment's first record.
 const MAGIC: [u8; 8] = *b"throngHS";
@@ -13,14 +13,13 @@ pub const ANCESTORS_MAX: usize = 8;
 const LOG_BYTES_MIN: u64 = 64 << 20;
 
 /// Nonces of a store's epochs: the current one, and those before it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Save)]
 pub struct Lineage {
     /// High half of every epoch that is given out.
     pub nonce: u32,
     /// Nonces of earlier processes, the oldest first. At most [`ANCESTORS_MAX`].
     pub ancestors: Vec<u32>,
 }
-save_fields!(Lineage { nonce, ancestors });
 
 impl Lineage {
     /// The epochs of the next process, with a nonce that was never used.
@@ -37,7 +36,7 @@ impl Lineage {
 }
 
 /// Relation of a segment to those before it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Save)]
 pub enum Begins {
     /// Starts a new log: those before it are of another store, and are ignored.
     Fresh,
@@ -47,14 +46,9 @@ pub enum Begins {
     /// older copy.
     NextEpochs,
 }
-save_choice!(Begins {
-    0: Fresh,
-    1: Continues,
-    2: NextEpochs
-});
 
 /// The first record of a segment.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Save)]
 pub struct Head {
     /// Its place among the segments.
     pub number: u64,
@@ -63,11 +57,6 @@ pub struct Head {
     /// Epochs of the streams in it.
     pub lineage: Lineage,
 }
-save_fields!(Head {
-    number,
-    begins,
-    lineage
-});
 
 /// Reason why a record is not the head of a segment that this program reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,6 +115,9 @@ mod tests {
             },
         };
         let record = head.to_record();
+        let on_disk =
+            b"throngHS\x01\0\0\0\x07\0\0\0\0\0\0\0\x02\x03\0\0\0\x02\0\0\0\x01\0\0\0\x02\0\0\0";
+        assert_eq!(record, on_disk, "as every build of this version wrote it");
         assert_eq!(Head::of_record(&record), Ok(head));
         for cut in 0..record.len() {
             assert_eq!(Head::of_record(&record[..cut]), Err(HeadFault::Damaged));

@@ -26,7 +26,7 @@ use output::{Notes, Output};
 
 /// Result of an import.
 #[derive(Clone, Debug)]
-pub struct Imported {
+pub struct ImportedConfig {
     /// A configuration file of ours.
     pub text: String,
     /// Options without a counterpart, or with another meaning here.
@@ -35,7 +35,7 @@ pub struct Imported {
 
 /// Translates a configuration; `name` is the file's name for messages.
 #[must_use]
-pub fn import(name: &str, tree: &toml::Table) -> Imported {
+pub fn import(name: &str, tree: &toml::Table) -> ImportedConfig {
     let mut given = Options::new(tree);
     let (mut out, mut notes) = (Output::new(name), Notes::default());
     server::translate(&mut given, &mut out, &mut notes);
@@ -44,7 +44,7 @@ pub fn import(name: &str, tree: &toml::Table) -> Imported {
     consumers::translate(&mut given, &mut out, &mut notes);
     channels::translate(&mut given, &asked, &mut out, &mut notes);
     given::tell_rest(given, &mut notes);
-    Imported {
+    ImportedConfig {
         text: out.text(),
         notes: notes.all(),
     }

@@ -72,13 +72,16 @@ const KINDS: [(&str, &str); 7] = [
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Settings {
     timeout: Option<String>,
-    http_headers: Vec<String>,
-    emulated_headers: Vec<String>,
     authorization: Option<String>,
-    binary_encoding: bool,
-    include_connection_meta: bool,
-    status_codes: Vec<String>,
+    /// Texts of each key in [`LISTS`].
+    lists: [Vec<String>; 3],
+    /// Switch of each key in [`FLAGS`].
+    flags: [bool; 2],
 }
+
+/// Header fields of the client's, and meanings of statuses.
+const LISTS: [&str; 3] = ["http_headers", "emulated_headers", "status_codes"];
+const FLAGS: [&str; 2] = ["binary_encoding", "include_connection_meta"];
 
 impl Settings {
     /// Takes what stands below a path.
@@ -110,11 +113,9 @@ impl Settings {
             names.dedup();
             names
         };
-        settings.http_headers = names("http_headers");
-        settings.emulated_headers = names("emulated_headers");
-        settings.binary_encoding = given.is_on(&format!("{at}binary_encoding")).is_some();
-        let meta = given.is_on(&format!("{at}include_connection_meta"));
-        settings.include_connection_meta = meta.is_some();
+        let [real, emulated, statuses] = &mut settings.lists;
+        (*real, *emulated) = (names(LISTS[0]), names(LISTS[1]));
+        settings.flags = FLAGS.map(|key| given.is_on(&format!("{at}{key}")).is_some());
         for key in ["http.static_headers.", "static_http_headers."] {
             for (name, leaf) in given.below(&format!("{at}{key}")) {
                 match leaf.value.as_str() {
@@ -139,7 +140,7 @@ impl Settings {
             let all = leaf.value.as_array().into_iter().flatten();
             for value in all {
                 match value.as_table().and_then(status) {
-                    Some(text) => settings.status_codes.push(text),
+                    Some(text) => statuses.push(text),
                     None => {
                         let text = format!("not taken over: {value}");
                         notes.add(Effect::Narrower, &leaf.option, text);
@@ -179,17 +180,15 @@ impl Settings {
         if ms(&other.timeout) > ms(&self.timeout) {
             self.timeout = other.timeout;
         }
-        let join = |names: &mut Vec<String>, other: Vec<String>| {
+        for (names, other) in self.lists.iter_mut().zip(other.lists) {
             names.extend(other);
             names.sort();
             names.dedup();
-        };
-        join(&mut self.http_headers, other.http_headers);
-        join(&mut self.emulated_headers, other.emulated_headers);
-        join(&mut self.status_codes, other.status_codes);
+        }
+        for (flag, other) in self.flags.iter_mut().zip(other.flags) {
+            *flag |= other;
+        }
         self.authorization = self.authorization.take().or(other.authorization);
-        self.binary_encoding |= other.binary_encoding;
-        self.include_connection_meta |= other.include_connection_meta;
         self.keep_one_authorization(option, notes);
     }
 
@@ -198,7 +197,7 @@ impl Settings {
         if self.authorization.is_none() {
             return;
         }
-        for names in [&mut self.http_headers, &mut self.emulated_headers] {
+        for names in &mut self.lists[..2] {
             let before = names.len();
             names.retain(|name| !is_authorization(name));
             if names.len() < before {
@@ -209,30 +208,25 @@ impl Settings {
     }
 
     fn write(self, mut put: impl FnMut(&str, Value)) {
-        for (key, names) in [
-            ("http_headers", self.http_headers),
-            ("emulated_headers", self.emulated_headers),
-            ("status_codes", self.status_codes),
-        ] {
-            if !names.is_empty() {
-                put(key, names.into());
-            }
+        let lists = LISTS.into_iter().zip(self.lists);
+        for (key, names) in lists.filter(|(_, names)| !names.is_empty()) {
+            put(key, names.into());
         }
-        for (key, text) in [
+        let texts = [
             ("timeout", self.timeout),
             ("authorization", self.authorization),
-        ] {
+        ];
+        for (key, text) in texts {
             if let Some(text) = text {
                 put(key, text.into());
             }
         }
-        for (key, is_on) in [
-            ("binary_encoding", self.binary_encoding),
-            ("include_connection_meta", self.include_connection_meta),
-        ] {
-            if is_on {
-                put(key, true.into());
-            }
+        for (key, _) in FLAGS
+            .into_iter()
+            .zip(self.flags)
+            .filter(|(_, is_on)| *is_on)
+        {
+            put(key, true.into());
         }
     }
 }

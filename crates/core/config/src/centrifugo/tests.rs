@@ -3,9 +3,41 @@ mod taken;
 use super::*;
 use crate::{Config, ConfigFile, Sources};
 
+/// Walks the cases of `imports.txt`, which says at its head how they are written.
+#[test]
+fn files_are_taken_over_as_the_table_says() {
+    let (mut file, mut checks, mut cases) = (String::new(), Vec::new(), 0);
+    for line in include_str!("tests/imports.txt").lines().chain([""]) {
+        match line.split_once("> ") {
+            Some((kind @ ("=" | "!" | "~" | "!~"), text)) => checks.push((kind, text)),
+            _ if line.starts_with('#') => {}
+            _ if !line.is_empty() => file.extend([line, "\n"]),
+            _ if file.is_empty() => {}
+            _ => {
+                let imported = imported(&file);
+                for (kind, text) in std::mem::take(&mut checks) {
+                    let mut lines = imported.text.lines();
+                    let mut notes = imported.notes.iter();
+                    let is_there = match kind {
+                        "=" => lines.any(|line| line == text),
+                        "!" => !lines.any(|line| line.contains(text)),
+                        "~" => {
+                            notes.any(|note| format!("{:?} {}", note.effect, note.option) == text)
+                        }
+                        _ => !notes.any(|note| note.option.contains(text)),
+                    };
+                    assert!(is_there, "{kind}> {text}: {imported:#?}\n{}", imported.text);
+                }
+                (file, cases) = (String::new(), cases + 1);
+            }
+        }
+    }
+    assert_eq!(cases, 24);
+}
+
 /// Imports a text, and checks that the result is a valid configuration.
 #[track_caller]
-fn imported(text: &str) -> Imported {
+fn imported(text: &str) -> ImportedConfig {
     let tree = text
         .parse()
         .unwrap_or_else(|error| panic!("{error}\n{text}"));
@@ -24,7 +56,7 @@ fn imported(text: &str) -> Imported {
 }
 
 /// Effect and option of each note.
-fn told(imported: &Imported) -> Vec<(Effect, &str)> {
+fn told(imported: &ImportedConfig) -> Vec<(Effect, &str)> {
     let notes = imported.notes.iter();
     notes
         .map(|note| (note.effect, note.option.as_str()))
@@ -39,137 +71,10 @@ const ALWAYS: [(Effect, &str); 4] = [
     (Effect::Changed, "limits.messages_per_second_max"),
 ];
 
-const SIX: &str = r#"
-[http_server]
-address = "127.0.0.1"
-port = 9000
-internal_port = "9001"
-
-[log]
-level = "warn"
-
-[client]
-allowed_origins = ["https://app.example.com/", "https://*.example.org"]
-ping_interval = "12s"
-pong_timeout = "4s"
-channel_limit = 64
-allow_anonymous_connect_without_token = true
-
-[client.token]
-hmac_secret_key = "bbe7d157-a253-4094-9759-06a8236543f9"
-hmac_previous_secret_key = "too short"
-audience = "app"
-
-[http_api]
-key = "d7627bb6-2292-4911-82e1-615c0ed3eebb"
-
-[engine]
-type = "redis"
-[engine.redis]
-address = "redis:6379"
-
-[channel.without_namespace]
-allow_subscribe_for_client = true
-allow_user_limited_channels = true
-
-[[channel.namespaces]]
-name = "chat"
-presence = true
-join_leave = true
-allow_presence_for_subscriber = true
-history_size = 50
-history_ttl = "10m"
-force_recovery = true
-allow_subscribe_for_client = true
-allow_publish_for_subscriber = true
-allow_history_for_subscriber = true
-
-[[channel.namespaces]]
-name = "news"
-history_size = 10
-history_ttl = "300s"
-allow_recovery = true
-allow_subscribe_for_client = true
-allow_subscribe_for_anonymous = true
-allow_history_for_client = true
-allow_publish_for_client = true
-"#;
-
 #[test]
 fn a_tree_of_version_six() {
-    let imported = imported(SIX);
-    assert_eq!(
-        imported.text,
-        r##"# From centrifugo.toml, by `throng config import`.
-
-[listen]
-client = ["127.0.0.1:9000"]
-api = "127.0.0.1:9001"
-
-[auth]
-api_keys = ["d7627bb6-2292-4911-82e1-615c0ed3eebb"]
-hmac_secret = "bbe7d157-a253-4094-9759-06a8236543f9"
-hmac_previous_secret = "too short"
-short_hmac_secret = true
-audience = "app"
-anonymous = true
-allowed_origins = ["https://app.example.com"]
-
-[limits]
-channels_per_connection = 64
-history_reply_max = 300
-messages_per_second_max = 0
-
-[websocket]
-ping_interval = "12s"
-pong_timeout = "4s"
-
-[log]
-level = "warn"
-
-[broker]
-kind = "redis"
-url = "redis://redis:6379"
-
-[channel]
-subscribe = true
-anonymous_subscribe = false
-user_channels = true
-publish = false
-anonymous_publish = false
-history = false
-
-[[namespace]]
-name = "chat"
-history_size = 50
-history_ttl = "10m"
-recovery = true
-subscribe = true
-anonymous_subscribe = false
-user_channels = false
-publish = false
-anonymous_publish = false
-history = false
-presence = true
-join_leave = true
-force_push_join_leave = false
-allow_presence_for_subscriber = true
-allow_presence_for_client = false
-allow_presence_for_anonymous = false
-
-[[namespace]]
-name = "news"
-history_size = 10
-history_ttl = "300s"
-recovery = true
-subscribe = true
-anonymous_subscribe = true
-user_channels = false
-publish = true
-anonymous_publish = false
-history = true
-"##
-    );
+    let imported = imported(include_str!("tests/six.toml"));
+    assert_eq!(imported.text, include_str!("tests/six_here.toml"));
     assert_eq!(
         told(&imported),
         [
@@ -184,113 +89,9 @@ history = true
 }
 
 #[test]
-fn the_address_of_keys_is_taken_over() {
-    let url = "https://login.example.com/jwks";
-    for text in [
-        format!("[client.token]\njwks_public_endpoint = \"{url}\"\n"),
-        format!("token_jwks_public_endpoint = \"{url}\"\n"),
-    ] {
-        let imported = imported(&text);
-        let line = format!("[auth]\njwks_url = \"{url}\"\n");
-        assert!(imported.text.contains(&line), "{}", imported.text);
-        let told = told(&imported);
-        assert!(
-            !told.iter().any(|(_, option)| option.contains("jwks")),
-            "{told:?}"
-        );
-    }
-    let text = "[client.token]\njwks_public_endpoint = \"https://x/{{realm}}/jwks\"\n";
-    let imported = imported(text);
-    assert!(!imported.text.contains("jwks_url = "), "{}", imported.text);
-    let told = told(&imported);
-    assert!(
-        told.contains(&(Effect::Narrower, "client.token.jwks_public_endpoint")),
-        "{told:?}"
-    );
-}
-
-#[test]
 fn a_row_of_version_five() {
-    let imported = imported(
-        r##"
-token_hmac_secret_key = "bbe7d157-a253-4094-9759-06a8236543f9"
-api_key = "d7627bb6-2292-4911-82e1-615c0ed3eebb"
-admin = true
-admin_password = "secret"
-admin_secret = "other"
-allowed_origins = ["*"]
-port = "8000"
-internal_port = "9000"
-client_queue_max_size = 2097152
-client_user_connection_limit = 5
-allow_user_limited_channels = true
-history_size = 5
-history_ttl = 60
-proxy_connect_endpoint = "http://backend/connect"
-proxy_http_headers = ["Cookie"]
-sockjs = true
-health = true
-engine = "redis"
-redis_address = "redis:6379"
-
-[[namespaces]]
-name = "private"
-proxy_subscribe = true
-allow_subscribe_for_client = true
-proxy_publish = true
-allow_publish_for_client = true
-"##,
-    );
-    assert_eq!(
-        imported.text,
-        r##"# From centrifugo.toml, by `throng config import`.
-
-[listen]
-client = ["0.0.0.0:8000"]
-api = "0.0.0.0:9000"
-
-[auth]
-api_keys = ["d7627bb6-2292-4911-82e1-615c0ed3eebb"]
-hmac_secret = "bbe7d157-a253-4094-9759-06a8236543f9"
-anonymous = false
-allowed_origins = ["*"]
-
-[engine]
-out_buffer_bytes_max = 2097152
-
-[limits]
-history_reply_max = 300
-messages_per_second_max = 0
-
-[proxy]
-connect = "http://backend/connect"
-http_headers = ["Cookie"]
-
-[broker]
-kind = "redis"
-url = "redis://redis:6379"
-
-[channel]
-history_size = 5
-history_ttl = "60s"
-recovery = false
-subscribe = false
-anonymous_subscribe = false
-user_channels = true
-publish = false
-anonymous_publish = false
-history = false
-
-[[namespace]]
-name = "private"
-subscribe = false
-anonymous_subscribe = false
-user_channels = false
-publish = false
-anonymous_publish = false
-history = false
-"##
-    );
+    let imported = imported(include_str!("tests/five.toml"));
+    assert_eq!(imported.text, include_str!("tests/five_here.toml"));
     let told = told(&imported);
     for expected in [
         (
@@ -427,31 +228,6 @@ fn rights_are_those_of_centrifugo() {
             .filter_map(|option| option.strip_prefix("ns."))
             .collect();
         assert_eq!(format!("{found} {}", told.join(" ")), expected, "{allowed}");
-    }
-}
-
-/// Names decide who may subscribe, so channels stay closed where names meant something else.
-#[test]
-fn other_boundaries_close_channels() {
-    for changed in [
-        "private_prefix = \"priv_\"",
-        "namespace_boundary = \"/\"",
-        "user_boundary = \"@\"",
-    ] {
-        let text = format!(
-            "[channel]\n{changed}\n[channel.without_namespace]\nallow_subscribe_for_client = \
-             true\nallow_user_limited_channels = true\n"
-        );
-        let imported = imported(&text);
-        let rights = imported.text.split("[channel]").nth(1).unwrap();
-        assert!(!rights.contains("true"), "{changed}: {rights}");
-        assert!(
-            imported
-                .notes
-                .iter()
-                .any(|note| note.effect == Effect::Narrower),
-            "{changed}"
-        );
     }
 }
 

@@ -3,24 +3,20 @@
 use std::borrow::Cow;
 
 use throng_http1::{BadBody, Body, BodyDecoder, HttpLimits, Request};
-use throng_types::{Millis, Now};
+use throng_types::{Millis, Now, Save};
 
 use crate::close::Port;
 use crate::route::Claim;
 use crate::{Context, SessionLimits};
 
 /// A body that is not whole yet.
+#[derive(Save)]
 pub(super) struct Coming {
     decoder: BodyDecoder,
     /// Bytes received so far; bounded by the decoder's limit.
     pub(super) body: Vec<u8>,
     began: Millis,
 }
-throng_types::save_fields!(Coming {
-    decoder,
-    body,
-    began
-});
 
 impl Coming {
     /// Creates the decoder for a body whose head has just arrived.

@@ -7,7 +7,7 @@
 
 use std::net::IpAddr;
 
-use throng_types::End;
+use throng_types::{End, Save};
 
 use crate::close::Port;
 use crate::gateway::{Flow, Resume};
@@ -15,6 +15,7 @@ use crate::http::request::Incoming;
 use crate::{Allowance, Context};
 
 /// The HTTP connection behind a request that is answered later.
+#[derive(Save)]
 pub struct Exchange {
     port: Port,
     peer: IpAddr,
@@ -26,15 +27,6 @@ pub struct Exchange {
     is_paused: bool,
     allowance: Option<Allowance>,
 }
-
-throng_types::save_fields!(Exchange {
-    port,
-    peer,
-    keep_alive,
-    raw,
-    is_paused,
-    allowance
-});
 
 impl Exchange {
     /// Begins with a request.

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 
 use throng_grip::stats::SubscriptionMode;
 use throng_session::ClientId;
-use throng_types::{ChannelName, ConnId, Millis, Save, Saved, save_count, save_option};
+use throng_types::{ChannelName, ConnId, Load, Millis, Save, Saved};
 
 use super::lap::Lap;
 use super::{Connected, News, RouteId, Subscriber, Transports};
@@ -28,6 +28,7 @@ pub(crate) struct NewClient<'a> {
 }
 
 /// Client as statistics know it.
+#[derive(Save)]
 struct Known {
     id: ClientId,
     route: RouteId,
@@ -67,38 +68,6 @@ impl Known {
             is_new,
             minutes,
         }))
-    }
-}
-
-impl Save for Known {
-    fn save(&self, out: &mut Vec<u8>) {
-        (self.id, self.route.clone()).save(out);
-        self.peer.save(out);
-        (self.is_websocket, self.is_tls).save(out);
-        (self.counted_at, self.active_at).save(out);
-        save_count(self.channels.len(), out);
-        for (channel, mode) in &self.channels {
-            channel.save(out);
-            mode.save(out);
-        }
-    }
-
-    fn load(from: &mut Saved<'_>) -> Option<Self> {
-        let (id, route) = Save::load(from)?;
-        let peer = Save::load(from)?;
-        let (is_websocket, is_tls) = Save::load(from)?;
-        let (counted_at, active_at) = Save::load(from)?;
-        let channels: Vec<_> = Save::load(from)?;
-        Some(Self {
-            id,
-            route,
-            peer,
-            is_websocket,
-            is_tls,
-            counted_at,
-            active_at,
-            channels: channels.into_iter().collect(),
-        })
     }
 }
 
@@ -240,12 +209,12 @@ impl Book {
 
     /// Appends a client's state.
     pub(crate) fn save(&self, conn: ConnId, out: &mut Vec<u8>) {
-        save_option(self.known.get(&conn), out);
+        self.known.get(&conn).save(out);
     }
 
     /// Knows a client again.
     pub(crate) fn load(&mut self, conn: ConnId, from: &mut Saved<'_>) -> Option<()> {
-        if let Some(known) = Save::load(from)? {
+        if let Some(known) = Load::load(from)? {
             self.known.insert(conn, known);
         }
         Some(())

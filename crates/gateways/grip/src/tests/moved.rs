@@ -1,7 +1,7 @@
 //! Clients moved to another process stay held there, and those that wait for a backend do not move.
 
 use throng_session::Gateway;
-use throng_types::Saved;
+use throng_types::{Load as _, Save as _, Saved};
 
 use super::played::Played;
 use super::*;
@@ -20,8 +20,11 @@ impl Client {
         let (id, own) = (self.solo.id, self.solo.own.clone());
         let session = self.solo.session().expect("a session");
         let mut bytes = Vec::new();
-        let moves =
-            Grip::save(session, &mut bytes) && grip(&own).save_kept(id, session, &mut bytes);
+        if !Grip::moves(session) {
+            return None;
+        }
+        session.save(&mut bytes);
+        let moves = grip(&own).save_kept(id, session, &mut bytes);
         moves.then_some(bytes)
     }
 
@@ -35,7 +38,7 @@ impl Client {
         let mut new = Grip::new(GripShared::new(options()), Box::new(Played::default()));
         let mut load = |bytes: &[u8]| {
             let mut from = Saved::new(bytes);
-            let mut session = Grip::load(&mut from)?;
+            let mut session = Session::load(&mut from)?;
             new.load_kept(id, &mut session, &mut from)?;
             from.is_empty().then_some(session)
         };

@@ -39,7 +39,7 @@ use ids::Ids;
 use intern::{Filters, Hashing};
 use project::{Entry, Project};
 use storage::{Row, Scratch, Slab, Table};
-use throng_types::{Save, Saved};
+use throng_types::{Load, Save, Saved};
 
 use crate::{QueryFilter, RealtimeError, channel};
 
@@ -456,7 +456,7 @@ fn sort_latest(entries: &mut Vec<Entry>) {
 }
 
 /// The channels of one subscription that have the same queries.
-type Part = (String, (Vec<String>, QueryFilter));
+type Part = (String, Vec<String>, QueryFilter);
 
 impl Index {
     /// Appends a connection; nothing and false if there is no such one. Names, role sets and shapes
@@ -467,8 +467,7 @@ impl Index {
             return false;
         };
         let project = &self.projects[row.project];
-        project.name().to_owned().save(out);
-        self.roles(connection).save(out);
+        (project.name(), self.roles(connection)).save(out);
         let names = row.ids.to_names();
         let mut entries = project.entries_of(row.profile).to_vec();
         entries.sort_by_key(|entry| (entry.ordinal, entry.filter, entry.channel));
@@ -483,7 +482,7 @@ impl Index {
             let filter = self.filters.get(first.filter).clone();
             let id = names.get(usize::from(first.ordinal));
             let id = id.cloned().unwrap_or_default();
-            parts.push((id, (channels.collect(), filter)));
+            parts.push((id, channels.collect(), filter));
         }
         parts.save(out);
         true
@@ -492,17 +491,15 @@ impl Index {
     /// Takes a connection in that was saved; `None`, and it is not there, if the bytes are none of
     /// [`Index::save`], or it is here already. Gives its project.
     pub fn load(&mut self, connection: u32, from: &mut Saved<'_>) -> Option<Box<str>> {
-        let project = Box::<str>::load(from)?;
-        let roles = Vec::<String>::load(from)?;
-        let parts = Vec::<Part>::load(from)?;
-        let fits = |(id, _): &Part| id.len() <= ids::ID_BYTES_MAX;
+        let (project, roles, parts) = <(Box<str>, Vec<String>, Vec<Part>)>::load(from)?;
+        let fits = |(id, ..): &Part| id.len() <= ids::ID_BYTES_MAX;
         if parts.len() > ENTRIES_MAX || !parts.iter().all(fits) {
             return None;
         }
         self.insert(connection, &project, &roles).ok()?;
         let parts: Vec<Subscription<'_>> = parts
             .iter()
-            .map(|(id, (channels, filter))| Subscription {
+            .map(|(id, channels, filter)| Subscription {
                 id,
                 channels,
                 filter,

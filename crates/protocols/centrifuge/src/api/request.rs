@@ -16,7 +16,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use throng_types::{Payload, PayloadKind, coded_enum};
 
-use crate::json::{or_default, payload_of, present, tags, text, texts};
+use crate::json::{Text, or_default, payload_of, present, tags, texts};
 use crate::request::{History, Since};
 use crate::strict::{self, Checked, Nothing};
 
@@ -113,12 +113,11 @@ struct Batch<'a> {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct LegacyCommand<'a> {
     #[serde(deserialize_with = "or_default")]
     id: u32,
-    #[serde(borrow, deserialize_with = "text")]
-    method: Cow<'a, str>,
+    method: Text<'a>,
     #[serde(borrow)]
     params: Option<&'a RawValue>,
 }
@@ -289,15 +288,14 @@ macro_rules! publishing {
     ($(#[$meta:meta])* $Name:ident { $($channels:tt)+ }) => {
         $(#[$meta])*
         #[derive(Debug, Default, Deserialize)]
-        #[serde(default)]
+        #[serde(default, bound(deserialize = "'de: 'a"))]
         pub struct $Name<'a> {
             $($channels)+
             /// One JSON value; nothing if the field is missing.
             #[serde(borrow, deserialize_with = "present")]
             pub data: Option<&'a RawValue>,
             /// Any bytes in base64 (RFC 4648 section 4, padded); goes before `data` unless empty.
-            #[serde(borrow, deserialize_with = "text")]
-            pub b64data: Cow<'a, str>,
+            pub b64data: Text<'a>,
             /// Deliver, but do not keep.
             #[serde(deserialize_with = "or_default")]
             pub skip_history: bool,
@@ -306,8 +304,7 @@ macro_rules! publishing {
             pub tags: Option<&'a str>,
             /// A second publication into the same channel with the same key is dropped; empty for
             /// none.
-            #[serde(borrow, deserialize_with = "text")]
-            pub idempotency_key: Cow<'a, str>,
+            pub idempotency_key: Text<'a>,
             /// Deliver the difference to the previous publication where subscribers can read it.
             #[serde(deserialize_with = "or_default")]
             pub delta: bool,
@@ -316,8 +313,7 @@ macro_rules! publishing {
             #[serde(deserialize_with = "or_default")]
             pub version: u64,
             /// Versions of different epochs are not compared.
-            #[serde(borrow, deserialize_with = "text")]
-            pub version_epoch: Cow<'a, str>,
+            pub version_epoch: Text<'a>,
         }
 
         impl $Name<'_> {
@@ -332,8 +328,7 @@ macro_rules! publishing {
 publishing! {
     /// Parameters of the method `publish`.
     PublishRequest {
-        #[serde(borrow, deserialize_with = "text")]
-        pub channel: Cow<'a, str>,
+        pub channel: Text<'a>,
     }
 }
 
@@ -349,35 +344,28 @@ publishing! {
 
 /// Ends a user's subscriptions to one channel.
 #[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub struct UnsubscribeRequest<'a> {
     /// The channel; empty for all of the user's.
-    #[serde(borrow, deserialize_with = "text")]
-    pub channel: Cow<'a, str>,
+    pub channel: Text<'a>,
     /// User whose subscriptions end.
-    #[serde(borrow, deserialize_with = "text")]
-    pub user: Cow<'a, str>,
+    pub user: Text<'a>,
     /// Only this connection of the user, by its public id; empty for all.
-    #[serde(borrow, deserialize_with = "text")]
-    pub client: Cow<'a, str>,
+    pub client: Text<'a>,
     /// Only the connection with this session; empty for all.
-    #[serde(borrow, deserialize_with = "text")]
-    pub session: Cow<'a, str>,
+    pub session: Text<'a>,
 }
 
 /// Ends a user's connections.
 #[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub struct DisconnectRequest<'a> {
     /// User whose connections end.
-    #[serde(borrow, deserialize_with = "text")]
-    pub user: Cow<'a, str>,
+    pub user: Text<'a>,
     /// Only this connection of the user, by its public id; empty for all.
-    #[serde(borrow, deserialize_with = "text")]
-    pub client: Cow<'a, str>,
+    pub client: Text<'a>,
     /// Only the connection with this session; empty for all.
-    #[serde(borrow, deserialize_with = "text")]
-    pub session: Cow<'a, str>,
+    pub session: Text<'a>,
     /// Connections to spare, by their public ids.
     #[serde(borrow, deserialize_with = "texts")]
     pub whitelist: Vec<Cow<'a, str>>,
@@ -389,23 +377,21 @@ pub struct DisconnectRequest<'a> {
 /// Why a backend ends a connection. 3000 to 3499 and 4000 to 4499 mean "come back", 3500 to 3999
 /// and 4500 to 4999 "stay away".
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub struct CustomDisconnect<'a> {
     /// The code; what is no WebSocket close code is for the server to refuse.
     #[serde(deserialize_with = "or_default")]
     pub code: u32,
     /// The text; a close frame has room for 123 bytes of it (RFC 6455 section 5.5).
-    #[serde(borrow, deserialize_with = "text")]
-    pub reason: Cow<'a, str>,
+    pub reason: Text<'a>,
 }
 
 /// Asks which channels have subscribers.
 #[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub struct ChannelsRequest<'a> {
     /// See [`super::NamePattern`]; empty for all.
-    #[serde(borrow, deserialize_with = "text")]
-    pub pattern: Cow<'a, str>,
+    pub pattern: Text<'a>,
     /// Only so many, those with the most subscribers; 0 for all. Throng's own.
     #[serde(deserialize_with = "or_default")]
     pub limit: u32,
@@ -413,20 +399,16 @@ pub struct ChannelsRequest<'a> {
 
 /// Conditions on connections of clients. Empty ones fit all.
 #[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub struct ConnectionsRequest<'a> {
     /// A part of the user's name.
-    #[serde(borrow, deserialize_with = "text")]
-    pub user: Cow<'a, str>,
+    pub user: Text<'a>,
     /// A part of the client's address.
-    #[serde(borrow, deserialize_with = "text")]
-    pub address: Cow<'a, str>,
+    pub address: Text<'a>,
     /// `websocket`, `sse` or `stream`.
-    #[serde(borrow, deserialize_with = "text")]
-    pub transport: Cow<'a, str>,
+    pub transport: Text<'a>,
     /// A channel that they subscribe to.
-    #[serde(borrow, deserialize_with = "text")]
-    pub channel: Cow<'a, str>,
+    pub channel: Text<'a>,
     /// Only those for which bytes wait.
     #[serde(deserialize_with = "or_default")]
     pub slow: bool,
@@ -437,18 +419,14 @@ pub struct ConnectionsRequest<'a> {
 
 /// Subscribes a user's connections to a channel.
 #[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub struct SubscribeRequest<'a> {
-    #[serde(borrow, deserialize_with = "text")]
-    pub channel: Cow<'a, str>,
-    #[serde(borrow, deserialize_with = "text")]
-    pub user: Cow<'a, str>,
+    pub channel: Text<'a>,
+    pub user: Text<'a>,
     /// Only this connection of the user, by its public id; empty for all.
-    #[serde(borrow, deserialize_with = "text")]
-    pub client: Cow<'a, str>,
+    pub client: Text<'a>,
     /// Only the connection with this session; empty for all.
-    #[serde(borrow, deserialize_with = "text")]
-    pub session: Cow<'a, str>,
+    pub session: Text<'a>,
     /// JSON that others in the channel may see.
     #[serde(borrow, deserialize_with = "present")]
     pub info: Option<&'a RawValue>,
@@ -462,11 +440,9 @@ pub struct SubscribeRequest<'a> {
     #[serde(borrow)]
     pub recover_since: Option<Since<'a>>,
     /// `info` in base64, which counts first.
-    #[serde(borrow, deserialize_with = "text")]
-    pub b64info: Cow<'a, str>,
+    pub b64info: Text<'a>,
     /// `data` in base64, which counts first.
-    #[serde(borrow, deserialize_with = "text")]
-    pub b64data: Cow<'a, str>,
+    pub b64data: Text<'a>,
     /// Options of the channel that are set aside for this subscription, as the claim `override`.
     #[serde(borrow, rename = "override")]
     pub overrides: Option<&'a RawValue>,
@@ -474,17 +450,14 @@ pub struct SubscribeRequest<'a> {
 
 /// Sets when a user's connections expire.
 #[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub struct RefreshRequest<'a> {
     /// User whose connections expire.
-    #[serde(borrow, deserialize_with = "text")]
-    pub user: Cow<'a, str>,
+    pub user: Text<'a>,
     /// Only this connection of the user, by its public id; empty for all.
-    #[serde(borrow, deserialize_with = "text")]
-    pub client: Cow<'a, str>,
+    pub client: Text<'a>,
     /// Only the connection with this session; empty for all.
-    #[serde(borrow, deserialize_with = "text")]
-    pub session: Cow<'a, str>,
+    pub session: Text<'a>,
     /// The connections have expired: they end now.
     #[serde(deserialize_with = "or_default")]
     pub expired: bool,
@@ -495,19 +468,17 @@ pub struct RefreshRequest<'a> {
 
 /// Names a channel and nothing else.
 #[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub struct ChannelRequest<'a> {
-    #[serde(borrow, deserialize_with = "text")]
-    pub channel: Cow<'a, str>,
+    pub channel: Text<'a>,
 }
 
 /// Calls a procedure of the server's.
 #[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub struct RpcRequest<'a> {
     /// Name of the procedure.
-    #[serde(borrow, deserialize_with = "text")]
-    pub method: Cow<'a, str>,
+    pub method: Text<'a>,
 }
 
 fn payload(data: Option<&RawValue>, b64data: &str) -> Result<Payload, ServerApiError> {

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::cases;
 use crate::{Codec, Commands};
 
 fn commands(frame: &[u8]) -> Commands<'_> {
@@ -143,56 +144,7 @@ fn a_session_of_centrifuge_js() {
 
 #[test]
 fn every_command_is_read() {
-    for (frame, expected) in [
-        ("{}", "0 Pong"),
-        (r#"{"id":0}"#, "0 Pong"),
-        // Who wants a reply gives an id; without one it is a pong.
-        (r#"{"connect":{}}"#, "0 Pong"),
-        (r#"{"connect":{},"id":null}"#, "0 Pong"),
-        // Of several requests the first in the protocol's order counts, of two alike the last.
-        (r#"{"rpc":{},"ping":{},"id":1}"#, "1 Ping"),
-        (
-            r#"{"presence":{"channel":"a"},"unsubscribe":{"channel":"b"},"id":1}"#,
-            r#"1 Unsubscribe { channel: "b" }"#,
-        ),
-        (
-            r#"{"presence":{"channel":"a"},"presence":{"channel":"b"},"id":1}"#,
-            r#"1 Presence { channel: "b" }"#,
-        ),
-        (
-            r#"{"unsubscribe":{"channel":"c"},"id":3}"#,
-            r#"3 Unsubscribe { channel: "c" }"#,
-        ),
-        (
-            r#"{"presence":{"channel":"c"},"id":3}"#,
-            r#"3 Presence { channel: "c" }"#,
-        ),
-        (
-            r#"{"presence_stats":{"channel":"c"},"id":3}"#,
-            r#"3 PresenceStats { channel: "c" }"#,
-        ),
-        (
-            r#"{"history":{"channel":"c","limit":-1,"reverse":true},"id":3}"#,
-            r#"3 History(History { channel: "c", limit: -1, since: None, reverse: true })"#,
-        ),
-        (
-            r#"{"history":{"channel":"c","since":{"offset":0,"epoch":"e"}},"id":3}"#,
-            concat!(
-                r#"3 History(History { channel: "c", limit: 0,"#,
-                r#" since: Some(Since { offset: 0, epoch: "e" }), reverse: false })"#,
-            ),
-        ),
-        (r#"{"ping":{},"id":3}"#, "3 Ping"),
-        (r#"{"ping":{"at":[5]},"id":3}"#, "3 Ping"),
-        (
-            r#"{"refresh":{"token":"t"},"id":3}"#,
-            r#"3 Refresh { token: "t" }"#,
-        ),
-        (
-            r#"{"sub_refresh":{"channel":"c","token":"t"},"id":4294967295}"#,
-            r#"4294967295 SubRefresh { channel: "c", token: "t" }"#,
-        ),
-    ] {
+    for (frame, expected) in cases(include_str!("read.txt")) {
         assert_eq!(read(frame.as_bytes()), [expected], "{frame}");
     }
 }
@@ -258,23 +210,6 @@ fn broken_frames_are_refused() {
         b"{\"connect\":{\"token\":\"\xff\"},\"id\":1}",
         Malformed::NotUtf8,
     );
-    fault(r#"{"id":7}"#, Malformed::NoRequest);
-    fault(r#"{"id":7,"connect":null}"#, Malformed::NoRequest);
-    fault(r#"{"id":7,"new_command":{}}"#, Malformed::NoRequest);
-    for (frame, at) in [
-        ("{", 1),
-        ("{}x", 3),
-        ("null", 4),
-        ("1", 1),
-        (r#"{"id":-1}"#, 8),
-        (r#"{"id":4294967296}"#, 16),
-        (r#"{"id":"1"}"#, 9),
-        (r#"{"id":1,"connect":1}"#, 19),
-        (r#"{"id":1,"unsubscribe":{"channel":1}}"#, 34),
-        (r#"{"id":1,"subscribe":{"offset":-1}}"#, 32),
-    ] {
-        fault(frame, Malformed::NotACommand { at });
-    }
     // Arrays where objects belong, which serde's derived readers would take.
     for array in [
         r#"[1]"#,
@@ -310,33 +245,6 @@ fn unknown_fields_and_null_are_ignored() {
         ("с", "", 0)
     );
     assert!(subscribe.data.is_none() && !subscribe.recover);
-}
-
-#[test]
-fn what_is_not_offered_is_refused_and_not_a_fault() {
-    for (frame, code) in [
-        (
-            r#"{"subscribe":{"channel":"c","type":1,"phase":2},"id":1}"#,
-            ErrorCode::NotAvailable,
-        ),
-        (
-            r#"{"publish":{"channel":"c","data":1,"type":1,"key":"k"},"id":1}"#,
-            ErrorCode::NotAvailable,
-        ),
-        (
-            r#"{"sub_refresh":{"channel":"c","type":1,"track":[]},"id":1}"#,
-            ErrorCode::NotAvailable,
-        ),
-        (
-            r#"{"publish":{"channel":"c"},"id":1}"#,
-            ErrorCode::BadRequest,
-        ),
-    ] {
-        let ClientRequest::Refused(refused) = one(frame).request else {
-            panic!("{frame}")
-        };
-        assert_eq!(refused, code, "{frame}");
-    }
 }
 
 #[test]

@@ -1,157 +1,31 @@
 use super::*;
+use crate::cases;
 
-fn meta(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
-    pairs
-        .iter()
-        .map(|&(k, v)| (k.to_owned(), v.to_owned()))
-        .collect()
-}
-
-#[track_caller]
-fn check(
-    filters: &[&str],
-    sub: &[(&str, &str)],
-    publication: &[(&str, &str)],
-    content: &str,
-    expect: Result<Option<&str>, &str>,
-) {
-    let context = FilterContext {
-        sub_meta: &meta(sub),
-        pub_meta: &meta(publication),
-        channels: &[("news", Some("5")), ("chat", None)],
-    };
-    let filters = Filters::from_names(filters.iter().copied()).unwrap();
-    let found = filters
-        .apply(&context, content.as_bytes())
-        .map(|filtered| match filtered {
-            Filtered::Drop => None,
-            Filtered::Send(content) => Some(String::from_utf8(content.into_owned()).unwrap()),
-        })
-        .map_err(|fault| fault.to_string());
-    assert_eq!(
-        found.as_ref().map(|f| f.as_deref()).map_err(String::as_str),
-        expect
-    );
+fn meta(pairs: &str) -> Vec<(String, String)> {
+    let pairs = pairs.split("; ").filter_map(|pair| pair.split_once('='));
+    pairs.map(|(k, v)| (k.to_owned(), v.to_owned())).collect()
 }
 
 #[test]
-fn delivery_filters() {
-    let self_ = &["skip-self"][..];
-    check(self_, &[("user", "a")], &[("sender", "a")], "x", Ok(None));
-    check(
-        self_,
-        &[("user", "a")],
-        &[("sender", "b")],
-        "x",
-        Ok(Some("x")),
-    );
-    check(
-        self_,
-        &[("user", "")],
-        &[("sender", "")],
-        "x",
-        Ok(Some("x")),
-    );
-    check(self_, &[], &[("sender", "a")], "x", Ok(Some("x")));
-    let users = &["skip-users"][..];
-    check(
-        users,
-        &[("user", "b")],
-        &[("skip_users", "a, b ,c")],
-        "x",
-        Ok(None),
-    );
-    check(
-        users,
-        &[("user", "d")],
-        &[("skip_users", "a,b")],
-        "x",
-        Ok(Some("x")),
-    );
-    check(
-        users,
-        &[("user", "")],
-        &[("skip_users", ",")],
-        "x",
-        Ok(Some("x")),
-    );
-    let sub = &["require-sub"][..];
-    check(sub, &[], &[("require_sub", "chat")], "x", Ok(Some("x")));
-    check(sub, &[], &[("require_sub", "other")], "x", Ok(None));
-    check(sub, &[], &[], "x", Ok(Some("x")));
-    check(&["no-such"], &[], &[], "%", Ok(Some("%")));
-}
-
-#[test]
-fn content_filters() {
-    let id = &["build-id"][..];
-    let format = ("id_format", "n:%(news)s");
-    check(
-        id,
-        &[format],
-        &[],
-        "id: %I %% %(x)I",
-        Ok(Some("id: n:5 % x")),
-    );
-    check(
-        id,
-        &[format, ("id_encoding", "hex")],
-        &[],
-        "%I",
-        Ok(Some("6e3a35")),
-    );
-    check(
-        id,
-        &[format, ("id_encoding", "b64")],
-        &[],
-        "%I",
-        Err("build-id: id_encoding is 'hex' or absent, not 'b64'"),
-    );
-    check(
-        id,
-        &[],
-        &[],
-        "",
-        Err("build-id: the connection has no meta 'id_format'"),
-    );
-    check(
-        id,
-        &[("id_format", "%(chat)s")],
-        &[],
-        "",
-        Err("build-id: in id_format, byte 7: nothing is known by the name 'chat'"),
-    );
-    check(
-        id,
-        &[format],
-        &[],
-        "50%",
-        Err(
-            "in the content, byte 2: this % begins something that does not end; write %% for a \
-             percent sign",
-        ),
-    );
-    check(
-        &["var-subst"],
-        &[("who", "me")],
-        &[],
-        "hi %(who)s",
-        Ok(Some("hi me")),
-    );
-    check(
-        &["var-subst"],
-        &[],
-        &[],
-        "%s",
-        Err("in the content, byte 1: %s wants a name, as in %(name)s"),
-    );
-    check(
-        &["skip-self", "var-subst"],
-        &[("user", "a")],
-        &[("sender", "a")],
-        "%",
-        Ok(None),
-    );
+fn filters_of_deliveries_and_of_content() {
+    for (case, expect) in cases(include_str!("cases.txt")) {
+        let columns: Vec<&str> = case.split('|').map(str::trim).collect();
+        let [filters, sub, publication, content] = columns[..] else {
+            panic!("{case}: not four columns");
+        };
+        let context = FilterContext {
+            sub_meta: &meta(sub),
+            pub_meta: &meta(publication),
+            channels: &[("news", Some("5")), ("chat", None)],
+        };
+        let filters = Filters::from_names(filters.split(", ")).unwrap();
+        let found = match filters.apply(&context, content.as_bytes()) {
+            Ok(Filtered::Drop) => "dropped".to_owned(),
+            Ok(Filtered::Send(content)) => format!("sent: {}", str::from_utf8(&content).unwrap()),
+            Err(fault) => format!("fault: {fault}"),
+        };
+        assert_eq!(found, expect, "{case}");
+    }
 }
 
 #[test]

@@ -1,4 +1,5 @@
 use super::*;
+use crate::cases;
 use crate::filters::Filters;
 use crate::headers::Header;
 
@@ -146,73 +147,10 @@ fn defaults_and_limits() {
 
 #[test]
 fn refused_headers() {
-    fault(
-        &[("Grip-Hold", "Stream")],
-        "",
-        "Grip-Hold: the mode is response or stream, nothing else",
-    );
-    fault(
-        &[("Grip-Timeout", "-1")],
-        "",
-        "Grip-Timeout is not a number of seconds",
-    );
-    fault(
-        &[("Grip-Timeout", "5s")],
-        "",
-        "Grip-Timeout is not a number of seconds",
-    );
-    fault(
-        &[("Grip-Keep-Alive", "; timeout=5")],
-        "",
-        "Grip-Keep-Alive: there is nothing to send",
-    );
-    fault(
-        &[("Grip-Keep-Alive", "a; mode=x")],
-        "",
-        "Grip-Keep-Alive: mode is idle or interval, not 'x'",
-    );
-    fault(
-        &[("Grip-Keep-Alive", "a; format=x")],
-        "",
-        "Grip-Keep-Alive: format is raw, cstring or base64, not 'x'",
-    );
-    fault(
-        &[("Grip-Keep-Alive", r"\xg1; format=cstring")],
-        "",
-        "Grip-Keep-Alive: the data is not a cstring",
-    );
-    fault(
-        &[("Grip-Keep-Alive", "a; timeout=x")],
-        "",
-        "Grip-Keep-Alive timeout is not a number of seconds",
-    );
-    fault(
-        &[("Grip-Set-Meta", "a=1,,b=2")],
-        "",
-        "Grip-Set-Meta: there is nothing between two commas",
-    );
-    for code in ["1000", "x", "-1"] {
-        fault(
-            &[("Grip-Status", code)],
-            "",
-            "Grip-Status: the code must be a number from 0 to 999",
-        );
+    for (header, expect) in cases(include_str!("refused_headers.txt")) {
+        let (name, value) = header.split_once(": ").unwrap();
+        fault(&[(name, value)], "", expect);
     }
-    fault(
-        &[("Grip-Link", "/next; rel=next")],
-        "",
-        "Grip-Link: the URI must stand between < and >",
-    );
-    fault(
-        &[("Grip-Link", "<>; rel=next")],
-        "",
-        "Grip-Link: the URI must stand between < and >",
-    );
-    fault(
-        &[("Grip-Link", "</a b>; rel=next")],
-        "",
-        "Grip-Link: what stands between < and > cannot be a URI",
-    );
     let filters = format!("c{}", "; filter=skip-self".repeat(6));
     fault(
         &[("Grip-Channel", &filters)],
@@ -286,55 +224,13 @@ fn a_document_overrules_headers() {
 
 #[test]
 fn refused_documents() {
-    let document = |body: &str, expect: &str| {
-        fault(
-            &[DOCUMENT],
-            body,
-            &format!("the application/grip-instruct body{expect}"),
-        );
-    };
-    document("", " is not JSON");
-    document("[]", ": instruct: an object was expected");
-    document(
-        r#"{"hold": []}"#,
-        ": instruct: hold has a value of the wrong kind",
-    );
-    document(r#"{"hold": {}}"#, ": hold: channels is missing");
-    document(
-        r#"{"hold": {"mode": "x", "channels": []}}"#,
-        ": hold: mode cannot have this value",
-    );
-    document(
-        r#"{"hold": {"channels": [1]}}"#,
-        ": channel: an object was expected",
-    );
-    document(
-        r#"{"hold": {"channels": [{}]}}"#,
-        ": channel: name is missing",
-    );
-    document(
-        r#"{"hold": {"channels": [], "timeout": -1}}"#,
-        ": hold: timeout cannot have this value",
-    );
-    document(
-        r#"{"hold": {"channels": [], "meta": {"a": 1}}}"#,
-        ": meta: a has a value of the wrong kind",
-    );
-    document(
-        r#"{"response": {"code": 1000}}"#,
-        ": response: code cannot have this value",
-    );
-    document(
-        r#"{"response": {"headers": [["a"]]}}"#,
-        ": response: headers has a value of the wrong kind",
-    );
-    document(
-        r#"{"response": {"body-bin": "*"}}"#,
-        ": response: body-bin is not base64",
-    );
-    document(
+    for (body, expect) in cases(include_str!("refused_documents.txt")) {
+        fault(&[DOCUMENT], body, expect);
+    }
+    fault(
+        &[DOCUMENT],
         &" ".repeat(INSTRUCT_BODY_BYTES_MAX + 1),
-        " is larger than 100000 bytes",
+        "the application/grip-instruct body is larger than 100000 bytes",
     );
     let fields: &[HeaderRef<'_>] = &[("Content-Type", b"application/grip-instruct")];
     let head = ResponseHead {

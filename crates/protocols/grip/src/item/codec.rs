@@ -1,5 +1,7 @@
 //! Reads items in every coding, and writes the form in which one travels through the server.
 
+use serde::Deserialize as _;
+use throng_http1::field::Header;
 use throng_types::ChannelName;
 
 use super::{
@@ -7,7 +9,7 @@ use super::{
 };
 use crate::headers::headers_of;
 use crate::tnet::{self, TnetError};
-use crate::value::{Coding, DocumentError, Fields, Value};
+use crate::value::{Coding, DocumentError, Fields, NewObject, Value};
 
 /// The longest name of a channel, in bytes. Pushpin has no bound; clients and backends that put
 /// names into headers have one below this.
@@ -294,43 +296,43 @@ fn ws_message(mut format: Fields) -> Result<WsMessageItem, DocumentError> {
 /// Stands in front of an encoded item, so that nobody takes other data for one.
 const MARK: &[u8] = b"\0GRIP\0";
 
-fn text(text: &str) -> Value {
-    Value::Text(text.to_owned())
+fn texts(list: &Option<Vec<String>>) -> Option<Value> {
+    let list = list.as_ref()?.iter().map(|text| Value::from(&**text));
+    Some(Value::List(list.collect()))
 }
 
-fn filters(list: &Option<Vec<String>>) -> Option<(String, Value)> {
-    let list = list.as_ref()?.iter().map(|name| text(name));
-    Some(entry("content-filters", Value::List(list.collect())))
-}
-
-fn entry(name: &str, value: Value) -> (String, Value) {
-    (name.to_owned(), value)
-}
-
-fn only_action(name: &str) -> Value {
-    Value::Object(vec![entry("action", text(name))])
+fn only_action(name: &str) -> NewObject {
+    NewObject::default().with("action", name)
 }
 
 impl Item {
     /// Appends the item, without its channel, so that [`Item::decode`] reads the same. False,
     /// and nothing appended, if no transport gets anything of it.
     pub fn encode(&self, out: &mut Vec<u8>) -> bool {
-        let formats = self.formats();
-        if formats.is_empty() {
+        let [response, stream, message] = [
+            self.http_response.as_ref().and_then(response),
+            self.http_stream.as_ref().and_then(stream),
+            self.ws_message.as_ref().and_then(message),
+        ];
+        if response.is_none() && stream.is_none() && message.is_none() {
             return false;
         }
-        let mut item = vec![entry("formats", Value::Object(formats))];
-        item.extend(self.id.as_deref().map(|id| entry("id", text(id))));
-        item.extend(self.prev_id.as_deref().map(|id| entry("prev-id", text(id))));
-        if self.no_seq {
-            item.push(entry("no-seq", Value::Bool(true)));
-        }
-        if !self.meta.is_empty() {
-            let meta = self.meta.iter().map(|(key, value)| entry(key, text(value)));
-            item.push(entry("meta", Value::Object(meta.collect())));
-        }
+        let formats = NewObject::default()
+            .with_some("http-response", response)
+            .with_some("http-stream", stream)
+            .with_some("ws-message", message);
+        let meta = self.meta.iter();
+        let meta = meta.fold(NewObject::default(), |meta, (key, value)| {
+            meta.with(key, &**value)
+        });
+        let item = NewObject::default()
+            .with("formats", formats)
+            .with_some("id", self.id.as_deref())
+            .with_some("prev-id", self.prev_id.as_deref())
+            .with_some("no-seq", self.no_seq.then_some(true))
+            .with_some("meta", (!self.meta.is_empty()).then_some(meta));
         out.extend_from_slice(MARK);
-        tnet::encode(&Value::Object(item), out);
+        tnet::encode(&item.into(), out);
         true
     }
 
@@ -339,106 +341,71 @@ impl Item {
     pub fn decode(channel: &ChannelName, bytes: &[u8]) -> Option<Self> {
         decode_item(channel, bytes.strip_prefix(MARK)?)
     }
-
-    fn formats(&self) -> Vec<(String, Value)> {
-        let mut out = Vec::new();
-        let mut add =
-            |name, value: Option<Value>| out.extend(value.map(|value| entry(name, value)));
-        add(
-            "http-response",
-            self.http_response.as_ref().and_then(response),
-        );
-        add("http-stream", self.http_stream.as_ref().and_then(stream));
-        add("ws-message", self.ws_message.as_ref().and_then(message));
-        out
-    }
 }
 
-fn response(item: &HttpResponseItem) -> Option<Value> {
+fn response(item: &HttpResponseItem) -> Option<NewObject> {
     let item = match item {
         HttpResponseItem::Send(item) => item,
         HttpResponseItem::Hint => return Some(only_action("hint")),
         HttpResponseItem::Nothing => return None,
     };
-    let mut out = vec![entry("code", Value::Int(i64::from(item.code)))];
-    out.extend(
-        item.reason
-            .as_deref()
-            .map(|reason| entry("reason", text(reason))),
-    );
-    let pair =
-        |name: &str, value: &[u8]| Value::List(vec![text(name), Value::Bytes(value.to_vec())]);
-    let headers = item.headers.iter();
-    let headers = headers.map(|header| pair(&header.name, &header.value));
-    out.push(entry("headers", Value::List(headers.collect())));
-    out.extend(filters(&item.content_filters));
-    out.push(match &item.body {
-        ItemBody::Whole(body) => entry("body-bin", Value::Bytes(body.clone())),
+    let pair = |header: &Header| {
+        let value = Value::Bytes(header.value.to_vec());
+        Value::List(vec![(&*header.name).into(), value])
+    };
+    let object = NewObject::default()
+        .with("code", u64::from(item.code))
+        .with_some("reason", item.reason.as_deref())
+        .with(
+            "headers",
+            Value::List(item.headers.iter().map(pair).collect()),
+        )
+        .with_some("content-filters", texts(&item.content_filters));
+    Some(match &item.body {
+        ItemBody::Whole(body) => object.with("body-bin", Value::Bytes(body.clone())),
         ItemBody::Patch(operations) => {
-            let operations = operations.iter().map(of_json).collect();
-            entry("body-patch", Value::List(operations))
+            // Any JSON is a value.
+            let operations = operations.iter().flat_map(Value::deserialize);
+            object.with("body-patch", Value::List(operations.collect()))
         }
-    });
-    Some(Value::Object(out))
+    })
 }
 
-fn stream(item: &HttpStreamItem) -> Option<Value> {
+fn stream(item: &HttpStreamItem) -> Option<NewObject> {
     match item {
         HttpStreamItem::Send {
             content,
             content_filters,
-        } => {
-            let mut out = vec![entry("content-bin", Value::Bytes(content.clone()))];
-            out.extend(filters(content_filters));
-            Some(Value::Object(out))
-        }
+        } => Some(
+            NewObject::default()
+                .with("content-bin", Value::Bytes(content.clone()))
+                .with_some("content-filters", texts(content_filters)),
+        ),
         HttpStreamItem::Hint => Some(only_action("hint")),
         HttpStreamItem::Close => Some(only_action("close")),
         HttpStreamItem::Nothing => None,
     }
 }
 
-fn message(item: &WsMessageItem) -> Option<Value> {
+fn message(item: &WsMessageItem) -> Option<NewObject> {
     match item {
         WsMessageItem::Send {
             kind,
             content,
             content_filters,
-        } => {
-            let mut out = vec![
-                entry("type", text(kind.name())),
-                entry("content-bin", Value::Bytes(content.clone())),
-            ];
-            out.extend(filters(content_filters));
-            Some(Value::Object(out))
-        }
-        WsMessageItem::Close { code, reason } => {
-            let mut out = vec![
-                entry("action", text("close")),
-                entry("reason", text(reason)),
-            ];
-            out.extend(code.map(|code| entry("code", Value::Int(i64::from(code)))));
-            Some(Value::Object(out))
-        }
+        } => Some(
+            NewObject::default()
+                .with("type", kind.name())
+                .with("content-bin", Value::Bytes(content.clone()))
+                .with_some("content-filters", texts(content_filters)),
+        ),
+        WsMessageItem::Close { code, reason } => Some(
+            only_action("close")
+                .with("reason", &**reason)
+                .with_some("code", code.map(u64::from)),
+        ),
         WsMessageItem::Refresh => Some(only_action("refresh")),
         WsMessageItem::Nothing => None,
-    }
-}
-
-fn of_json(json: &serde_json::Value) -> Value {
-    match json {
-        serde_json::Value::Null => Value::Null,
-        serde_json::Value::Bool(value) => Value::Bool(*value),
-        serde_json::Value::Number(number) => match number.as_i64() {
-            Some(number) => Value::Int(number),
-            None => Value::Float(number.as_f64().unwrap_or_default()),
-        },
-        serde_json::Value::String(value) => text(value),
-        serde_json::Value::Array(list) => Value::List(list.iter().map(of_json).collect()),
-        serde_json::Value::Object(map) => {
-            let entries = map.iter().map(|(name, value)| entry(name, of_json(value)));
-            Value::Object(entries.collect())
-        }
     }
 }
 

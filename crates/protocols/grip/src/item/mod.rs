@@ -8,7 +8,7 @@ mod json_patch;
 #[cfg(test)]
 mod tests;
 
-use throng_types::{ChannelName, coded_enum};
+use throng_types::{ChannelName, Save, coded_enum};
 
 use crate::headers::{Header, is_grip};
 use crate::instruct::HeldReply;
@@ -117,7 +117,7 @@ pub enum WsMessageItem {
 
 coded_enum! {
     /// The kinds of frames that carry a payload of a publisher or a backend.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Save)]
     pub enum WsKind {
         /// Name in documents of publishers.
         fn name;

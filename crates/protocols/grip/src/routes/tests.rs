@@ -3,6 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use throng_http1::origin::{Target, TargetAddress};
 
+use crate::cases;
 use crate::headers::Header;
 
 fn origin(host: &str, port: u16) -> Target {
@@ -74,43 +75,9 @@ fn lines_of_real_files() {
 
 #[test]
 fn refused_lines() {
-    fault("*", "a condition needs at least one target");
-    fault(
-        "path_beg=/ a:1",
-        "the condition has neither a domain nor an id",
-    );
-    fault(
-        "*,proto=tcp a:1",
-        "the option 'proto' must be 'http' or 'ws'",
-    );
-    fault("*,ssl a:1", "the option 'ssl' must be 'yes' or 'no'");
-    fault("*,path_beg= a:1", "the option 'path_beg' must be a path");
-    fault("*,header=x a:1", "the option 'header' must be name:value");
-    fault(
-        "*,sockjs=/s a:1",
-        "the option 'sockjs' is not supported: SockJS is not offered",
-    );
-    fault(
-        "*,jsonp_cb=c a:1",
-        "the option 'jsonp_cb' is not supported: JSON-P is not offered",
-    );
-    fault(
-        "*,session a:1",
-        "the option 'session' is not supported: there is no state service to keep sessions",
-    );
-    fault("*,path_bag=/ a:1", "there is no option 'path_bag'");
-    fault("* a:1,weight=2", "there is no option 'weight'");
-    fault("* a", "a target must be host:port, [address]:port or test");
-    fault("* a:0", "a target's port must be from 1 to 65535");
-    fault("* a:65536", "a target's port must be from 1 to 65535");
-    fault(
-        "* zhttp/ipc://x",
-        "targets by ZeroMQ are not supported: 'zhttp/ipc://x'",
-    );
-    fault("*, a:1", "an option without a name");
-    fault("*,=x a:1", "an option without a name");
-    fault("* \"a:1", "a quoted section does not end");
-    fault(r#"* "a\n:1""#, r#"an escape other than \\ and \""#);
+    for (line, expect) in cases(include_str!("refused.txt")) {
+        fault(line, expect);
+    }
     fault(
         &format!("*{}", " a:1".repeat(101)),
         "a route has at most 100 targets",

@@ -15,7 +15,7 @@ mod answer;
 
 use std::collections::VecDeque;
 
-use throng_types::{Millis, Save, Saved, save_choice, save_fields};
+use throng_types::{Millis, Save};
 
 use crate::headers::Header;
 use crate::instruct::ResponseHead;
@@ -29,7 +29,7 @@ use crate::ws_events::event::{
 /// Body for a client whose handshake found no backend.
 const NO_BACKEND: &[u8] = b"The backend did not accept this connection.\n";
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Save)]
 enum Stage {
     Opening,
     Talking,
@@ -38,11 +38,17 @@ enum Stage {
 }
 
 /// End of the client's side, and whether the backend was told.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 enum ClientEnd {
+    #[default]
     Here,
-    Closed { content: Vec<u8>, told: bool },
-    Lost { told: bool },
+    Closed {
+        content: Vec<u8>,
+        told: bool,
+    },
+    Lost {
+        told: bool,
+    },
 }
 
 /// Content of one request.
@@ -68,25 +74,37 @@ impl Offer {
 }
 
 /// The way to the backend.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Save)]
 enum Line {
-    Free { ask_at: Option<Millis> },
+    Free {
+        ask_at: Option<Millis>,
+    },
+    #[save(skip)]
     Busy(Offer),
-    Retry { at: Millis, offer: Offer },
+    #[save(skip)]
+    Retry {
+        at: Millis,
+        offer: Offer,
+    },
 }
 
 /// One client's conversation with its backend.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Save)]
 pub struct Conversation {
     limits: ConversationLimits,
     connection_id: Box<str>,
     stage: Stage,
     line: Line,
+    #[save(skip)]
     uplink: Uplink,
+    #[save(skip)]
     client: ClientEnd,
+    #[save(skip)]
     backend_closed: bool,
     /// The backend is to be asked even if there is nothing to tell it.
+    #[save(skip)]
     ask: bool,
+    #[save(skip)]
     failures: u32,
     keep_alive_s: u32,
     meta: Vec<(String, Vec<u8>)>,
@@ -118,6 +136,16 @@ impl Conversation {
         };
         this.pump(out);
         this
+    }
+
+    /// Whether another process can go on with it: it does not wait for its backend, and neither
+    /// side has ended it.
+    #[must_use]
+    pub fn moves(&self) -> bool {
+        let is_idle = self.uplink.queue.is_empty() && !self.ask;
+        let is_here = matches!(self.client, ClientEnd::Here) && !self.backend_closed;
+        let is_talking = matches!(self.stage, Stage::Talking | Stage::Detached);
+        is_idle && is_here && is_talking && matches!(self.line, Line::Free { .. })
     }
 
     #[must_use]
@@ -453,60 +481,5 @@ impl Uplink {
         self.bytes -= taken;
         self.offered = left;
         taken > 0 || left.messages < shown.messages
-    }
-}
-
-save_choice!(Stage {
-    0: Opening,
-    1: Talking,
-    2: Detached,
-    3: Over
-});
-save_fields!(ConversationLimits {
-    pending_bytes_max,
-    reply_bytes_max,
-    reject_bytes_max,
-    events_max,
-    retries_max,
-    retry_ms
-});
-
-impl Conversation {
-    /// Appends it; false, and nothing is to be used, if it waits for its backend, or either side
-    /// has ended it.
-    pub fn save(&self, out: &mut Vec<u8>) -> bool {
-        let Line::Free { ask_at } = &self.line else {
-            return false;
-        };
-        self.limits.save(out);
-        self.connection_id.save(out);
-        self.stage.save(out);
-        ask_at.save(out);
-        self.keep_alive_s.save(out);
-        self.meta.save(out);
-        self.grip.save(out);
-        let is_idle = self.uplink.queue.is_empty() && !self.ask;
-        let is_here = matches!(self.client, ClientEnd::Here) && !self.backend_closed;
-        is_idle && is_here && matches!(self.stage, Stage::Talking | Stage::Detached)
-    }
-
-    /// Reads a conversation that [`Conversation::save`] wrote.
-    pub fn load(from: &mut Saved<'_>) -> Option<Self> {
-        Some(Self {
-            limits: Save::load(from)?,
-            connection_id: Save::load(from)?,
-            stage: Save::load(from)?,
-            line: Line::Free {
-                ask_at: Save::load(from)?,
-            },
-            keep_alive_s: Save::load(from)?,
-            meta: Save::load(from)?,
-            grip: Save::load(from)?,
-            uplink: Default::default(),
-            client: ClientEnd::Here,
-            backend_closed: false,
-            ask: false,
-            failures: 0,
-        })
     }
 }

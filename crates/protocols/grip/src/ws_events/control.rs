@@ -3,7 +3,7 @@
 //! Only a backend that answered `Sec-WebSocket-Extensions: grip` is heard; then text and
 //! binary messages with the prefix go to the client without it, and others vanish.
 
-use throng_types::save_fields;
+use throng_types::Save;
 
 use crate::filters::Filters;
 use crate::item::WsKind;
@@ -57,7 +57,7 @@ pub enum ControlMessage {
 }
 
 /// Keep-alive of a WebSocket, one frame.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Save)]
 pub struct WsKeepAlive {
     pub kind: WsKind,
     /// Payload of the frame.
@@ -189,12 +189,10 @@ pub fn grip_prefix<'h>(extensions: impl IntoIterator<Item = &'h [u8]>) -> Option
 }
 
 /// Sorts a backend's messages when the extension `grip` is on.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Save)]
 pub struct GripFilter {
     prefix: Box<str>,
 }
-
-save_fields!(GripFilter { prefix });
 
 /// Destination of a backend's message.
 #[derive(Clone, Debug, PartialEq, Eq)]

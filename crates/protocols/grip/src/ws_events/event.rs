@@ -3,7 +3,7 @@
 
 use std::io::Write as _;
 
-use throng_types::coded_enum;
+use throng_types::{Save, coded_enum};
 
 use crate::headers::{self, Element, Header, HeaderRef, begins_like, has_prefix, integer, is_like};
 use crate::instruct::ResponseHead;
@@ -222,7 +222,7 @@ pub(super) fn accepted_headers(head: ResponseHead<'_>) -> Vec<Header> {
 }
 
 /// Bounds of a [`Conversation`](super::Conversation); the defaults are Pushpin's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Save)]
 pub struct ConversationLimits {
     /// Bytes of the client's messages that wait for the backend; when full, stop reading.
     pub pending_bytes_max: usize,

@@ -6,9 +6,9 @@
 //! A connection keeps its place and its generation, so that its id stays what it was.
 
 use throng_tls::Link;
-use throng_types::{ConnId, Millis, Save, save_fields, save_option};
+use throng_types::{ConnId, Millis, Save};
 
-use super::secure::Entry;
+use super::links::Entry;
 use super::{Conns, NO_QUEUE, Slot, flag};
 use crate::Kernel;
 use crate::outbound::Outbound;
@@ -17,6 +17,7 @@ use crate::outbound::Outbound;
 const STAYS: u16 = flag::LEAVING | flag::CONNECTING | flag::SHAKING | flag::SAID_ALL;
 
 /// A connection in the table, without its session.
+#[derive(Save)]
 pub struct SavedConn {
     index: u32,
     generation: u32,
@@ -26,14 +27,6 @@ pub struct SavedConn {
     /// The keys, if TLS is spoken.
     tls: Option<Link>,
 }
-save_fields!(SavedConn {
-    index,
-    generation,
-    deadline,
-    is_paused,
-    queue,
-    tls
-});
 
 impl SavedConn {
     /// A table with more places would be larger than any machine.
@@ -88,19 +81,17 @@ impl<S, K: Kernel> Conns<S, K> {
         }
     }
 
-    /// Appends what the table knows of a connection, whose keys are out of rustls; nothing if it
+    /// Appends a [`SavedConn`] of a connection, whose keys are out of rustls; nothing if it
     /// has gone.
     pub fn save(&self, id: ConnId, out: &mut Vec<u8>) {
         let Some(slot) = self.slots.get(id.index()) else {
             return;
         };
-        id.index().save(out);
-        slot.generation.save(out);
-        self.wheel.get(id.index()).save(out);
-        slot.has(flag::PAUSED).save(out);
-        save_option(self.queues.get(slot.out), out);
+        let deadline = self.wheel.get(id.index());
+        (id.index(), slot.generation, deadline).save(out);
         let entry = self.secured.links.peek(id.index());
-        save_option(entry.map(|entry| &entry.link), out);
+        let (queue, link) = (self.queues.get(slot.out), entry.map(|entry| &entry.link));
+        (slot.has(flag::PAUSED), queue, link).save(out);
     }
 
     /// Takes a connection out of the table, with its socket, which stays as it is: watched, and
@@ -222,6 +213,8 @@ impl<S, K: Kernel> Conns<S, K> {
 
 #[cfg(test)]
 mod tests {
+    use throng_types::{Load as _, check_saved};
+
     use super::*;
 
     #[test]
@@ -236,12 +229,8 @@ mod tests {
             queue: Some(queue),
             tls: None,
         };
+        check_saved(&saved);
         let mut bytes = saved.saved();
-        let loaded = SavedConn::load_whole(&bytes).expect("what was saved");
-        assert_eq!(loaded.saved(), bytes);
-        for cut in 0..bytes.len() {
-            assert!(SavedConn::load_whole(&bytes[..cut]).is_none(), "{cut}");
-        }
         *bytes.last_mut().unwrap() = 3;
         assert!(SavedConn::load_whole(&bytes).is_none(), "no such kind");
     }

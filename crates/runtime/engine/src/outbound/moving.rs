@@ -1,6 +1,6 @@
 //! A queue as bytes. Frames that were shared with other queues are copies where they arrive.
 
-use throng_types::{Frame, Save, Saved, save_bytes, save_count};
+use throng_types::{Frame, Load, Save, Saved, save_count};
 
 use super::{Item, Outbound};
 
@@ -23,7 +23,7 @@ impl Save for Outbound {
                     let own: Vec<u8> = self.own.range(own_at..end).copied().collect();
                     own_at = end;
                     out.push(OWN);
-                    save_bytes(&own, out);
+                    own.save(out);
                 }
                 Item::Frame {
                     frame,
@@ -38,11 +38,11 @@ impl Save for Outbound {
                         _ if skip > 0 => FRAME_STAYS,
                         _ => FRAME,
                     });
-                    save_bytes(&frame[skip..], out);
+                    frame[skip..].save(out);
                 }
                 Item::Sealed { records, .. } => {
                     out.push(SEALED);
-                    save_bytes(&records[skip..], out);
+                    records[skip..].save(out);
                 }
             }
             skip = match item {
@@ -53,7 +53,9 @@ impl Save for Outbound {
         self.held_behind.save(out);
         (self.lagged, self.dropped).save(out);
     }
+}
 
+impl Load for Outbound {
     fn load(from: &mut Saved<'_>) -> Option<Self> {
         let mut queue = Self::default();
         for _ in 0..from.count()? {
@@ -80,8 +82,8 @@ impl Save for Outbound {
                 _ => return None,
             });
         }
-        queue.held_behind = Save::load(from)?;
-        (queue.lagged, queue.dropped) = Save::load(from)?;
+        queue.held_behind = Load::load(from)?;
+        (queue.lagged, queue.dropped) = Load::load(from)?;
         let is_sound = queue.held_behind.is_none_or(|behind| {
             let mut after = queue.items.iter().skip(behind);
             behind <= queue.items.len() && after.all(|item| matches!(item, Item::Frame { .. }))

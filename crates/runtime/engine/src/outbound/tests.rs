@@ -1,6 +1,6 @@
 //! The queue against plain bytes: whatever is not dropped leaves in order, once.
 
-use throng_types::{Save as _, Saved};
+use throng_types::{Load as _, Save as _, Saved};
 
 use super::*;
 

@@ -13,7 +13,7 @@ use aws_lc_rs::aead::{
 };
 use aws_lc_rs::hkdf;
 use rustls::ConnectionTrafficSecrets;
-use throng_types::{save_choice, save_fields};
+use throng_types::Save;
 use zeroize::Zeroize;
 
 const KEY_BYTES_MAX: usize = 32;
@@ -22,17 +22,12 @@ const SECRET_BYTES_MAX: usize = 48;
 const GCM_RECORDS_MAX: u64 = 1 << 23;
 
 /// Cipher that seals records.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Save)]
 pub(crate) enum Aead {
     Aes128,
     Aes256,
     ChaCha,
 }
-save_choice!(Aead {
-    0: Aes128,
-    1: Aes256,
-    2: ChaCha
-});
 
 impl Aead {
     pub(crate) fn algorithm(self) -> &'static Algorithm {
@@ -50,13 +45,12 @@ impl Aead {
 }
 
 /// A traffic secret of TLS 1.3 (RFC 8446 section 7.1): 32 bytes or 48, as long as its hash.
-#[derive(Clone)]
+#[derive(Clone, Save)]
 pub(crate) struct Secret {
     bytes: [u8; SECRET_BYTES_MAX],
     /// None for TLS 1.2, which has no such secret.
     used: u8,
 }
-save_fields!(Secret { bytes, used });
 
 impl Secret {
     const NONE: Self = Self {
@@ -127,6 +121,7 @@ impl hkdf::KeyType for Bytes {
     }
 }
 
+#[derive(Save)]
 pub(super) struct Direction {
     pub(super) aead: Aead,
     key: [u8; KEY_BYTES_MAX],
@@ -135,13 +130,6 @@ pub(super) struct Direction {
     /// Records sealed or opened with this key.
     sequence: u64,
 }
-save_fields!(Direction {
-    aead,
-    key,
-    iv,
-    secret,
-    sequence
-});
 
 impl Direction {
     /// Whether TLS of this version can go on with it.

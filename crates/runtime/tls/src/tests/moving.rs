@@ -1,7 +1,7 @@
 //! A link goes on in another process, wherever the conversation stands, whatever made its
 //! records.
 
-use throng_types::Save as _;
+use throng_types::{Load as _, Save as _};
 
 use super::records::{only, suites};
 use super::*;

@@ -1,5 +1,6 @@
 //! Messages of the protocol, and their frames: four bytes of length (big-endian), then so many
-//! bytes of JSON, so that an older side can say what it did not understand.
+//! bytes of JSON, so that an older side can say what it did not understand. For that reason they
+//! are not `throng_types::Save`, as other internal bytes are.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};

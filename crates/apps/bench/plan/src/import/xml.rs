@@ -6,6 +6,7 @@
 use std::str::FromStr;
 
 use quick_xml::XmlVersion;
+use quick_xml::escape::resolve_xml_entity;
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::reader::Reader;
 
@@ -119,16 +120,17 @@ pub(super) fn parse(text: &str) -> Result<Element, Problem> {
             Event::Text(raw) => append(&mut stack, &raw, text, at)?,
             Event::CData(raw) => append(&mut stack, &raw, text, at)?,
             Event::GeneralRef(name) => {
-                let resolved = resolve(&name).ok_or_else(|| {
-                    problem(
-                        text,
-                        at,
-                        "only the five entities of XML itself and character references are known"
-                            .into(),
-                    )
-                })?;
+                let resolved = match name.resolve_char_ref() {
+                    Ok(Some(letter)) => Some(letter.to_string()),
+                    _ => resolve_xml_entity(&name).map(str::to_owned),
+                };
+                let Some(resolved) = resolved else {
+                    let why = "only the five entities of XML itself and character references are \
+                               known";
+                    return Err(problem(text, at, why.into()));
+                };
                 if let Some(element) = stack.last_mut() {
-                    element.text.push(resolved);
+                    element.text.push_str(&resolved);
                 }
             }
             Event::Eof => break,
@@ -201,24 +203,6 @@ fn append(stack: &mut [Element], piece: &str, text: &str, at: usize) -> Result<(
         None => return Err(problem(text, at, "text outside of the root element".into())),
     }
     Ok(())
-}
-
-fn resolve(name: &str) -> Option<char> {
-    match name {
-        "amp" => Some('&'),
-        "lt" => Some('<'),
-        "gt" => Some('>'),
-        "quot" => Some('"'),
-        "apos" => Some('\''),
-        _ => {
-            let digits = name.strip_prefix('#')?;
-            let code = match digits.strip_prefix('x') {
-                Some(hex) => u32::from_str_radix(hex, 16).ok()?,
-                None => digits.parse().ok()?,
-            };
-            char::from_u32(code)
-        }
-    }
 }
 
 #[cfg(test)]

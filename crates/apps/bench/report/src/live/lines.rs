@@ -5,13 +5,11 @@ use std::fmt::Write as _;
 use throng_types::units::{format_us, grouped};
 
 use crate::Snapshot;
+use crate::text::written;
 
 /// Makes the line of a row, without figures that are zero.
 pub fn progress_line(snapshot: &Snapshot<'_>) -> String {
-    let mut out = String::new();
-    // Writing to a String does not fail.
-    let _ = write_line(snapshot, &mut out);
-    out
+    written(|out| write_line(snapshot, out))
 }
 
 fn write_line(snapshot: &Snapshot<'_>, out: &mut String) -> std::fmt::Result {

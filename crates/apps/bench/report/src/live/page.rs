@@ -27,7 +27,7 @@ use throng_bench_measure::Sample;
 
 use super::History;
 use super::prometheus::write_prometheus;
-use crate::text::reasons;
+use crate::text::{reasons, written};
 use crate::{Snapshot, comparison_page, report_page};
 
 const VIEWERS_MAX: usize = 64;
@@ -136,8 +136,7 @@ impl Page {
             out_of_order: tally.deliveries.out_of_order,
             publish_failed: tally.counters.publish_failed,
         };
-        let mut metrics = String::new();
-        write_prometheus(snapshot, &mut metrics);
+        let metrics = written(|out| write_prometheus(snapshot, out));
         let mut state = self.shared.lock();
         // A row of plain numbers and texts becomes JSON without fail.
         state.rows.extend(serde_json::to_string(&row));

@@ -8,12 +8,7 @@ use crate::Snapshot;
 use crate::text::reasons;
 
 /// Appends all metrics. Every name begins with `throng_bench_`.
-pub(super) fn write_prometheus(snapshot: &Snapshot<'_>, out: &mut String) {
-    // Writing to a String does not fail.
-    let _ = try_write(snapshot, out);
-}
-
-fn try_write(snapshot: &Snapshot<'_>, out: &mut String) -> fmt::Result {
+pub(super) fn write_prometheus(snapshot: &Snapshot<'_>, out: &mut String) -> fmt::Result {
     let (counters, deliveries) = (&snapshot.tally.counters, &snapshot.tally.deliveries);
     let help = "Usable connections now.";
     single(out, "connections", "gauge", help, counters.alive())?;
@@ -130,7 +125,7 @@ mod tests {
         total.delivery.record_us(2_000_000);
         let mut out = String::new();
         with_figures(&Sample::default(), &tally, &total, |snapshot| {
-            write_prometheus(snapshot, &mut out);
+            write_prometheus(snapshot, &mut out).unwrap();
         });
         for line in [
             "throng_bench_connections 3\n",

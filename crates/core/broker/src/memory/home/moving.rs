@@ -6,7 +6,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use throng_types::{ChannelName, Millis, Parts, Position, Publication, Publisher, Save, Saved};
+use throng_types::{
+    ChannelName, Load, Millis, Parts, Position, Publication, Publisher, Save, Saved,
+};
 
 use super::super::budget::Share;
 use super::super::stream::Kept;
@@ -21,6 +23,7 @@ const KEY: u8 = 2;
 const MEMBER: u8 = 3;
 
 /// A stream with its name.
+#[derive(Save)]
 struct Moved {
     channel: ChannelName,
     interest: u64,
@@ -31,30 +34,8 @@ struct Moved {
     tops: Vec<(u32, u64)>,
     log: Vec<(Millis, Arc<Publication>)>,
 }
-throng_types::save_fields!(Moved {
-    channel,
-    interest,
-    top,
-    generation,
-    due,
-    version,
-    tops,
-    log
-});
 
 impl Home {
-    pub(in crate::memory) fn save(&self, parts: &mut Parts<'_>) {
-        self.save_head(parts);
-        for (key, ..) in self.streams.entries() {
-            self.save_stream(key, parts);
-        }
-        self.save_rest(parts);
-    }
-
-    fn save_head(&self, parts: &mut Parts<'_>) {
-        parts.item(HEAD, &(self.lineage(), (self.forgotten, self.shift)));
-    }
-
     fn save_stream(&self, key: u32, parts: &mut Parts<'_>) {
         let Some((channel, stream)) = self.streams.at(key) else {
             return;
@@ -75,29 +56,25 @@ impl Home {
         parts.item(STREAM, &moved);
     }
 
-    fn save_rest(&self, parts: &mut Parts<'_>) {
-        for (at, key, position) in self.keys.all() {
-            parts.item(KEY, &(at, (key.clone(), position)));
-        }
-        for (channel, who) in self.members.all() {
-            parts.item(MEMBER, &(channel.clone(), who.clone()));
-        }
-    }
-
     /// Saves everything. Forgets each stream's history once it is saved, and the rest at the end,
     /// without a record in the store. The granted budget stays, so that everything has room if it
     /// comes back.
     pub(in crate::memory) fn give_up(&mut self, parts: &mut Parts<'_>) {
         // Streams may come back with other keys, so a copy begins anew.
         self.end_copy();
-        self.save_head(parts);
+        parts.item(HEAD, &(self.lineage(), (self.forgotten, self.shift)));
         for key in 0..self.streams.bound() {
             self.save_stream(key, parts);
             if let Some(stream) = self.streams.at_mut(key) {
                 stream.log = None;
             }
         }
-        self.save_rest(parts);
+        for (at, key, position) in self.keys.all() {
+            parts.item(KEY, &(at, key, position));
+        }
+        for (channel, who) in self.members.all() {
+            parts.item(MEMBER, &(channel, who));
+        }
         self.share.forget();
         let empty = Share::new(self.options.history.clone());
         let mut new = Self::new(self.options.clone());
@@ -116,7 +93,7 @@ impl Home {
             }
             STREAM => self.restore(Moved::load(from)?)?,
             KEY => {
-                let (at, (key, position)) = <(Millis, (String, Option<Position>))>::load(from)?;
+                let (at, key, position) = <(Millis, String, Option<Position>)>::load(from)?;
                 // One that is there already is not counted twice.
                 if self.keys.find(&key).is_none() && self.share.take(Keys::cost_bytes(&key)) {
                     self.keys.insert(&key, position, at);
@@ -268,8 +245,11 @@ mod tests {
         pieces
     }
 
-    fn pieces(home: &Home) -> Vec<Vec<u8>> {
-        pieces_of(|parts| home.save(parts))
+    /// What a home gives up. It takes it back, and is as before.
+    fn pieces(home: &mut Home) -> Vec<Vec<u8>> {
+        let pieces = pieces_of(|parts| home.give_up(parts));
+        load(home, &pieces).expect("what was saved");
+        pieces
     }
 
     fn load(home: &mut Home, pieces: &[Vec<u8>]) -> Option<()> {
@@ -283,7 +263,7 @@ mod tests {
         Some(())
     }
 
-    fn moved(home: &Home, nonce: u32) -> Home {
+    fn moved(home: &mut Home, nonce: u32) -> Home {
         let mut other = self::home(nonce);
         load(&mut other, &pieces(home)).expect("what was saved");
         other
@@ -308,16 +288,20 @@ mod tests {
             ..Publisher::default()
         });
         old.members.add(&name("quiet"), &who);
-        let mut new = moved(&old, 8);
+        let mut new = moved(&mut old, 8);
         assert_eq!(new.stats(), old.stats());
         // What is given up equals what is saved; it is gone here, and can be loaded again.
-        let (saved, stats, granted) = (pieces(&old), old.stats(), old.share.granted());
+        let (stats, granted) = (old.stats(), old.share.granted());
+        let saved = pieces(&mut old);
         assert!(pieces_of(|parts| old.give_up(parts)) == saved);
         assert_eq!((old.stats(), old.keys.len()), (BrokerStats::default(), 0));
         assert_eq!(old.share.granted(), granted, "it has room if it comes back");
         load(&mut old, &saved).expect("what was saved");
-        assert!(old.stats() == stats && pieces(&old) == saved);
-        assert_eq!(pieces(&new).concat().len(), pieces(&old).concat().len());
+        assert!(old.stats() == stats && pieces(&mut old) == saved);
+        assert_eq!(
+            pieces(&mut new).concat().len(),
+            pieces(&mut old).concat().len()
+        );
         assert_eq!(
             (new.interest(&name("busy")), new.interest(&name("quiet"))),
             (8, 2)
@@ -355,7 +339,7 @@ mod tests {
         let mut old = home(7);
         publish(&mut old, "a", Some("k"), 1);
         publish(&mut old, "a", None, 2);
-        let whole = pieces(&old).concat();
+        let whole = pieces(&mut old).concat();
         for cut in 0..whole.len() {
             let _ = load(&mut home(8), &[whole[..cut].to_vec()]);
         }
@@ -371,7 +355,7 @@ mod tests {
             }
         }
         // The same items cannot be loaded twice.
-        let mut new = moved(&old, 8);
-        assert!(load(&mut new, &pieces(&old)).is_none());
+        let mut new = moved(&mut old, 8);
+        assert!(load(&mut new, &pieces(&mut old)).is_none());
     }
 }

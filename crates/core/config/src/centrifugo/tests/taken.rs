@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn has(imported: &Imported, lines: &[&str]) {
+fn has(imported: &ImportedConfig, lines: &[&str]) {
     for line in lines {
         let is_there = imported.text.lines().any(|there| there == *line);
         assert!(is_there, "{line}: {}", imported.text);
@@ -10,7 +10,7 @@ fn has(imported: &Imported, lines: &[&str]) {
 }
 
 #[track_caller]
-fn tells(imported: &Imported, notes: &[(Effect, &str)]) {
+fn tells(imported: &ImportedConfig, notes: &[(Effect, &str)]) {
     let told = told(imported);
     for note in notes {
         assert!(told.contains(note), "{note:?}: {told:#?}");
@@ -18,92 +18,7 @@ fn tells(imported: &Imported, notes: &[(Effect, &str)]) {
 }
 
 #[test]
-fn tls_is_taken_over_from_files_alone() {
-    for text in [
-        "tls = true\ntls_cert = \"/c.pem\"\ntls_key = \"/k.pem\"\ninternal_port = \"9\"\n\
-         api_key = \"k\"\n",
-        "[http_server]\ninternal_port = \"9\"\n[http_server.tls]\nenabled = true\n\
-         cert_pem = \"/c.pem\"\nkey_pem = \"/k.pem\"\n[http_api]\nkey = \"k\"\n",
-    ] {
-        let imported = imported(text);
-        let lines = [
-            "client = [\"tls://0.0.0.0:8000\"]",
-            "api = \"tls://0.0.0.0:9\"",
-            "certificate = \"/c.pem\"",
-            "key = \"/k.pem\"",
-        ];
-        has(&imported, &lines);
-    }
-    let lost = imported(
-        "[http_server.tls]\nenabled = true\ncert_pem = \"-----BEGIN CERTIFICATE-----\"\nkey_pem \
-         = \"LS0tLS1CRUdJTiBQUklWQVRFIEtFWS0tLS0t==\"\nclient_ca_pem = \"x.pem\"\n",
-    );
-    has(&lost, &["client = [\"0.0.0.0:8000\"]"]);
-    tells(
-        &lost,
-        &[
-            (Effect::Wider, "http_server.tls.enabled"),
-            (Effect::Wider, "http_server.tls.client_ca_pem"),
-        ],
-    );
-    let lost = imported("[http_server.tls_autocert]\nenabled = true\n");
-    tells(
-        &lost,
-        &[(Effect::Wider, "http_server.tls_autocert.enabled")],
-    );
-}
-
-#[test]
-fn several_nodes_are_taken_over() {
-    for (text, lines) in [
-        (
-            "engine = \"redis\"\nredis_address = \"a:1,b:2\"\nredis_password = \"p@ss\"\n\
-             redis_prefix = \"app\"\nredis_tls = true\nredis_db = 3",
-            &[
-                "prefix = \"app\"",
-                "url = \"rediss://:p%40ss@a:1/3,rediss://:p%40ss@b:2/3\"",
-            ][..],
-        ),
-        (
-            "[engine]\ntype = \"redis\"\n[engine.redis]\naddress = [\"redis://x:y@a:1/2\"]",
-            &["url = \"redis://x:y@a:1/2\""],
-        ),
-        (
-            "[engine]\ntype = \"redis\"\n[engine.redis]\nsentinel_address = [\"a:1\", \"b:2\"]\n\
-             sentinel_master_name = \"m\"\nuser = \"u\"\npassword = \"p\"",
-            &["url = \"redis+sentinel://u:p@a:1,b:2/m\""],
-        ),
-        (
-            "[engine]\ntype = \"redis\"\n[engine.redis]\naddress = \
-             \"redis+sentinel://u:p@a:1/3?sentinel_master_name=m&addr=b:2\"",
-            &["url = \"redis+sentinel://u:p@a:1,b:2/m/3\""],
-        ),
-        (
-            "[engine]\ntype = \"redis\"\n[engine.redis]\naddress = \
-             \"rediss+cluster://a:1?addr=b:2&addr=c:3\"",
-            &["url = \"rediss+cluster://a:1,b:2,c:3\""],
-        ),
-        (
-            "[engine]\ntype = \"redis\"\n[engine.redis]\ncluster_address = [\"a:1,b:2\", \"c:3\"]",
-            &["url = \"redis+cluster://a:1,b:2,redis+cluster://c:3\""],
-        ),
-        (
-            "broker = \"nats\"\nnats_url = \"nats://n:4222\"",
-            &["kind = \"nats\"", "url = \"nats://n:4222\""],
-        ),
-        (
-            "[broker]\nenabled = true\ntype = \"nats\"\n[broker.nats]\nprefix = \"app\"\n\
-             [broker.nats.tls]\nenabled = true\nserver_ca_pem = \"/ca.pem\"\n\
-             insecure_skip_verify = true",
-            &[
-                "url = \"tls://127.0.0.1:4222\"",
-                "authorities = \"/ca.pem\"",
-                "prefix = \"app\"",
-            ],
-        ),
-    ] {
-        has(&imported(text), lines);
-    }
+fn other_brokers_leave_channels_in_this_process() {
     for text in [
         "engine = \"tarantool\"",
         "[broker]\nenabled = true\ntype = \"postgres\"",
@@ -117,147 +32,17 @@ fn several_nodes_are_taken_over() {
     }
 }
 
+/// Compression is an option of each channel here.
 #[test]
-fn consumers_of_data_are_feeds() {
-    let imported = imported(
-        r#"
-[[consumers]]
-name = "k"
-enabled = true
-type = "kafka"
-[consumers.kafka]
-brokers = ["a:1", "b:2"]
-topics = ["t"]
-consumer_group = "g"
-sasl_mechanism = "scram-sha-256"
-sasl_user = "u"
-sasl_password = "p/w"
-tls = { enabled = true }
-publication_data_mode = { enabled = true, channels_header = "ch" }
-[[consumers]]
-name = "n"
-enabled = true
-type = "nats_jetstream"
-[consumers.nats_jetstream]
-url = "nats://n:4222"
-stream_name = "S"
-subjects = ["s.>"]
-durable_consumer_name = "d"
-publication_data_mode = { enabled = true }
-[[consumers]]
-name = "calls"
-enabled = true
-type = "kafka"
-[[consumers]]
-name = "outbox"
-enabled = true
-type = "postgresql"
-[[consumers]]
-name = "off"
-enabled = false
-type = "kafka"
-"#,
-    );
-    has(
-        &imported,
-        &[
-            "url = \"kafkas://u:p%2Fw@a:1,b:2?sasl=scram-sha-256\"",
-            "topics = [\"t\"]",
-            "group = \"g\"",
-            "channel_header = \"ch\"",
-            "stream = \"S\"",
-            "subject = \"s.>\"",
-            "group = \"d\"",
-            "channel_header = \"centrifugo-channels\"",
-        ],
-    );
-    assert_eq!(imported.text.matches("[[feed]]").count(), 2);
-    tells(
-        &imported,
-        &[
-            (Effect::Changed, "consumers.k"),
-            (Effect::Missing, "consumers.calls"),
-            (Effect::Missing, "consumers.outbox"),
-        ],
-    );
-    let told = told(&imported);
-    assert!(!told.iter().any(|(_, option)| option.contains("off")));
-}
-
-/// Personal channels, compression, and the API where clients connect.
-#[test]
-fn what_has_an_option_is_written() {
-    let imported = imported(
-        "[client.subscribe_to_user_personal_channel]\nenabled = true\nsingle_connection = true\n\
-         [websocket]\ncompression = true\n[http_api]\nkey = \"k\"\n[[channel.namespaces]]\n\
-         name = \"a\"\n",
-    );
-    let single = "client.subscribe_to_user_personal_channel.single_connection";
-    tells(&imported, &[(Effect::Wider, single)]);
-    has(
-        &imported,
-        &["personal_channel = true", "api_for_clients = true"],
-    );
+fn compression_is_of_all_channels() {
+    let imported =
+        imported("[websocket]\ncompression = true\n[[channel.namespaces]]\nname = \"a\"\n");
     assert_eq!(imported.text.matches("\ncompression = true\n").count(), 2);
-    let elsewhere = imported_of(
-        "user_subscribe_to_personal = true\nuser_personal_channel_namespace = \"p\"\n\
-         internal_port = 9\napi_key = \"k\"\n",
-    );
-    assert!(!elsewhere.text.contains("personal_channel"));
-    assert!(!elsewhere.text.contains("api_for_clients"));
-    tells(
-        &elsewhere,
-        &[(Effect::Narrower, "user_personal_channel_namespace")],
-    );
 }
 
 #[track_caller]
-fn imported_of(text: &str) -> Imported {
+fn imported_of(text: &str) -> ImportedConfig {
     imported(text)
-}
-
-/// The SDKs' test suites use this: all clients have all rights, and the server starts.
-#[test]
-fn insecure_servers_are_what_they_were() {
-    let imported = imported(
-        "[client]\ninsecure = true\n[client.token]\nhmac_secret_key = \"secret\"\n[http_api]\n\
-         insecure = true\n[channel.without_namespace]\npresence = true\nhistory_size = 1\n\
-         history_ttl = \"1m\"\n",
-    );
-    has(
-        &imported,
-        &[
-            "hmac_secret = \"secret\"",
-            "short_hmac_secret = true",
-            "insecure = true",
-            "anonymous = true",
-            "api_for_clients = true",
-            "subscribe = true",
-            "anonymous_subscribe = true",
-            "publish = true",
-            "anonymous_publish = true",
-            "history = true",
-            "allow_presence_for_anonymous = true",
-        ],
-    );
-    tells(
-        &imported,
-        &[
-            (Effect::Changed, "client.insecure"),
-            (Effect::Changed, "client.token.hmac_secret_key"),
-            (Effect::Changed, "http_api.insecure"),
-        ],
-    );
-    // Only clients: the API cannot be called from elsewhere.
-    let clients = imported_of("client_insecure = true\ninternal_port = 9000\n");
-    has(&clients, &["insecure = true", "api = \"127.0.0.1:9000\""]);
-    tells(
-        &clients,
-        &[
-            (Effect::Narrower, "http_server.internal_port"),
-            (Effect::Wider, "http_api.key"),
-        ],
-    );
 }
 
 /// A login by cookie passes the cookie, and each backend its own fields.
@@ -338,17 +123,6 @@ fn namespaces_of_other_kinds_stay_closed() {
         assert!(!section.contains("true"), "{section}");
         tells(&imported, &[(Effect::Narrower, "ns.subscription_type")]);
     }
-}
-
-/// Patterns of names are a PRO feature.
-#[test]
-fn names_that_are_none_here_are_left_out() {
-    let imported = imported("namespaces = [{ name = \"/users/:user\", presence = true }]\n");
-    assert!(!imported.text.contains("[[namespace]]"));
-    tells(
-        &imported,
-        &[(Effect::Narrower, "namespace \"/users/:user\"")],
-    );
 }
 
 /// Centrifugo allows fields that its own requests set, and does not pass on the client's.

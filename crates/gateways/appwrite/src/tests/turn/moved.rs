@@ -1,7 +1,7 @@
 //! Connections moved to another process keep their state; no event comes twice, and no revoked
 //! right stays.
 
-use throng_types::Saved;
+use throng_types::{Load as _, Save as _, Saved};
 
 use super::*;
 
@@ -13,13 +13,16 @@ impl Server {
         let solo = self.floor.hall.hall.sessions.get_mut(&index);
         let session = solo.and_then(Solo::session).expect("a session");
         let mut out = Vec::new();
-        let moves = Appwrite::save(session, &mut out)
-            && self.appwrite.save_kept(conn(index), session, &mut out);
+        if !Appwrite::moves(session) {
+            return None;
+        }
+        session.save(&mut out);
+        let moves = self.appwrite.save_kept(conn(index), session, &mut out);
         moves.then_some(out)
     }
 
     fn load(&mut self, index: u32, from: &mut Saved<'_>) -> Option<Connection> {
-        let mut session = Appwrite::load(from)?;
+        let mut session = Connection::load(from)?;
         self.appwrite
             .load_kept(conn(index), &mut session, from)
             .map(|()| session)

@@ -1,7 +1,7 @@
 //! Publications that are answered when the store has them.
 
 use super::*;
-use crate::memory::held::HELD_MAX;
+use crate::memory::outbox::HELD_MAX;
 use crate::{
     Acknowledge, Broker as _, ChannelOptions, Mail, MemoryBroker, Namespaces, Published, Receiver,
     Reply, Request, Retention, Ticket,
