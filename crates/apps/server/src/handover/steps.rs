@@ -12,7 +12,8 @@ use throng_types::{Millis, Parts};
 
 use super::parcel::Parcel;
 use super::taking::HUB;
-use crate::drain::{self, DrainOptions, Ports};
+use crate::drain::{DrainOptions, Ports};
+use crate::draining;
 use crate::shard::ShardApp;
 
 /// From now on the shard does nothing by itself.
@@ -79,7 +80,7 @@ pub fn leave<K: Kernel>(
     app.parts.hub.leave_deliveries();
     conns.pause_all();
     let now = conns.now();
-    drain::begin(app, (options, Ports::All), conns, now);
+    draining::begin(app, (options, Ports::All), conns, now);
     app.housekeeping_at = Millis(0);
     running.resume();
 }
