@@ -1,5 +1,5 @@
-//! The server's own numbers: sums over the shards, what only the process knows, and the dashboard's
-//! line, once a second while somebody watches; and the engine's and the hub's numbers, copied to the
+//! The server's own numbers: sums over the shards, what only the process knows, and the
+//! dashboard's line, once a second while somebody watches; and the engine's and the hub's numbers, copied to the
 //! shard's counters at the end of each turn.
 
 use std::sync::Arc;

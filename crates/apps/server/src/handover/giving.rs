@@ -8,14 +8,12 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use throng_engine::{Linux, Running};
-use throng_types::Parts;
 
 use super::link::Link;
 use super::meeting::Meeting;
 use super::parcel::Parcel;
 use super::steps;
 use super::successor::HandOverError;
-use super::taking::HUB;
 use crate::drain::DrainOptions;
 use crate::shard::ShardApp;
 
@@ -149,35 +147,23 @@ fn rest(running: &mut Running<ShardApp>, order: &HandOver) -> io::Result<Result<
         let why = "the shards have too much under way to come to rest";
         return Ok(Err(why.to_owned()));
     }
-    running.app_mut().parts.hub.stop_at(Some(order.cut));
-    match send_expected(running.app(), order) {
-        Ok(false) => return Ok(Ok(())),
-        Ok(true) => {}
-        Err(error) => return Ok(Err(error.to_string())),
+    let mut sent = Ok(());
+    let expects = steps::stop_at(running, order.cut, |message| {
+        if sent.is_ok() {
+            sent = order.link.send(message, &[]);
+            let _ = order.report.send(Word::GoesOn);
+        }
+    });
+    if let Err(error) = sent {
+        return Ok(Err(error.to_string()));
     }
     let until = order.until + CUT;
     Ok(
-        match come_to_rest(running, order, until, |app| app.parts.hub.has_stopped())? {
+        match !expects || come_to_rest(running, order, until, steps::has_stopped)? {
             true => Ok(()),
             false => Err("the broker does not deliver to the new process in time".to_owned()),
         },
     )
-}
-
-/// Sends which channels the new process is to hear from elsewhere; false if there are none.
-fn send_expected(app: &ShardApp, order: &HandOver) -> io::Result<bool> {
-    let mut sent = Ok(());
-    let mut send_piece = |piece: &[u8]| {
-        if sent.is_ok() {
-            let message = [&[HUB], piece].concat();
-            sent = order.link.send(&message, &[]);
-            let _ = order.report.send(Word::GoesOn);
-        }
-    };
-    let mut parts = Parts::new(&mut send_piece);
-    let any = app.parts.hub.save_expected(order.cut, &mut parts);
-    parts.end();
-    sent.map(|()| any)
 }
 
 /// Goes on until all shards rest at the same time, and this is over on each; false if that takes
@@ -186,7 +172,7 @@ fn come_to_rest(
     running: &mut Running<ShardApp>,
     order: &HandOver,
     until: Instant,
-    is_over: impl Fn(&ShardApp) -> bool,
+    is_over: impl Fn(&Running<ShardApp>) -> bool,
 ) -> io::Result<bool> {
     loop {
         loop {
@@ -201,7 +187,7 @@ fn come_to_rest(
             return Ok(false);
         }
         // None of them runs now.
-        let is_busy = steps::is_busy(running) || !is_over(running.app());
+        let is_busy = steps::is_busy(running) || !is_over(running);
         match order.meeting.meet(is_busy, until) {
             Some(true) => {}
             Some(false) => return Ok(true),
