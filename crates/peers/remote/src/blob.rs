@@ -5,8 +5,8 @@
 //! tags as far as they are there, each behind its length in four bytes, high first; then the data.
 //! A node that does not know a form drops what has it, and counts a gap.
 //!
-//! Not `throng_types::Save`, as other internal bytes: brokers keep history in this form, and nodes of
-//! several versions read it while they are upgraded one after the other.
+//! Not `throng_types::Save`, as other internal bytes: brokers keep history in this form, and nodes
+//! of several versions read it while they are upgraded one after the other.
 
 use throng_types::{Payload, PayloadKind, Publisher};
 

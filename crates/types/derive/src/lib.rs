@@ -1,7 +1,8 @@
 //! `#[derive(Save)]`: implements `throng_types::Save` and `throng_types::Load`.
 //!
 //! A struct is its fields in their order. An enum is one byte, the variant's number by Rust's rule
-//! for discriminants (`= 1` or `= CONST` sets it, otherwise one more than the last), then the variant's fields.
+//! for discriminants (`= 1` or `= CONST` sets it, otherwise one more than the last), then the
+//! variant's fields.
 //! Generated code only moves bytes; bounds are those of the fields' own types.
 //!
 //! - `#[save(skip)]` on a field: it is not saved, and loads as its default.
@@ -66,11 +67,11 @@ fn expand(mut input: DeriveInput) -> Result<TokenStream> {
 
 /// Code for the fields of a struct or variant.
 struct Parts {
-    /// Takes a value apart.
+    /// Pattern that takes a value apart.
     pattern: TokenStream,
     /// Saves what the pattern has named.
     save: TokenStream,
-    /// Loads a value.
+    /// Expression that loads a value.
     value: TokenStream,
 }
 
@@ -171,7 +172,7 @@ fn literal(number: &Expr) -> Result<Option<u8>> {
     }
 }
 
-/// Words of `#[save(…)]`.
+/// Words found in `#[save(…)]` at one place.
 #[derive(Default)]
 struct Words {
     skip: bool,
