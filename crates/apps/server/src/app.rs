@@ -2,21 +2,90 @@
 
 use std::net::SocketAddr;
 
-use throng_engine::{Accepted, App, Closed, Conns, Effects, Kernel, TlsEvent};
-use throng_metrics::{Counter, Gauge};
-use throng_session::{Admission, CloseReason, Event, Http, Port, Sender};
+use throng_engine::{
+    Accepted, App, Closed, ConnStats, Conns, Effects, Kernel, LoopStats, TlsEvent,
+};
+use throng_metrics::{Counter, Gauge, Histogram};
+use throng_session::{Admission, CloseReason, Event, Http, Order, Port, Reloaded, Sender};
 use throng_types::{ConnId, Disconnect, Millis, Now, ShardId};
 
-use crate::drain::{self, Drain, Ports};
+use crate::drain::{Drain, Ports};
+use crate::draining;
 use crate::gateways::Session;
 use crate::live::Renewed;
 use crate::notices;
+use crate::options::ReloadRequest;
 use crate::outbox::Note;
 use crate::peers::{NO_CLIENT, payer};
+use crate::replies;
 use crate::sessions::standing;
 use crate::shard::{ListenerKind, Mail, Message, ShardApp, VISITS_PER_TURN};
-use crate::surveys;
 use crate::tls;
+
+/// Between two looks at history and gauges, in milliseconds.
+const HOUSEKEEPING_MS: u64 = 1000;
+/// A crowd whose leaving is worth giving memory back to the kernel.
+const CROWD: usize = 1024;
+
+impl ShardApp {
+    /// Carries out orders until none is left.
+    pub(crate) fn carry_out<K: Kernel>(&mut self, conns: &mut Conns<Session, K>, now: Now) {
+        while !self.orders.is_empty() {
+            for order in std::mem::take(&mut self.orders) {
+                match order {
+                    Order::Hub(command) => self.command(command, conns, now),
+                    Order::Gateway(place) => self.with_gateways(conns, now, |gateways, host| {
+                        gateways.order(place, host);
+                    }),
+                    Order::Survey { reply_to, survey } => {
+                        replies::survey(self, reply_to, survey, conns, now)
+                    }
+                    Order::Reload(conn) => self.ask_reload(conn, conns),
+                }
+            }
+        }
+    }
+
+    fn ask_reload<K: Kernel>(&mut self, conn: ConnId, conns: &mut Conns<Session, K>) {
+        let ask = self.parts.ask_reload.as_ref();
+        if !ask.is_some_and(|ask| ask(ReloadRequest(conn))) {
+            self.event(conn, Event::Reloaded(&Reloaded::Unavailable), conns);
+        }
+    }
+
+    /// Runs once a second.
+    pub(crate) fn housekeeping<K: Kernel>(&mut self, conns: &mut Conns<Session, K>, now: Now) {
+        self.housekeeping_at = now.mono + HOUSEKEEPING_MS;
+        self.is_expiring = true;
+        self.give_memory_back(conns.len());
+        notices::write_suppressed(self);
+        notices::warn_of_harm(self, conns.stats().crowded, now);
+        self.with_gateways(conns, now, |gateways, host| gateways.tick(host));
+        let watched = self.parts.ticker.channel();
+        let interest = self.parts.hub.interest(watched);
+        let watch = &self.parts.observatory.watch;
+        let shard = self.parts.shard.index();
+        watch.set_watched(shard, interest > 0);
+        if watch.is_watched() {
+            let watchers = self.parts.hub.member_count(watched);
+            watch.set_watchers(shard, watchers.into());
+        }
+        let draining = self.parts.shared.draining;
+        if let Some(command) = self.parts.ticker.tick(interest > 0, draining, now) {
+            self.command(command, conns, now);
+        }
+    }
+
+    /// After half of a crowd has left, small holes are all over the heap; the allocator keeps
+    /// them unless it is asked.
+    fn give_memory_back(&mut self, connections: usize) {
+        self.peak = self.peak.max(connections);
+        if self.peak >= CROWD && connections <= self.peak / 2 {
+            self.peak = connections;
+            throng_sys::memory::trim();
+        }
+    }
+}
 
 impl<K: Kernel> App<K> for ShardApp {
     type Session = Session;
@@ -141,14 +210,14 @@ impl<K: Kernel> App<K> for ShardApp {
                 }
             }
             Message::Note(Note::Survey { ticket, survey }) => {
-                let reply = surveys::reply(self, survey, conns, now);
+                let reply = replies::reply(self, survey, conns, now);
                 if let Some(from) = sender {
                     self.outboxes
                         .push(from, Note::SurveyReply { ticket, reply });
                 }
             }
             Message::Note(Note::SurveyReply { ticket, reply }) => {
-                surveys::surveyed(self, ticket, reply, conns);
+                replies::surveyed(self, ticket, reply, conns);
             }
             Message::Note(Note::Gone(gone)) => self.ends.note(gone),
             Message::Note(Note::Gateway(mail)) | Message::Driver(mail) => {
@@ -161,7 +230,7 @@ impl<K: Kernel> App<K> for ShardApp {
             }
             Message::Renew(renewed) => {
                 let Renewed { live, mail, done } = *renewed;
-                live.apply(&mut self.parts, conns, now);
+                self.parts.renew(&live, conns, now);
                 for mail in mail {
                     self.with_gateways(conns, now, |them, host| {
                         them.mail(Sender::Driver, mail, host);
@@ -171,7 +240,7 @@ impl<K: Kernel> App<K> for ShardApp {
                 drop(done);
             }
             Message::Reloaded(conn, what) => self.event(conn, Event::Reloaded(&what), conns),
-            Message::Drain(options) => drain::begin(self, (options, Ports::Clients), conns, now),
+            Message::Drain(options) => draining::begin(self, (options, Ports::Clients), conns, now),
             Message::HandOver(order) => {
                 // The loop looks at this flag anyway.
                 self.stopped = true;
@@ -198,14 +267,14 @@ impl<K: Kernel> App<K> for ShardApp {
         notices::write_notices(self, conns, now);
         self.tell_ended(conns, now);
         if self.drain.is_some() {
-            drain::step(self, conns, now);
+            draining::step(self, conns, now);
         }
         let mut more = false;
         if self.parts.nodes.is_some() || self.parts.is_stored {
             more = self.with_hub(conns, |hub, sink| hub.poll(now, sink));
         }
         if self.parts.nodes.is_some() {
-            surveys::hear_nodes(self, conns, now);
+            replies::hear_nodes(self, conns, now);
         }
         self.carry_out(conns, now);
         if self.parts.is_stored {
@@ -272,5 +341,66 @@ impl<K: Kernel> App<K> for ShardApp {
         } else {
             tracing::info!(shard, "accepting connections again");
         }
+    }
+}
+
+/// Totals at the end of the last turn, so that only the difference is added.
+#[derive(Default)]
+pub(crate) struct Observer {
+    turns: LoopStats,
+    conns: ConnStats,
+    news_dropped: u64,
+    conflated: u64,
+}
+
+impl Observer {
+    /// Adds what is new.
+    pub(crate) fn observe<K: Kernel>(
+        &mut self,
+        app: &ShardApp,
+        conns: &Conns<Session, K>,
+        turns: LoopStats,
+    ) {
+        let counters = &app.parts.shared.counters;
+        let before = std::mem::replace(&mut self.turns, turns);
+        counters.add(Counter::Turns, turns.turns - before.turns);
+        counters.add(Counter::Sleeps, turns.sleeps - before.sleeps);
+        counters.add(Counter::Mail, turns.mail - before.mail);
+        counters.add(Counter::Wakes, turns.wakes - before.wakes);
+        counters.record(Histogram::TurnDuration, turns.last_turn_us);
+        counters.add(
+            Counter::ConnectionsAccepted,
+            turns.accepted - before.accepted,
+        );
+        counters.add(Counter::BytesIn, turns.read_bytes - before.read_bytes);
+        let now = conns.stats();
+        let before = std::mem::replace(&mut self.conns, now);
+        counters.add(Counter::BytesOut, now.sent_bytes - before.sent_bytes);
+        counters.add(Counter::Writes, now.writes - before.writes);
+        counters.add(
+            Counter::DroppedOldest,
+            now.dropped_oldest - before.dropped_oldest,
+        );
+        counters.add(
+            Counter::DroppedLatestOnly,
+            now.dropped_latest_only - before.dropped_latest_only,
+        );
+        let slow = now.slow - before.slow;
+        counters.add(Counter::DroppedClose, slow);
+        counters.add(Counter::SlowConsumers, slow + now.lagged - before.lagged);
+        counters.add(Counter::CrowdedOut, now.crowded - before.crowded);
+        let hub = app.parts.hub.stats();
+        counters.set(Gauge::Channels, hub.home.streams as u64);
+        counters.set(Gauge::Subscriptions, hub.subscriptions as u64);
+        let before = std::mem::replace(&mut self.news_dropped, hub.news_dropped);
+        counters.add(Counter::PresenceDropped, hub.news_dropped - before);
+        let before = std::mem::replace(&mut self.conflated, hub.conflated);
+        counters.add(Counter::Conflated, hub.conflated - before);
+        counters.set(Gauge::PresenceMembers, hub.home.members as u64);
+        counters.set(Gauge::HistoryBytes, hub.home.history_bytes as u64);
+        counters.set(
+            Gauge::HistoryPublications,
+            hub.home.history_publications as u64,
+        );
     }
 }

@@ -11,6 +11,7 @@ use throng_sys::limits::nofile;
 use throng_sys::{clock, cpu, random};
 use throng_types::ShardId;
 
+use crate::app::Observer;
 use crate::broker::{Part, Threads};
 use crate::drain::DrainOptions;
 use crate::feeds::Feeds;
@@ -25,7 +26,6 @@ use crate::options::{Options, StartError};
 use crate::renewal::Renewal;
 use crate::settings::{Blueprint, await_events};
 use crate::shard::Mail;
-use crate::stats::Observer;
 use crate::tls::Tls;
 
 /// The most shards: interest in a channel is kept in the bits of one word.

@@ -1,7 +1,4 @@
 //! Feeds: what the configuration says, and how their publications reach a shard's hub.
-//!
-//! Invariant: a feed has one round under way on a shard at most, and a round is answered once, when
-//! all of its publications are.
 
 use std::io;
 use std::path::Path;
@@ -13,14 +10,12 @@ use throng_config::{Config, FeedBegin, FeedKind};
 use throng_engine::MailboxSender;
 use throng_feeds::{
     Call, Feed, FeedOptions, FeedsPeer, KafkaOptions, KafkaTopics, NatsOptions, NatsStream, Order,
-    PostgresOptions, RedisOptions, Reply, Round, RoundId, SourceOptions, UrlError,
+    PostgresOptions, RedisOptions, Reply, SourceOptions, UrlError,
 };
-use throng_hub::Command;
 use throng_outward::{CallSender, Host};
-use throng_session::{Publications, PublishResult};
 use throng_sys::random;
-use throng_types::Slots;
 
+use crate::feed_batches::FeedRound;
 use crate::options::StartError;
 use crate::shard::{Mail, Message};
 
@@ -187,42 +182,4 @@ fn deliver(
 
 fn read_file(path: &Path) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
-}
-
-/// A round on its way to a shard, and the way back.
-pub(crate) struct FeedRound {
-    round: Round,
-    feeds: CallSender<Call>,
-}
-
-/// FeedBatches of feeds under way on a shard: publications that are not all answered.
-#[derive(Default)]
-pub(crate) struct FeedBatches {
-    /// Bound: one round a feed.
-    waiting: Slots<(Publications, RoundId, CallSender<Call>)>,
-}
-
-impl FeedBatches {
-    /// Takes a round; gives what the hub is to do.
-    pub(crate) fn begin(&mut self, FeedRound { round, feeds }: FeedRound) -> Command {
-        let publications = Publications::new(round.drafts.len());
-        Command::Feed {
-            round: self.waiting.insert((publications, round.id, feeds)),
-            drafts: round.drafts,
-        }
-    }
-
-    pub(crate) fn published(&mut self, round: u32, number: u32, result: PublishResult) {
-        let Some((publications, ..)) = self.waiting.get_mut(round) else {
-            return;
-        };
-        publications.record(number, result);
-        if let Some(results) = publications.all()
-            && let Some((_, id, feeds)) = self.waiting.remove(round)
-        {
-            let results = results.into_iter().map(|result| result.map(drop)).collect();
-            // Feeds that have ended meanwhile do not hear.
-            feeds.send(Call::Answer(id, results));
-        }
-    }
 }

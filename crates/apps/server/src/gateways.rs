@@ -14,14 +14,12 @@ mod grip;
 mod origin;
 mod plan;
 mod proxy;
-mod view;
 
 use std::collections::VecDeque;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use throng_engine::Kernel;
 use throng_gateway_appwrite::Appwrite;
 use throng_gateway_centrifuge::Centrifuge;
 use throng_gateway_grip::Grip;
@@ -30,15 +28,15 @@ use throng_hub::Format;
 use throng_metrics::Gauge;
 use throng_session::{
     Claim, Class, Context, Event, Flow, Gateway, Http, Incoming, Opened, Order, Patch, Reject,
-    Router, Sender, Shared,
+    Router, Shared,
 };
 use throng_types::{ConnId, Load, Millis, Now, Publication, Save, Saved};
 
 pub use appwrite_feed::{Inlet, Lookups};
 pub(crate) use grip::{deliver, metrics as pushpin_metrics};
 pub use plan::check_routes;
-pub(crate) use plan::{GatewaysPart, GatewaysPlan, GatewaysRenewer, OwnPort, Sources};
-pub(crate) use view::{Host, View};
+pub(crate) use plan::{GatewaysPart, GatewaysPlan, GatewaysRenewer};
+pub(crate) use view::Host;
 
 /// Makes the list: its struct, the enums over its gateways, and the two macros by which a call
 /// finds its gateway. In both of these `G` is that gateway's type.
@@ -125,6 +123,31 @@ gateways! {$
     grip: Grip,
 }
 
+// Behind the macros, which it uses.
+mod view;
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OwnPort {
+    /// The gateway's place in the list.
+    pub(crate) gateway: u8,
+    pub(crate) port: u8,
+    pub(crate) address: SocketAddr,
+    pub(crate) option: &'static str,
+}
+
+/// Sources from which gateways hear events of other servers, in a process that hands over.
+pub(crate) trait Sources: Send + Sync {
+    /// Called once the new process gets everything: takes what came before, and nothing more
+    /// until [`Sources::go_on`].
+    ///
+    /// # Errors
+    /// A sentence, if that takes too long.
+    fn stand_still(&self) -> Result<(), String>;
+
+    /// The hand-over is over, however it ended.
+    fn go_on(&self);
+}
+
 /// Number of wire forms of the gateways before a place in the list.
 const fn forms_before(place: usize) -> u8 {
     let (mut sum, mut at) = (0, 0);
@@ -196,17 +219,6 @@ impl<G: Listed> Slot<G> {
             place: G::PLACE,
             forms_from: G::FORMS_FROM,
         }
-    }
-
-    /// Runs a method of the gateway on its shard.
-    #[inline]
-    fn on_shard<K: Kernel, R>(
-        &mut self,
-        host: &mut Host<'_, K>,
-        run: impl FnOnce(&mut G, &mut View<'_, '_, K, G>) -> R,
-    ) -> R {
-        let mut view = View::new(host, &self.shared, &mut self.orders);
-        run(&mut self.gateway, &mut view)
     }
 }
 
@@ -411,65 +423,11 @@ impl Gateways {
         }
     }
 
-    /// Carries out the next order of a gateway.
-    pub(crate) fn order<K: Kernel>(&mut self, place: u8, host: &mut Host<'_, K>) {
-        each! {
-            if place == G::PLACE
-                && let Some(slot) = G::slot_mut(self)
-                && let Some(order) = slot.next_order()
-            {
-                slot.on_shard(host, |gateway, shard| gateway.order(order, shard));
-            }
-        }
-    }
-
-    pub(crate) fn mail<K: Kernel>(
-        &mut self,
-        from: Sender,
-        mail: GatewayMail,
-        host: &mut Host<'_, K>,
-    ) {
-        dispatch!(mail, GatewayMail(mail) => if let Some(slot) = G::slot_mut(self) {
-            slot.on_shard(host, |gateway, shard| gateway.mail(from, mail, shard));
-        });
-    }
-
     /// A session's queue is empty again.
     pub(crate) fn drained(&mut self, session: &Session, conn: ConnId) {
         dispatch!(session, Session(_) => if let Some(slot) = G::slot_mut(self) {
             slot.gateway.drained(conn);
         }, Session::Http(_) => {});
-    }
-
-    pub(crate) fn closed<K: Kernel>(
-        &mut self,
-        conn: ConnId,
-        session: Session,
-        host: &mut Host<'_, K>,
-    ) {
-        dispatch!(session, Session(it) => if let Some(slot) = G::slot_mut(self) {
-            slot.on_shard(host, |gateway, shard| gateway.closed(conn, it, shard));
-        }, Session::Http(_) => {});
-    }
-
-    /// Runs once a turn, with the number of frames that may be made; true if more waits.
-    pub(crate) fn turn<K: Kernel>(&mut self, frames_max: usize, host: &mut Host<'_, K>) -> bool {
-        let mut more = false;
-        each! {
-            if let Some(slot) = G::slot_mut(self) {
-                more |= slot.on_shard(host, |gateway, shard| gateway.turn(frames_max, shard));
-            }
-        }
-        more
-    }
-
-    /// Runs once a second.
-    pub(crate) fn tick<K: Kernel>(&mut self, host: &mut Host<'_, K>) {
-        each! {
-            if let Some(slot) = G::slot_mut(self) {
-                slot.on_shard(host, |gateway, shard| gateway.tick(shard));
-            }
-        }
     }
 
     /// When [`Self::turn`] must run even if nothing happens.

@@ -14,14 +14,13 @@ use throng_broker::{
     ProxySwitches, ReplyLimit, Retention,
 };
 use throng_config::{Config, DEFAULT_BACKEND, RecoveryMode, Secret, SlowConsumer};
-use throng_engine::{ConnLimits, Conns, Kernel};
+use throng_engine::ConnLimits;
 use throng_proxy::Block;
 use throng_session::{Guard, Guards, SessionLimits, WorkLimits};
-use throng_types::{Now, Overflow};
+use throng_types::Overflow;
 
-use crate::gateways::{GatewayMail, OwnPort, Session};
+use crate::gateways::{GatewayMail, OwnPort};
 use crate::options::StartError;
-use crate::shard::ShardParts;
 use crate::token_keys::{KeptKeys, TokenKeys};
 
 /// Part of the memory that all queues may take while `limits.queued_bytes_max` is not set: one of
@@ -68,33 +67,6 @@ pub(crate) struct Renewed {
     pub(crate) mail: Vec<GatewayMail>,
     /// Dropped once it holds.
     pub(crate) done: Sender<()>,
-}
-
-impl Live {
-    /// Puts this version into force on a shard; connections stay.
-    pub(crate) fn apply<K: Kernel>(
-        &self,
-        parts: &mut ShardParts,
-        conns: &mut Conns<Session, K>,
-        now: Now,
-    ) {
-        parts.hub.renew(self.subscriptions_max, &self.broker, now);
-        parts.connections_max = self.connections_max;
-        conns.set_limits(self.conns);
-        let shared = &mut parts.shared;
-        shared.limits = self.limits.clone();
-        shared.namespaces = self.broker.namespaces.clone();
-        shared.verifier.clone_from(&self.verifier);
-        shared.anonymous = self.anonymous;
-        shared.personal_channel = self.personal_channel;
-        shared.api_for_clients = self.api_for_clients;
-        shared.guards = self.guards.clone();
-        shared.api_keys = self.api_keys.clone();
-        shared.forwarded.renew(self.proxies.clone());
-        shared.meter.renew(self.work);
-        let wants_published = crate::notices::wants_published();
-        shared.notices.want_published(wants_published);
-    }
 }
 
 impl LiveMould {
@@ -362,4 +334,9 @@ fn guards(config: &Config, own: &[OwnPort]) -> Result<Guards, StartError> {
 fn origins(config: &Config, more: &[&str], same_host: bool) -> Result<Origins, OriginError> {
     let listed = config.auth.allowed_origins.iter().map(String::as_str);
     Origins::new(listed.chain(more.iter().copied()), same_host)
+}
+
+/// Whether publications are logged.
+pub(crate) fn wants_published() -> bool {
+    tracing::enabled!(target: "throng::audit", tracing::Level::DEBUG)
 }

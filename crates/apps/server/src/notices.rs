@@ -4,12 +4,9 @@
 //! Refusals and changes are told at `info`, under the targets `throng::refused` and
 //! `throng::audit`; publications of the server API at `debug`.
 
-use std::net::IpAddr;
-
 use throng_engine::{Conns, Kernel};
 use throng_session::NoticeKind;
-use throng_types::{ConnId, Millis, Now};
-use tracing::Level;
+use throng_types::{ConnId, Now};
 
 use crate::gateways::Session;
 use crate::shard::ShardApp;
@@ -20,19 +17,6 @@ const CHANNELS_MAX: usize = 3;
 
 /// Between two warnings of one kind, in milliseconds.
 const WARN_EVERY_MS: u64 = 60_000;
-
-/// Values that were warned of, and the times from which they may be again.
-#[derive(Default)]
-pub(crate) struct Warned {
-    pub(crate) crowded: u64,
-    pub(crate) crowded_again_at: Millis,
-    pub(crate) unnamed: Option<IpAddr>,
-    pub(crate) unnamed_again_at: Millis,
-}
-
-pub(crate) fn wants_published() -> bool {
-    tracing::enabled!(target: "throng::audit", Level::DEBUG)
-}
 
 /// Writes what was noted in this turn.
 pub(crate) fn write_notices<K: Kernel>(app: &ShardApp, conns: &Conns<Session, K>, now: Now) {

@@ -261,7 +261,7 @@ impl Blueprint {
             guards: live.guards.clone(),
             api_keys: live.api_keys.clone(),
             node: self.node.clone(),
-            notices: Notices::new(crate::notices::wants_published()),
+            notices: Notices::new(crate::live::wants_published()),
             forwarded: Forwarded::new(live.proxies.clone(), Some(self.peers.clone())),
             meter: Meter::new(live.work, self.work_secret),
             is_tls: Cell::new(false),

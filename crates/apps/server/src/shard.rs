@@ -16,29 +16,24 @@ use throng_session::{
 use throng_types::{ConnId, Millis, Now, ShardId, Slots};
 
 use crate::drain::{Drain, DrainOptions, Ends};
-use crate::feeds::{FeedBatches, FeedRound};
+use crate::feed_batches::{FeedBatches, FeedRound};
 use crate::gateways::{GatewayMail, Gateways, Host, Session};
 use crate::handover::HandOver;
-use crate::live::Renewed;
-use crate::notices::{self, Warned};
-use crate::options::{AskReload, ReloadRequest};
+use crate::live::{Live, Renewed};
+use crate::options::AskReload;
 use crate::outbox::{Note, Outboxes};
 use crate::peers::Peers;
 use crate::peers::{PAYER, UNCOUNTED, tag_payer};
 use crate::sessions::Sessions;
 use crate::sink::HubSink;
 use crate::stats::{Observatory, Ticker};
-use crate::surveys::{self, Surveys};
+use crate::surveys::Surveys;
 
 /// Members visited in one turn: few enough that what is published meanwhile joins the fan-out
 /// at the next turn, and that a crowd does not keep others waiting.
 pub(crate) const VISITS_PER_TURN: usize = 256;
 /// Streams whose history is looked at in one turn.
 const EXPIRIES_PER_TURN: usize = 256;
-/// Between two looks at history and gauges, in milliseconds.
-const HOUSEKEEPING_MS: u64 = 1000;
-/// A crowd whose leaving is worth giving memory back to the kernel.
-const CROWD: usize = 1024;
 
 /// Mail between shards, and orders from the handle and from drivers.
 pub struct Mail(pub(crate) Message);
@@ -102,6 +97,42 @@ pub(crate) struct ShardParts {
     pub(crate) seed: u64,
 }
 
+impl ShardParts {
+    /// Puts a version of the options into force on a shard; connections stay.
+    pub(crate) fn renew<K: Kernel>(
+        &mut self,
+        live: &Live,
+        conns: &mut Conns<Session, K>,
+        now: Now,
+    ) {
+        self.hub.renew(live.subscriptions_max, &live.broker, now);
+        self.connections_max = live.connections_max;
+        conns.set_limits(live.conns);
+        let shared = &mut self.shared;
+        shared.limits = live.limits.clone();
+        shared.namespaces = live.broker.namespaces.clone();
+        shared.verifier.clone_from(&live.verifier);
+        shared.anonymous = live.anonymous;
+        shared.personal_channel = live.personal_channel;
+        shared.api_for_clients = live.api_for_clients;
+        shared.guards = live.guards.clone();
+        shared.api_keys = live.api_keys.clone();
+        shared.forwarded.renew(live.proxies.clone());
+        shared.meter.renew(live.work);
+        let wants_published = crate::live::wants_published();
+        shared.notices.want_published(wants_published);
+    }
+}
+
+/// Values that were warned of, and the times from which they may be again.
+#[derive(Default)]
+pub(crate) struct Warned {
+    pub(crate) crowded: u64,
+    pub(crate) crowded_again_at: Millis,
+    pub(crate) unnamed: Option<IpAddr>,
+    pub(crate) unnamed_again_at: Millis,
+}
+
 /// One shard: its hub, its gateways and what they wait for.
 pub struct ShardApp {
     pub(crate) parts: ShardParts,
@@ -128,7 +159,7 @@ pub struct ShardApp {
     /// More has expired than the last turn forgot.
     pub(crate) is_expiring: bool,
     /// The most connections since memory was last given back.
-    peak: usize,
+    pub(crate) peak: usize,
     pub(crate) warned: Warned,
 }
 
@@ -245,31 +276,6 @@ impl ShardApp {
         }
     }
 
-    /// Carries out orders until none is left.
-    pub(crate) fn carry_out<K: Kernel>(&mut self, conns: &mut Conns<Session, K>, now: Now) {
-        while !self.orders.is_empty() {
-            for order in std::mem::take(&mut self.orders) {
-                match order {
-                    Order::Hub(command) => self.command(command, conns, now),
-                    Order::Gateway(place) => self.with_gateways(conns, now, |gateways, host| {
-                        gateways.order(place, host);
-                    }),
-                    Order::Survey { reply_to, survey } => {
-                        surveys::survey(self, reply_to, survey, conns, now)
-                    }
-                    Order::Reload(conn) => self.ask_reload(conn, conns),
-                }
-            }
-        }
-    }
-
-    fn ask_reload<K: Kernel>(&mut self, conn: ConnId, conns: &mut Conns<Session, K>) {
-        let ask = self.parts.ask_reload.as_ref();
-        if !ask.is_some_and(|ask| ask(ReloadRequest(conn))) {
-            self.event(conn, Event::Reloaded(&Reloaded::Unavailable), conns);
-        }
-    }
-
     pub(crate) fn command<K: Kernel>(
         &mut self,
         command: Command,
@@ -291,39 +297,6 @@ impl ShardApp {
         let budget = EXPIRIES_PER_TURN;
         self.is_expiring = self.with_hub(conns, |hub, sink| hub.expire(now, budget, sink));
         self.is_expiring
-    }
-
-    /// Runs once a second.
-    pub(crate) fn housekeeping<K: Kernel>(&mut self, conns: &mut Conns<Session, K>, now: Now) {
-        self.housekeeping_at = now.mono + HOUSEKEEPING_MS;
-        self.is_expiring = true;
-        self.give_memory_back(conns.len());
-        notices::write_suppressed(self);
-        notices::warn_of_harm(self, conns.stats().crowded, now);
-        self.with_gateways(conns, now, |gateways, host| gateways.tick(host));
-        let watched = self.parts.ticker.channel();
-        let interest = self.parts.hub.interest(watched);
-        let watch = &self.parts.observatory.watch;
-        let shard = self.parts.shard.index();
-        watch.set_watched(shard, interest > 0);
-        if watch.is_watched() {
-            let watchers = self.parts.hub.member_count(watched);
-            watch.set_watchers(shard, watchers.into());
-        }
-        let draining = self.parts.shared.draining;
-        if let Some(command) = self.parts.ticker.tick(interest > 0, draining, now) {
-            self.command(command, conns, now);
-        }
-    }
-
-    /// After half of a crowd has left, small holes are all over the heap; the allocator keeps
-    /// them unless it is asked.
-    fn give_memory_back(&mut self, connections: usize) {
-        self.peak = self.peak.max(connections);
-        if self.peak >= CROWD && connections <= self.peak / 2 {
-            self.peak = connections;
-            throng_sys::memory::trim();
-        }
     }
 
     /// A session for a new client, and its tag.

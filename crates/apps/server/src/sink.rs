@@ -11,7 +11,7 @@ use throng_types::{
     ChannelName, ConnId, Frame, Frames, Publication, PublicationKind, Slots, Unsubscribe,
 };
 
-use crate::feeds::FeedBatches;
+use crate::feed_batches::FeedBatches;
 use crate::gateways::{Gateways, Session};
 use crate::peers::payer;
 use crate::sessions::Sessions;

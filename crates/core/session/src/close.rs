@@ -1,4 +1,4 @@
-//! How a session's peer is connected, and why the server ends a connection.
+//! Port and transport of a session's peer, and why the server ends a connection.
 
 use throng_metrics::Counter;
 use throng_types::{Disconnect, Save};
@@ -96,4 +96,16 @@ impl CloseReason {
             Self::Drain { .. } => Disconnect::Shutdown.reason(),
         }
     }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Save)]
+pub enum Port {
+    Client,
+    Api,
+    /// One of a gateway's own, by the gateway's place in the list and its own number.
+    Own {
+        /// Place of the gateway in the list.
+        gateway: u8,
+        port: u8,
+    },
 }

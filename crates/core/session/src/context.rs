@@ -4,12 +4,12 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 
 use throng_broker::Presence;
-use throng_hub::{Command, Format, ReplyTo};
+use throng_hub::{Command, FormKind, Format, ReplyTo};
 use throng_metrics::Counter;
-use throng_types::{Actions, ChannelName, ConnId, End, Millis, Now, Position};
+use throng_types::{Actions, ChannelName, ConnId, End, Millis, Now, Position, Save};
 
 use crate::work::{Overspent, Work};
-use crate::{ControlCommand, Form, Shared, Survey};
+use crate::{ControlCommand, Shared, Survey};
 
 /// A session's order beyond its connection. Carried out after the event, in the order of writing.
 #[derive(Debug)]
@@ -24,6 +24,23 @@ pub enum Order {
     Reload(ConnId),
     /// The next of the own orders of the gateway in this place: [`crate::Gateway::order`].
     Gateway(u8),
+}
+
+/// A wire form of deliveries, declared once by its gateway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Save)]
+pub struct Form {
+    /// Its place among the gateway's forms.
+    pub number: u8,
+    /// Whether its deliveries are shared bytes, personal, or need the session's eye.
+    pub kind: FormKind,
+}
+
+impl Form {
+    /// A form; `number` counts from zero within the gateway.
+    #[must_use]
+    pub const fn new(number: u8, kind: FormKind) -> Self {
+        Self { number, kind }
+    }
 }
 
 /// Surroundings of one event: the connection, the time, the shard's shared state, and the outputs

@@ -15,16 +15,17 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use throng_broker::{Draft, Published, Refusal};
-use throng_hub::{Answer, FormKind, Hub, Patch};
+use throng_hub::{Answer, Hub, Patch};
 use throng_metrics::Gauge;
 use throng_types::{
     ChannelName, ConnId, Frame, Load, Millis, Now, Publication, Save, Saved, ShardId, Unsubscribe,
 };
 
+use crate::close::Port;
 use crate::http::{Incoming, Later, Reject};
-use crate::route::{Claim, Port};
+use crate::route::Claim;
 use crate::{
-    Allowance, CloseReason, Context, ControlCommand, Identity, Reloaded, Shared, SurveyReply,
+    Allowance, CloseReason, Context, ControlCommand, Form, Identity, Reloaded, Shared, SurveyReply,
     Transport,
 };
 
@@ -114,23 +115,6 @@ pub struct Resume {
     pub(crate) allowance: Option<Allowance>,
     /// To be fed to the connection at once.
     pub raw: Vec<u8>,
-}
-
-/// A wire form of deliveries, declared once by its gateway.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Save)]
-pub struct Form {
-    /// Its place among the gateway's forms.
-    pub number: u8,
-    /// Whether its deliveries are shared bytes, personal, or need the session's eye.
-    pub kind: FormKind,
-}
-
-impl Form {
-    /// A form; `number` counts from zero within the gateway.
-    #[must_use]
-    pub const fn new(number: u8, kind: FormKind) -> Self {
-        Self { number, kind }
-    }
 }
 
 /// A family of clients. One value per shard, owned by the shard's thread.

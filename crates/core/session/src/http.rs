@@ -24,15 +24,14 @@ use throng_metrics::Counter;
 use throng_types::{End, Save};
 
 pub use exchange::Exchange;
-pub use page::{Guard, Guards};
 pub use pipeline::{Later, WriteAnswer};
 pub use request::{Incoming, Reject};
 pub use response::{SAFE, allow_origin, answer_text, respond, respond_json};
 pub use serve::send_page;
 pub use subscribe::{Entry, Params, StreamHead, check_chunks, check_draining, write_stream_head};
 
+use crate::close::Port;
 use crate::gateway::Resume;
-use crate::route::Port;
 use crate::route::{Claim, Owner};
 use crate::{Admission, Allowance, Class, Context, Event, Opened, Shared, Transport};
 use body::{Coming, limits, whole_body};

@@ -18,6 +18,7 @@ pub mod encode;
 mod entry;
 mod forwarded;
 mod gateway;
+mod guard;
 pub mod http;
 mod identity;
 mod notice;
@@ -38,17 +39,17 @@ pub use backend::{
     WayToBackends, claims_of,
 };
 pub use client_id::{ClientId, NodeKey};
-pub use close::{Admission, CloseReason, Transport};
-pub use context::{Context, Order};
+pub use close::{Admission, CloseReason, Port, Transport};
+pub use context::{Context, Form, Order};
 pub use date::{DateCell, DateText};
 pub use entry::{
     EntryFault, Grant, Holder, InitialSubscription, Named, all_channels, note_ends, own_channels,
 };
 pub use forwarded::{Census, Counted, Forwarded};
-pub use gateway::{Class, Event, Flow, Form, Gateway, Opened, Own, Resume, Sender, Shard};
+pub use gateway::{Class, Event, Flow, Gateway, Opened, Own, Resume, Sender, Shard};
+pub use guard::{Guard, Guards};
 pub use http::{
-    Becomes, Exchange, Guard, Guards, Http, Incoming, Reject, Router, answer_text, respond,
-    respond_json,
+    Becomes, Exchange, Http, Incoming, Reject, Router, answer_text, respond, respond_json,
 };
 pub use identity::{AuthError, Identity, authenticate, check_token, failure};
 pub use notice::{Notice, NoticeKind, Notices};
@@ -58,7 +59,7 @@ pub use permit::{
 pub use publishing::{Publications, PublishResult, draft, publish_all};
 pub use questions::{AskingClient, CannotAsk, Open, Passed, Questions};
 pub use reload::Reloaded;
-pub use route::{Access, Claim, Port, Rank};
+pub use route::{Access, Claim, Rank};
 pub use shared::{Logins, Page, Pages, SessionLimits, Shared};
 pub use stream::{ChannelOpened, OPENING, Opening, Stream, StreamBeat, subscribe};
 pub use survey::{

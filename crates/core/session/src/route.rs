@@ -1,20 +1,7 @@
-//! Ports, claims of gateways to requests, and the few paths that are the front door's own.
+//! Claims of gateways to requests, and the few paths that are the front door's own.
 
-use throng_types::Save;
-
+use crate::close::Port;
 use crate::http::request::Incoming;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Save)]
-pub enum Port {
-    Client,
-    Api,
-    /// One of a gateway's own, by the gateway's place in the list and its own number.
-    Own {
-        /// Place of the gateway in the list.
-        gateway: u8,
-        port: u8,
-    },
-}
 
 /// Which of several claims to a request wins: the highest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -16,28 +16,12 @@ use std::cell::Cell;
 use std::net::IpAddr;
 
 use throng_auth::{Algorithm, TokenFault};
-use throng_types::{Millis, Now, Save};
+use throng_types::{Now, Save};
 
 pub use price::{Overspent, Work, WorkLimits};
-pub use table::Payer;
+pub use table::{BURST_US, Payer};
 
-use table::Table;
-
-/// The most that may be owed before work is refused, in microseconds.
-pub const BURST_US: u32 = 2_000_000;
-/// Maximum of a debt after work that was already done, in microseconds.
-const DEBT_MAX_US: u32 = 10_000_000;
-
-/// Returns the debt left after the time since `at_ms`, in microseconds.
-const fn left(owed_us: u32, at_ms: u32, now_ms: u32) -> u32 {
-    // A connection that is silent for 49 days may seem to have been silent for less.
-    owed_us.saturating_sub(now_ms.wrapping_sub(at_ms).saturating_mul(1000))
-}
-
-/// Low half of a timestamp, enough to measure how long ago it was.
-const fn low_ms(now: Millis) -> u32 {
-    now.0 as u32
-}
+use table::{DEBT_MAX_US, Table, left, low_ms};
 
 /// Bad tokens that one connection may bring; the next one ends it.
 pub const BAD_TOKENS_MAX: u32 = 3;

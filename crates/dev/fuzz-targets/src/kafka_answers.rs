@@ -42,10 +42,10 @@ pub fn kafka_answers(input: &[u8]) {
             Some(piece) => assert_eq!(frame, Ok(Some(piece))),
             None => assert_eq!(frame, pieces.next_frame()),
         }
-        let Ok(Some(frame)) = frame else {
+        let Ok(Some((_, body))) = frame else {
             break;
         };
-        answer(&frame.body);
+        answer(&body);
     }
     answer(input);
 }

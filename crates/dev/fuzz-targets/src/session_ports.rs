@@ -288,7 +288,7 @@ fn told(orders: Vec<Order>, list: &mut Gateways) -> String {
     out
 }
 
-/// What the next order of a gateway says.
+/// Takes the next order of a gateway.
 fn next_order<G: Listed>(list: &mut Gateways) -> G::Order {
     let slot = G::slot_mut(list).expect("it is configured");
     slot.next_order().expect("one for each that was noted")

@@ -4,10 +4,14 @@
 //!
 //! The witness (`witness.rs`) knows what each reader must have seen. Faults: connections cut at any
 //! byte, a broker that pauses, stops, starts with all, older or no data or as another line of
-//! replication, that refuses writes; clocks that leap. Nodes are not killed.
+//! replication, that refuses writes, loses and repeats deliveries and says what nobody asked for;
+//! data that another program deletes; clocks that leap; nodes that sleep, do not reach the broker,
+//! are killed, or hand over (`handover.rs`). Without a fault no node may give up a connection, and
+//! in a run without any every reader has everything as soon as all rest.
 
 mod around;
 pub(crate) mod broker;
+mod handover;
 mod http;
 mod member;
 pub(crate) mod nats;
@@ -17,14 +21,17 @@ mod reader;
 pub(crate) mod redis;
 mod witness;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use throng_server::Start;
 
 use self::around::Around;
 use self::broker::{Broker, Kept};
-use self::http::Progress;
+use self::http::{Exchange, Progress};
 use self::member::Member;
 use self::nats::Nats;
-use self::node::Node;
+use self::node::{MadeOf, Node};
 use self::publisher::Publisher;
 use self::reader::Reader;
 use self::redis::Redis;
@@ -40,13 +47,22 @@ pub use witness::Summary as ClusterSummary;
 struct Play {
     net: Net,
     nodes: Vec<Node>,
+    /// A process that is to take over from one of them.
+    successor: Option<Node>,
+    /// Processes that have handed over, until they end.
+    retired: Vec<Node>,
     broker: Box<dyn Broker>,
+    is_paused: bool,
+    is_down: bool,
+    /// Connections of nodes, and when they were accepted.
+    links: BTreeMap<usize, u64>,
     readers: Vec<Reader>,
     members: Vec<Member>,
     publishers: Vec<Publisher>,
     witness: Witness,
     kernel_bytes: usize,
-    /// Faults in a hundred steps of the broker.
+    /// Faults in a hundred steps of the broker. If zero, nothing fails in this run, but nodes sleep
+    /// and hand over.
     trouble: usize,
     is_calm: bool,
 }
@@ -65,24 +81,42 @@ macro_rules! around {
 
 impl Play {
     fn new(net: Net, seed: u64, kind: BrokerKind) -> Self {
+        let trouble = net.pick(&[0, 1, 2]);
         let broker: Box<dyn Broker> = match kind {
-            BrokerKind::Redis => Box::new(Redis::new(&net)),
-            BrokerKind::Nats => Box::new(Nats::new(&net)),
+            BrokerKind::Redis => Box::new(Redis::new(trouble > 0, &net)),
+            BrokerKind::Nats => Box::new(Nats::new(trouble > 0, &net)),
         };
-        let config = broker.config();
-        let nodes = net.between(2, 3);
+        let config = Arc::new(node::config(&broker.config()));
         let shards = net.between(1, 2);
-        let nodes = (0..nodes).map(|number| Node::new(number, shards, seed, &config, &net));
-        let nodes = nodes.collect();
+        let node = |number: u64| {
+            let start = Start {
+                unix_ms: 0,
+                seed: seed ^ (number + 1) << 40,
+                secret: [number as u8 ^ seed as u8; 32],
+            };
+            let config = config.clone();
+            let made_of = MadeOf {
+                shards,
+                start,
+                config,
+            };
+            Node::new(made_of, false, &net)
+        };
+        let nodes = (0..net.between(2, 3) as u64).map(node).collect();
         let mut play = Self {
             broker,
             nodes,
+            successor: None,
+            retired: Vec::new(),
+            is_paused: false,
+            is_down: false,
+            links: BTreeMap::new(),
             readers: Vec::new(),
             members: Vec::new(),
             publishers: Vec::new(),
             witness: Witness::default(),
             kernel_bytes: net.pick(&[300, 2000, 30_000]),
-            trouble: net.pick(&[0, 1, 3]),
+            trouble,
             is_calm: false,
             net,
         };
@@ -111,23 +145,22 @@ impl Play {
     fn step(&mut self) {
         self.witness.step += 1;
         self.net.pass_us(self.net.between(0, 1500) as u64);
-        match self.net.below(100) {
-            0..45 => {
+        match self.net.below(1000) {
+            0..450 => {
                 for _ in 0..self.net.between(1, 5) {
-                    let node = self.net.below(self.nodes.len());
-                    self.nodes[node].turn(&self.net);
+                    self.turn();
                 }
             }
-            45..60 => drop(self.broker_acts(self.net.pick(&[1, 100, 1 << 20]))),
-            60..63 if !self.members.is_empty() => {
+            450..600 => drop(self.broker_acts(self.net.pick(&[1, 100, 1 << 20]))),
+            600..630 if !self.members.is_empty() => {
                 let at = self.net.below(self.members.len());
                 self.member_acts(at);
             }
-            60..71 => {
+            600..710 => {
                 let at = self.net.below(self.readers.len());
                 self.reader_acts(at);
             }
-            71..80 => {
+            710..800 => {
                 let at = self.net.below(self.publishers.len());
                 let mut around = around!(self);
                 let publisher = &mut self.publishers[at];
@@ -137,15 +170,72 @@ impl Play {
                     false => publisher.act(true, &mut around),
                 }
             }
-            80..93 => self.bytes_arrive(),
-            93..98 if self.net.percent(self.trouble * 5) => self.broker_trouble(),
-            98.. if self.net.percent(self.trouble) => {
+            800..925 => self.bytes_arrive(),
+            925..930 => self.node_trouble(),
+            930..980 if self.net.percent(self.trouble * 3) => self.broker_trouble(),
+            980..990 => self.heals(),
+            990.. if self.net.percent(self.trouble * 2) => {
                 self.net.hit(Fault::ClockLeap);
+                self.net.fault();
                 let ms = self.net.pick(&[200, 700, 3_000, 12_000]);
                 self.net.note(format_args!("the clock leaps by {ms} ms"));
                 self.net.pass_us(ms * 1000);
             }
             _ => {}
+        }
+    }
+
+    /// A turn of something of some process.
+    fn turn(&mut self) {
+        let all = self.nodes.iter_mut().chain(&mut self.successor);
+        let mut all: Vec<&mut Node> = all.chain(&mut self.retired).collect();
+        let at = self.net.below(all.len());
+        if all[at].sleeps_until <= self.witness.step {
+            all[at].turn(&self.net);
+        }
+    }
+
+    fn node_trouble(&mut self) {
+        let at = self.net.below(self.nodes.len());
+        let node = &mut self.nodes[at];
+        match self.net.below(5) {
+            0 => node.sleeps_until = self.witness.step + self.net.between(20, 400) as u64,
+            1 if self.successor.is_none() => self.hand_over(at),
+            2 if self.trouble > 0 => {
+                node.is_cut_off = !node.is_cut_off;
+                let (does, net) = (!node.is_cut_off, self.net.clone());
+                net.note(format_args!("node {at} reaches the broker: {does}"));
+                net.fault();
+                let links = self.links.keys().copied();
+                let links = links.filter(|conn| !does && node.has(*conn, &net));
+                for conn in links.collect::<Vec<_>>() {
+                    self.cut(conn);
+                }
+            }
+            3 if self.trouble > 0 && self.successor.is_none() && self.net.percent(40) => {
+                self.net.note(format_args!("node {at} is killed"));
+                let new = node.anew(&self.net);
+                let old = std::mem::replace(node, new);
+                self.ends(&old);
+                self.net.kill(old.kernels());
+            }
+            _ if self.trouble == 0 && self.successor.is_none() => self.all_is_prompt(),
+            _ => {}
+        }
+    }
+
+    /// A process ends without a reason that the broker has heard of.
+    fn ends(&mut self, node: &Node) {
+        self.links.retain(|conn, _| !node.has(*conn, &self.net));
+    }
+
+    /// In a run without faults nothing has to wait for a look at the streams.
+    fn all_is_prompt(&mut self) {
+        self.rest();
+        for reader in &self.readers {
+            if self.broker.is_prompt(reader.track.keeps()) && reader.is_settled() {
+                self.witness.has_all(&reader.track);
+            }
         }
     }
 
@@ -178,7 +268,7 @@ impl Play {
         if !live.is_empty() {
             let conn = self.net.pick(&live);
             for conn in [conn, self.net.pick(&live)] {
-                self.net.arrive(conn, self.net.pick(&[1, 200, 100_000]));
+                self.net.arrive(conn, self.net.pick(&[1, 7, 200, 100_000]));
             }
         }
     }
@@ -187,34 +277,87 @@ impl Play {
         let mut busy = false;
         while let Some((conn, _)) = self.net.take_dialled() {
             busy = true;
-            let is_refused = self.broker.is_down() || !self.is_calm && self.net.percent(3);
+            let mut all = self
+                .nodes
+                .iter()
+                .chain(&self.successor)
+                .chain(&self.retired);
+            let of = all.find(|node| node.has(conn, &self.net));
+            let is_cut_off = of.is_some_and(|node| node.is_cut_off);
+            let is_refused = self.is_down || is_cut_off || !self.is_calm && self.net.percent(3);
             self.net.answer_dial(conn, is_refused);
             if !is_refused {
+                if of.is_some() {
+                    self.links.insert(conn, self.net.0.borrow().mono_us);
+                }
                 self.broker.accept(conn);
             }
         }
         if !self.is_calm && self.net.percent(10) {
             self.broker.copy();
         }
-        self.broker.act(bytes_max) | busy
+        if self.is_paused || self.is_down {
+            return busy;
+        }
+        let mut left = Vec::new();
+        busy |= self.broker.act(bytes_max, &mut left);
+        let faulted_at_us = self.net.0.borrow().faulted_at_us;
+        for conn in left {
+            let since_us = self.links.remove(&conn);
+            let is_good = since_us.is_some_and(|since_us| since_us > faulted_at_us);
+            assert!(!is_good, "a node gives up connection {conn}, which is good");
+        }
+        busy
+    }
+
+    /// Ends a connection to the broker behind any byte.
+    fn cut(&mut self, conn: usize) {
+        let bytes = self.net.pick(&[0, 1, 30, 200, 1 << 20]);
+        self.net.note(format_args!(
+            "the broker's connection {conn} is cut behind {bytes} bytes"
+        ));
+        self.net.fault();
+        self.links.remove(&conn);
+        self.broker.cut(conn, bytes);
     }
 
     fn broker_trouble(&mut self) {
+        self.net.fault();
+        let clients = self.broker.clients();
         match self.net.below(10) {
-            _ if self.broker.is_down() && self.net.percent(70) => self.broker_starts(),
-            0..4 if self.broker.clients() > 0 => {
-                let at = self.net.below(self.broker.clients());
-                self.broker
-                    .cut(at, self.net.pick(&[0, 1, 30, 200, 1 << 20]));
+            _ if self.is_down && self.net.percent(70) => self.broker_starts(),
+            0..4 if !clients.is_empty() => self.cut(self.net.pick(&clients)),
+            _ if self.is_paused => self.is_paused = false,
+            4 => self.is_paused = true,
+            5 | 6 => {
+                if let Some(is_less) = self.broker.trouble() {
+                    self.witness.broker_started(is_less, &self.net);
+                }
             }
-            _ if self.broker.is_paused() => self.broker.pause(false),
-            4 => self.broker.pause(true),
-            5 | 6 => self.broker.trouble(),
-            7.. if !self.broker.is_down() => {
+            7 | 8 if !self.is_down => {
                 self.net.note("the broker stops");
-                self.broker.stop();
+                self.is_down = true;
+                clients.into_iter().for_each(|conn| self.cut(conn));
             }
             _ => {}
+        }
+    }
+
+    /// Ends some of what ails.
+    fn heals(&mut self) {
+        let is_ill = self.is_down || self.is_paused || self.broker.is_ill();
+        let cut_off = self.nodes.iter_mut().filter(|node| node.is_cut_off);
+        let cut_off: Vec<&mut Node> = cut_off.collect();
+        if !is_ill && cut_off.is_empty() || self.net.percent(50) {
+            return;
+        }
+        self.net.note("something heals");
+        self.net.fault();
+        cut_off.into_iter().for_each(|node| node.is_cut_off = false);
+        self.is_paused = false;
+        self.broker.heal();
+        if self.is_down {
+            self.broker_starts();
         }
     }
 
@@ -224,45 +367,53 @@ impl Play {
             .pick(&[Kept::All, Kept::All, Kept::Older, Kept::Nothing]);
         self.net
             .note(format_args!("the broker starts with {kept:?}"));
+        self.is_down = false;
         let is_less = self.broker.start(kept);
         self.witness.broker_started(is_less, &self.net);
     }
 
     /// Lets everybody act until nothing is left to do.
     fn rest(&mut self) {
+        let mut those = [false; 5];
         for _ in 0..100_000 {
-            let mut busy = self.broker_acts(1 << 20);
+            those[0] = self.broker_acts(1 << 20);
             let live = self.net.0.borrow().live.clone();
             live.iter()
                 .for_each(|&conn| self.net.arrive(conn, usize::MAX));
-            for node in &mut self.nodes {
-                busy |= node.turn_all();
-            }
+            let all = self.nodes.iter_mut().chain(&mut self.successor);
+            those[1] = all
+                .chain(&mut self.retired)
+                .fold(false, |busy, node| node.turn_all() | busy);
+            self.retire();
             let mut around = around!(self);
-            for reader in &mut self.readers {
-                busy |= reader.read(usize::MAX, &mut around);
-            }
-            for publisher in &mut self.publishers {
-                busy |= publisher.read(&mut around);
-            }
-            for member in &mut self.members {
-                busy |= member.read(&self.net);
-            }
-            if !busy {
+            let readers = self.readers.iter_mut();
+            those[2] = readers.fold(false, |busy, it| it.read(usize::MAX, &mut around) | busy);
+            let publishers = self.publishers.iter_mut();
+            those[3] = publishers.fold(false, |busy, it| it.read(&mut around) | busy);
+            let members = self.members.iter_mut();
+            those[4] = members.fold(false, |busy, it| it.read(&self.net) | busy);
+            if those == [false; 5] {
                 return;
             }
             self.net.pass_us(10);
         }
-        panic!("the nodes never come to rest");
+        panic!("broker, nodes, readers, publishers, members never rest: {those:?}");
     }
 
     /// The faults are over: everything that is owed comes.
     fn settle(&mut self) {
+        if self.trouble == 0 {
+            self.all_is_prompt();
+            if self.broker.is_prompt(false) {
+                self.nothing_was_missing();
+            }
+        }
         self.is_calm = true;
         self.broker.calm();
-        if self.broker.is_down() {
-            self.broker_starts();
+        for _ in 0..20 {
+            self.heals();
         }
+        self.net.fault();
         // Some stay away.
         let is_away = |_: &Member| self.net.percent(40);
         let away: Vec<bool> = self.members.iter().map(is_away).collect();
@@ -291,10 +442,12 @@ impl Play {
         self.rest();
         let waiting = self.publishers.iter().filter_map(Publisher::pending);
         for n in waiting {
-            let beside = self.broker.keeps_beside();
-            let may_wait = beside.is_some_and(|beside| self.witness.is_covered(n, beside));
+            let may_wait = self
+                .witness
+                .may_wait(n, |keeps| self.broker.keeps_beside(keeps));
             assert!(may_wait, "publication {n} is not acknowledged");
         }
+        assert!(self.retired.is_empty(), "a process does not end");
         self.members_agree(&away);
         let unsettled = self.readers.iter().find(|reader| !reader.is_settled());
         let name = unsettled.map(|reader| &reader.track.name);
@@ -305,6 +458,31 @@ impl Play {
 }
 
 impl Play {
+    /// Waits for an answer.
+    fn whole(&mut self, mut answer: Exchange) -> Exchange {
+        while answer.read(&self.net, usize::MAX) == Progress::Open {
+            self.rest();
+            self.net.pass_us(100_000);
+        }
+        answer
+    }
+
+    /// In a run without faults, by a broker that keeps an order, nothing was ever missing.
+    fn nothing_was_missing(&mut self) {
+        for node in 0..self.nodes.len() {
+            // What a successor lacks it has to look for.
+            if self.nodes[node].is_successor {
+                continue;
+            }
+            let answer = member::ask_api(node, "GET", "/metrics", None, &around!(self));
+            let answer = self.whole(answer);
+            let text = String::from_utf8_lossy(answer.body());
+            let mut lines = text.lines();
+            let refills = lines.find_map(|line| line.strip_prefix("throng_broker_refilled_total "));
+            assert_eq!(refills, Some("0"), "gaps of node {node}");
+        }
+    }
+
     /// Every node lists those who are there, and nobody else.
     fn members_agree(&mut self, away: &[bool]) {
         let there = self.members.iter().zip(away);
@@ -312,11 +490,8 @@ impl Play {
         let there = there.map(|(member, _)| member.client().expect("it is let in").to_owned());
         let there: BTreeSet<String> = there.collect();
         for node in 0..self.nodes.len() {
-            let mut answer = member::ask(node, &around!(self));
-            while answer.read(&self.net, usize::MAX) == Progress::Open {
-                self.rest();
-                self.net.pass_us(100_000);
-            }
+            let answer = member::ask(node, &around!(self));
+            let answer = self.whole(answer);
             assert_eq!(member::listed(&answer), there, "members, says node {node}");
         }
         self.witness.sum.members += there.len() as u64;

@@ -32,7 +32,7 @@ pub use witness::Summary as FeedSummary;
 pub enum FeedKind {
     Redis,
     Postgres,
-    /// Three brokers.
+    /// Three brokers, which lead partitions.
     Kafka,
     Nats,
 }
@@ -113,7 +113,7 @@ impl Play {
                 }
             }
             80..93 => self.bytes_arrive(),
-            93 => self.server.copy(),
+            93 if self.net.percent(20) => self.server.copy(),
             94..97 if self.net.percent(self.trouble) => self.server.trouble(&mut self.witness),
             97 if self.net.percent(self.trouble) => {
                 self.net.hit(Fault::ClockLeap);
@@ -224,7 +224,7 @@ impl Play {
     fn settle(&mut self) {
         self.server.calm(&mut self.witness);
         for node in &mut self.nodes {
-            (node.asleep_until_us, node.refuses) = (0, 0);
+            (node.asleep_until_us, node.refuses, node.haste) = (0, 0, 100);
             node.set_room(usize::MAX);
             if node.is_paused() {
                 node.go();

@@ -370,12 +370,6 @@ impl Kernel for SimKernel {
 
     fn close_listener(&mut self, listener: SimListener) {
         let world = &mut *self.net.0.borrow_mut();
-        let port = &mut world.shards[self.shard].ports[usize::from(listener.0)];
-        port.closed = true;
-        // Waiting connections are refused, and no new ones are sent here.
-        for number in std::mem::take(&mut port.backlog) {
-            let conn = &mut world.conns[number];
-            (conn.server_gone, conn.aborted) = (true, true);
-        }
+        world.shards[self.shard].ports[usize::from(listener.0)].close(&mut world.conns);
     }
 }

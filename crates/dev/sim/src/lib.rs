@@ -9,7 +9,7 @@
 //!
 //! Six kinds of runs: [`run_server`], [`run_hand_overs`] with a server that hands over to another
 //! process now and then, [`run_engine`] with the smallest app that uses all of the engine
-//! ([`run_secure_engine`] is that with TLS between the clients and the kernel), and
+//! ([`run_secure_engine`] is that with TLS between the clients and the kernel),
 //! [`run_backends`] with the host of HTTP backends, around which servers and callers are played,
 //! [`run_cluster`] with several nodes that share a played Redis or NATS, and [`run_feeds`] with the
 //! host of feeds before a played source. A model
@@ -18,7 +18,7 @@
 //!
 //! Invariant: the same code and the same seed give the same trace, to the last byte.
 //!
-//! Not played: a server that crashes, TLS with the server and its gateways.
+//! Not played: one server alone that crashes, TLS with the server and its gateways.
 
 mod appwrite_feed;
 mod backend;

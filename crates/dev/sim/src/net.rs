@@ -151,6 +151,17 @@ pub(crate) struct Port {
     pub(crate) closed: bool,
 }
 
+impl Port {
+    /// Refuses those that wait; no new ones are sent here.
+    pub(crate) fn close(&mut self, conns: &mut [Conn]) {
+        self.closed = true;
+        for number in std::mem::take(&mut self.backlog) {
+            let conn = &mut conns[number];
+            (conn.server_gone, conn.aborted) = (true, true);
+        }
+    }
+}
+
 /// Kernel state of one shard.
 #[derive(Default)]
 pub(crate) struct ShardSide {
@@ -180,6 +191,8 @@ pub(crate) struct World {
     pub(crate) descriptors: usize,
     /// Messages that a mailbox between two shards holds.
     pub(crate) mailbox_slots: usize,
+    /// Time of the last fault that may end a connection or lose what was on it.
+    pub(crate) faulted_at_us: u64,
 }
 
 /// The one world of a run, shared by all of its parts.
@@ -221,6 +234,7 @@ impl Net {
             dialled: VecDeque::new(),
             descriptors: 1000,
             mailbox_slots: 4096,
+            faulted_at_us: 0,
         })))
     }
 
@@ -277,6 +291,12 @@ impl Net {
 
     pub(crate) fn hit(&self, fault: Fault) {
         self.0.borrow_mut().hits.count(fault);
+    }
+
+    /// A fault may end connections, or lose what was on them.
+    pub(crate) fn fault(&self) {
+        let world = &mut *self.0.borrow_mut();
+        world.faulted_at_us = world.mono_us;
     }
 
     // ---- the clients' side ----
@@ -407,6 +427,14 @@ impl Net {
         world.shards[to].ports = std::mem::replace(&mut world.shards[from].ports, theirs);
         for port in &mut world.shards[to].ports {
             port.edge = true;
+        }
+    }
+
+    /// The process with these kernels is killed: connections that wait are refused.
+    pub(crate) fn kill(&self, kernels: Range<usize>) {
+        let World { shards, conns, .. } = &mut *self.0.borrow_mut();
+        for port in shards[kernels].iter_mut().flat_map(|side| &mut side.ports) {
+            port.close(conns);
         }
     }
 

@@ -21,7 +21,7 @@ use throng_ws::{Masking, WsLimits, encode_ping};
 
 use crate::Cx;
 use crate::order::Order;
-use crate::order::Wanted;
+use crate::order::SubscriptionOrder;
 use crate::pending::{Asking, More, Opening, Shown, User};
 use crate::projects::NONE;
 use crate::shared::{AppwriteShared, Credential};
@@ -130,12 +130,15 @@ impl Connection {
             account: (!identity.is_guest()).then_some(&*identity.account),
         };
         ws_text(cx.out, |out| connected.encode(out));
-        let subscriptions = slots.into_iter().zip(ids).map(|(slot, (_, id))| Wanted {
-            id,
-            channels: slot.channels,
-            filter: slot.filter,
-        });
-        let subscriptions: Vec<Wanted> = subscriptions.collect();
+        let subscriptions = slots
+            .into_iter()
+            .zip(ids)
+            .map(|(slot, (_, id))| SubscriptionOrder {
+                id,
+                channels: slot.channels,
+                filter: slot.filter,
+            });
+        let subscriptions: Vec<SubscriptionOrder> = subscriptions.collect();
         let waits = subscriptions.is_empty();
         cx.order(Order::Enter {
             conn: cx.id,
@@ -276,13 +279,16 @@ impl Connection {
     }
 
     fn subscribe(&mut self, items: Vec<SubscribeItem>, cx: &mut Cx<'_>) {
-        let items = items.into_iter().enumerate().map(|(n, item)| Wanted {
-            id: item
-                .id
-                .unwrap_or_else(|| own_id(n, self.ws.state.messages, cx)),
-            channels: channel::convert(&item.channels, self.user_id()),
-            filter: item.filter,
-        });
+        let items = items
+            .into_iter()
+            .enumerate()
+            .map(|(n, item)| SubscriptionOrder {
+                id: item
+                    .id
+                    .unwrap_or_else(|| own_id(n, self.ws.state.messages, cx)),
+                channels: channel::convert(&item.channels, self.user_id()),
+                filter: item.filter,
+            });
         let items = items.collect();
         cx.order(Order::Subscribe { conn: cx.id, items });
         let recover = self.more.as_mut().and_then(|more| more.recover.take());

@@ -36,7 +36,7 @@ use throng_ws::{Masking, Opcode, encode_header};
 
 use crate::held::{Held, Verdict, Waiting};
 use crate::history::History;
-use crate::order::{Connections, EventHubOptions, Order, Wanted};
+use crate::order::{Connections, EventHubOptions, Order, SubscriptionOrder};
 use crate::overlap::Overlap;
 use crate::recheck::Rechecks;
 
@@ -150,7 +150,7 @@ impl EventHub {
         }
     }
 
-    fn subscribe(&mut self, conn: ConnId, items: &[Wanted]) -> Result<(), IndexError> {
+    fn subscribe(&mut self, conn: ConnId, items: &[SubscriptionOrder]) -> Result<(), IndexError> {
         let subscriptions: Vec<Subscription<'_>> = items
             .iter()
             .map(|item| Subscription {
@@ -165,7 +165,7 @@ impl EventHub {
     fn subscribe_and_tell(
         &mut self,
         conn: ConnId,
-        items: &[Wanted],
+        items: &[SubscriptionOrder],
         connections: &mut impl Connections,
     ) {
         if let Err(error) = self.subscribe(conn, items) {

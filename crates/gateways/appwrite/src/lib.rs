@@ -28,7 +28,7 @@ mod tests;
 
 pub use connection::Connection;
 pub use event_hub::EventHub;
-pub use order::{Connections, EventHubOptions, Order, Wanted};
+pub use order::{Connections, EventHubOptions, Order, SubscriptionOrder};
 pub use projects::AppwriteProject;
 pub use shard::Appwrite;
 pub use shared::{

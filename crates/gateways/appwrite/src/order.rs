@@ -12,12 +12,15 @@ pub enum Order {
         project: Box<str>,
         roles: Vec<String>,
         /// Its first subscriptions, if its URL named any.
-        subscriptions: Vec<Wanted>,
+        subscriptions: Vec<SubscriptionOrder>,
         /// Whether its events carry positions.
         positions: bool,
     },
     /// Make or change subscriptions. The event hub writes the response.
-    Subscribe { conn: ConnId, items: Vec<Wanted> },
+    Subscribe {
+        conn: ConnId,
+        items: Vec<SubscriptionOrder>,
+    },
     /// End subscriptions. The event hub writes the response.
     Unsubscribe {
         conn: ConnId,
@@ -48,7 +51,7 @@ pub enum Order {
 
 /// Subscription that a session requests.
 #[derive(Debug)]
-pub struct Wanted {
+pub struct SubscriptionOrder {
     pub id: String,
     /// Its channels, under the connection's identity.
     pub channels: Vec<String>,

@@ -72,7 +72,7 @@ impl Asked {
 }
 
 /// Subscription that a client asked for, while a backend decides.
-pub(crate) struct Wants {
+pub(crate) struct PendingSubscribe {
     pub(crate) command: u32,
     pub(crate) channel: ChannelName,
     pub(crate) since: Option<Position>,
@@ -93,7 +93,7 @@ pub(crate) enum Pending {
         request: Box<[u8]>,
     },
     Refresh,
-    Subscribe(Box<Wants>),
+    Subscribe(Box<PendingSubscribe>),
     /// Whether a unidirectional connection may begin with a channel.
     Begin(ChannelName),
     Publish {

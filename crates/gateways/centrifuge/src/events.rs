@@ -14,7 +14,7 @@ use crate::emulation::Upstream;
 use crate::socket::{Phase, Socket};
 use crate::subscribing::subscribe_wanted;
 use crate::uni_stream::UniStream;
-use crate::{channels, commands, connect, subscribing, wish};
+use crate::{channels, commands, connect, control, subscribing};
 
 #[derive(Save)]
 pub enum Session {
@@ -66,7 +66,7 @@ impl Socket {
                 cx.count(why.counter());
                 self.close(why.code(), why.reason(), cx);
             }
-            Event::Control(wish) => wish::grant(self, wish, cx),
+            Event::Control(command) => control::carry_out(self, command, cx),
             Event::Surveyed(_) | Event::Reloaded(_) | Event::Publication(_) => {}
         }
     }
@@ -185,7 +185,7 @@ impl Socket {
             return subscribing::subscribed(self, token, &channel, &result, cx);
         }
         if self.opening_mut().is_none() {
-            return wish::subscribed(self, &channel, &result, cx);
+            return control::subscribed(self, &channel, &result, cx);
         }
         let opening = self.opening_mut();
         if opening.is_some_and(|opening| opening.take(channel, result))

@@ -12,6 +12,7 @@ mod call;
 mod channels;
 mod commands;
 mod connect;
+mod control;
 mod emulation;
 mod events;
 mod forms;
@@ -24,7 +25,6 @@ mod socket;
 mod subscribing;
 mod surveyed;
 mod uni_stream;
-mod wish;
 
 pub use commands::price;
 pub use emulation::Upstream;

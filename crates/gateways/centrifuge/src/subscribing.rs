@@ -17,7 +17,7 @@ use throng_session::{
 use throng_types::{ChannelName, Disconnect, Publisher};
 
 use crate::Cx;
-use crate::asked::{Pending, Subscribing, Wants};
+use crate::asked::{Pending, PendingSubscribe, Subscribing};
 use crate::channels::check_token;
 use crate::forms::{FILTERED, with_deltas};
 use crate::results::{position, subscribe_result, tell_if_empty};
@@ -51,7 +51,7 @@ pub(crate) fn subscribe(ws: &mut Socket, command: u32, subscribe: &Subscribe<'_>
             return ws.refuse_token(command, TokenUse::Subscribe, why, cx);
         }
     };
-    let wants = Wants {
+    let wants = PendingSubscribe {
         command,
         since: position(subscribe),
         join_leave: subscribe.join_leave,
@@ -76,7 +76,7 @@ pub(crate) fn subscribe(ws: &mut Socket, command: u32, subscribe: &Subscribe<'_>
 fn ask(
     ws: &mut Socket,
     to: BackendId,
-    mut wants: Wants,
+    mut wants: PendingSubscribe,
     subscribe: &Subscribe<'_>,
     cx: &mut Cx<'_>,
 ) {
@@ -100,12 +100,12 @@ fn ask(
 /// never.
 pub(crate) fn granted(
     ws: &mut Socket,
-    wants: Wants,
+    wants: PendingSubscribe,
     until: Option<Option<u64>>,
     own: SubscriptionOptions,
     cx: &mut Cx<'_>,
 ) {
-    let Wants {
+    let PendingSubscribe {
         command,
         channel,
         since,

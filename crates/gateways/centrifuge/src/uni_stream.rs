@@ -25,11 +25,11 @@ use throng_types::{ChannelName, Disconnect, Save, Unsubscribe};
 use crate::Cx;
 use crate::asked::{Hello, Pending, Proxied};
 use crate::asking::EXTENSION_S;
+use crate::control::push_subscription;
 use crate::forms::{UNI_HTTP, UNI_SSE};
 use crate::results::{connect_result, end_of, subscriptions, uni_channels};
 use crate::socket::ttl;
 use crate::subscribing::subscribe_wanted;
-use crate::wish::Told;
 
 /// Framing of a unidirectional stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Save)]
@@ -181,8 +181,10 @@ impl UniStream {
                     self.begin(cx);
                 }
             }
-            Event::Control(wish) if !self.stream.is_closing() && self.stream.opening.is_none() => {
-                self.grant(wish, cx);
+            Event::Control(command)
+                if !self.stream.is_closing() && self.stream.opening.is_none() =>
+            {
+                self.carry_out(command, cx);
             }
             Event::Drained { dropped } if !self.stream.is_closing() => {
                 let data = payload_of(format!("{{\"dropped\":{dropped}}}").as_bytes());
@@ -242,9 +244,9 @@ impl UniStream {
         }
     }
 
-    /// Carries out a backend's request for the client; see [`crate::wish`].
-    fn grant(&mut self, wish: &ControlCommand, cx: &mut Cx<'_>) {
-        match wish {
+    /// Carries out a backend's request for the client; see [`crate::control`].
+    fn carry_out(&mut self, command: &ControlCommand, cx: &mut Cx<'_>) {
+        match command {
             // A listener sends no commands.
             ControlCommand::Execute(_) => {}
             ControlCommand::Refresh { expired: true, .. } => {
@@ -293,8 +295,9 @@ impl UniStream {
             Some(extra.data.swap_remove(at).1)
         });
         if let Ok(subscribed) = result {
-            let told = Told::new(channel, subscribed, data.as_deref(), cx);
-            told.each(|push| self.push(push, cx));
+            push_subscription(channel, subscribed, data.as_deref(), cx, |push, cx| {
+                self.push(push, cx);
+            });
         }
     }
 

@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::cache::Cache;
+
 /// Changes that are remembered.
 const CHANGES_MAX: usize = 4096;
 
@@ -57,6 +59,36 @@ impl Changes {
     pub(crate) fn since(&self, moment: u64, project: &str, user_id: &str) -> bool {
         let user = (Box::from(project), Box::from(user_id));
         self.all > moment || self.users.get(&user).is_some_and(|&at| at > moment)
+    }
+}
+
+/// Answers of late, and the users who have changed since. Changes are noted between two events,
+/// before the shards hear of them.
+pub(crate) struct Known {
+    pub(crate) cache: Cache,
+    pub(crate) changes: Changes,
+}
+
+impl Known {
+    /// Empty. [`crate::DirectoryOptions`] has the bounds.
+    #[must_use]
+    pub(crate) fn new(answers_max: usize, grace_ms: u64) -> Self {
+        Self {
+            cache: Cache::new(answers_max, grace_ms),
+            changes: Changes::default(),
+        }
+    }
+
+    /// Forgets a user that has changed. Call it before the shards hear of it.
+    pub(crate) fn changed(&mut self, project: &str, user_id: &str) {
+        self.cache.forget(project, user_id);
+        self.changes.note(project, user_id);
+    }
+
+    /// Forgets everything: anything may have changed. Call it before the shards hear of it.
+    pub(crate) fn all_changed(&mut self) {
+        self.cache.clear();
+        self.changes.note_all();
     }
 }
 

@@ -20,9 +20,9 @@ use throng_types::ConnId;
 
 use crate::api::{Answer, Api};
 use crate::call::Reply;
+use crate::changes::Known;
 use crate::directory::{Directory, DirectoryOptions, Inquiry, Next, Outcome, Settled};
 use crate::identify::Note;
-use crate::known::Known;
 use crate::presences::{Presences, presence_answer};
 use crate::sampled::Sampled;
 

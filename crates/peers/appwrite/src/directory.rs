@@ -22,8 +22,8 @@ use throng_http1::origin::OriginRequest;
 use throng_types::{ConnId, Millis};
 
 use crate::api::{Answer, Api, ApiError};
+use crate::changes::Known;
 use crate::identify::{Identify, Note, Question, Step};
-use crate::known::Known;
 
 /// Tries of a question whose answers are too old, the first one included.
 const TRIES: usize = 3;

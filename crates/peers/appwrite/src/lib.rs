@@ -18,7 +18,6 @@ mod client;
 mod directory;
 mod feed;
 mod identify;
-mod known;
 mod peer;
 mod presences;
 mod sampled;

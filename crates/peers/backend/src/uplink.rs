@@ -8,9 +8,7 @@
 
 use std::collections::VecDeque;
 
-use throng_http1::LAST_CHUNK;
-
-use crate::wire::put_chunk;
+use throng_http1::{LAST_CHUNK, encode_chunk};
 
 /// Pieces behind a request that the backend has not taken. The gateway stops at 64 KiB and the
 /// bytes of one turn's reads, so that even pieces of one byte fit. Queue: `uplink`.
@@ -113,7 +111,7 @@ impl Uplink {
             return bytes.to_vec();
         }
         let mut chunk = Vec::with_capacity(bytes.len() + 16);
-        put_chunk(bytes, &mut chunk);
+        encode_chunk(bytes, &mut chunk);
         chunk
     }
 }

@@ -4,9 +4,7 @@ use throng_http1::field::drop_named;
 use throng_http1::field::{Header, write_field as field};
 use throng_http1::origin::Target;
 use throng_http1::origin::{OriginHead, OriginRequest, RequestRest};
-use throng_http1::{
-    BadResponse, CHUNK_END, HttpLimits, ResponseBody, encode_chunk_head, parse_response,
-};
+use throng_http1::{BadResponse, HttpLimits, ResponseBody, encode_chunk, parse_response};
 
 /// Field lines of an answer; the parser's own bound.
 const HEADERS_MAX: usize = throng_http1::HEADERS_CAP;
@@ -46,18 +44,9 @@ pub(crate) fn encode(request: &OriginRequest, target: &Target, out: &mut Vec<u8>
     }
     out.extend_from_slice(b"\r\n");
     if request.rest == RequestRest::Body(None) {
-        put_chunk(&request.body, out);
+        encode_chunk(&request.body, out);
     } else {
         out.extend_from_slice(&request.body);
-    }
-}
-
-/// Appends bytes as a chunk; an empty one would end the body, so nothing is appended for none.
-pub(crate) fn put_chunk(bytes: &[u8], out: &mut Vec<u8>) {
-    if !bytes.is_empty() {
-        encode_chunk_head(bytes.len() as u64, out);
-        out.extend_from_slice(bytes);
-        out.extend_from_slice(CHUNK_END);
     }
 }
 

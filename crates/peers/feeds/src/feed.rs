@@ -10,11 +10,13 @@ use throng_types::{Millis, Rng};
 
 use crate::event::{Event, Mapping};
 use crate::inlet::{Inlet, Over};
-use crate::kinds::SourceOptions;
+use crate::kafka::{self, KafkaOptions};
+use crate::nats::{self, NatsOptions};
+use crate::postgres::{self, PostgresOptions};
 use crate::publisher::{NotTaken, Publisher};
+use crate::redis::{self, RedisOptions};
 use crate::source::{Fault, Setup, Source};
 use crate::status::{State, Status};
-use crate::{kafka, nats, postgres, redis};
 
 /// The first pause after a failure, and the longest, in milliseconds.
 const PAUSES_MS: (u64, u64) = (250, 10_000);
@@ -22,7 +24,7 @@ const PAUSES_MS: (u64, u64) = (250, 10_000);
 const LAG_EVERY_MS: u64 = 5_000;
 
 /// Options of one feed.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct FeedOptions {
     /// Name, which no other feed of the cluster's broker has; part of idempotency keys.
     pub name: String,
@@ -36,6 +38,54 @@ pub struct FeedOptions {
     pub batch_max: usize,
     /// Publications are kept on disk: they are acknowledged to the source once the disk has them.
     pub is_on_disk: bool,
+}
+
+/// Source of a feed's events. Nothing of it is shown: it may hold a password.
+#[derive(Clone)]
+pub enum SourceOptions {
+    /// A table of PostgreSQL.
+    Postgres(PostgresOptions),
+    /// A stream of Redis.
+    Redis(RedisOptions),
+    /// Topics of a Kafka.
+    Kafka(KafkaOptions),
+    /// Subjects of a NATS.
+    Nats(NatsOptions),
+    /// A source of this crate's tests.
+    #[cfg(test)]
+    Played(crate::tests::Script),
+}
+
+impl SourceOptions {
+    /// Returns the source's name in the configuration, and in metrics.
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Postgres(_) => "postgres",
+            Self::Redis(_) => "redis",
+            Self::Kafka(_) => "kafka",
+            Self::Nats(_) => "nats",
+            #[cfg(test)]
+            Self::Played(_) => "played",
+        }
+    }
+
+    /// The gauge of the events that wait.
+    pub(crate) const fn lag(&self) -> Gauge {
+        match self {
+            Self::Postgres(_) => Gauge::FeedLagPostgres,
+            Self::Redis(_) => Gauge::FeedLagRedis,
+            Self::Kafka(_) => Gauge::FeedLagKafka,
+            Self::Nats(_) => Gauge::FeedLagNats,
+            #[cfg(test)]
+            Self::Played(_) => Gauge::FeedLagPostgres,
+        }
+    }
+
+    /// Whether its keys are subjects: words between dots, which `{1}`, `{2}` and so on stand for.
+    pub(crate) const fn has_subjects(&self) -> bool {
+        matches!(self, Self::Nats(_))
+    }
 }
 
 /// One feed, before it starts.

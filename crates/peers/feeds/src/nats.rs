@@ -32,8 +32,9 @@
 //! are given; and with them it adds nothing but a stream and the permission for it. If two nodes
 //! begin at the same moment, one sees a number missing, and both wait, not equally long.
 //!
-//! The place of a message is the stream's name, when the stream was made, and the message's number
-//! in it: a stream that is deleted and made anew gives no place twice.
+//! The place of a message is the stream's name, when the stream was made, the message's number in
+//! it, and when it was stored: a stream that is deleted and made anew gives no place twice, and
+//! neither does a server that has lost its newest messages and gives their numbers to others.
 //!
 //! # Bounds
 //!

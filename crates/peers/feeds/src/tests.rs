@@ -14,9 +14,8 @@ use throng_peer::{Peer as _, Play, Want};
 use throng_types::Millis;
 
 use crate::event::Event;
-use crate::feed::{Feed, FeedOptions};
+use crate::feed::{Feed, FeedOptions, SourceOptions};
 use crate::inlet::{Call, Order, Reply, Results, Round};
-use crate::kinds::SourceOptions;
 use crate::peer::FeedsPeer;
 use crate::source::{Fault, LOOK_MS, Setup, Source};
 use crate::status::Status;

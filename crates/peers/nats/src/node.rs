@@ -26,6 +26,10 @@ use crate::walk::Walk;
 /// Milliseconds until a request without a receiver is sent again.
 const AGAIN_MS: u64 = 50;
 
+/// Publications with keys that a channel without history keeps, so that it is known whether an
+/// older one has happened.
+const ONCE_MAX: u64 = 16;
+
 #[derive(Clone)]
 pub struct NatsOptions {
     /// `nats://user:password@host:port`, or `nats://token@host`; more servers of the same cluster
@@ -89,6 +93,9 @@ pub struct Nats {
     pub(crate) live: Option<BTreeSet<String>>,
     /// NATS has said on this connection that this node may have members.
     pub(crate) is_rostered: bool,
+    /// Members who are not listed before that, since nobody would look for them if this node died.
+    /// Bound: the requests of the lanes.
+    pub(crate) unrostered: Vec<Wanted>,
     /// Nodes that may have members and do not live.
     pub(crate) dead: BTreeSet<String>,
     /// Answers that are being put together. Bound: the requests of the lanes.
@@ -139,6 +146,7 @@ impl Nats {
             asks: BTreeMap::new(),
             live: None,
             is_rostered: false,
+            unrostered: Vec::new(),
             dead: BTreeSet::new(),
             gathers: BTreeMap::new(),
             leased_at_ms: 0,
@@ -162,7 +170,7 @@ impl Nats {
             // Some messages may have no publication.
             (group, u64::from(most) + 8, keep_ms)
         });
-        let once = ("once".to_owned(), 1, api::KEY_TTL_MS);
+        let once = ("once".to_owned(), ONCE_MAX, api::KEY_TTL_MS);
         let channels = kept.chain([once]).map(|(group, messages_max, age_ms)| {
             let (subjects, republish) = self.names.group_subjects(&group);
             StreamSpec {
@@ -367,7 +375,7 @@ impl Nats {
             Flight::Members(serial) => self.members(serial, payload),
             Flight::Member(serial) => self.member_found(serial, message),
             Flight::Leased => self.leased(payload),
-            Flight::Rostered => self.is_rostered |= api::stored(payload).is_ok(),
+            Flight::Rostered => self.rostered(payload),
             Flight::Leases(rostered) => self.leases(rostered.as_ref(), payload),
             Flight::Rosters => self.rosters(payload),
             Flight::Orphans(incarnation) => self.orphans(&incarnation, payload),

@@ -41,7 +41,15 @@ impl Nats {
         if !self.is_rostered && api::stored(payload).is_ok() {
             let roster = self.names.roster(&self.incarnation);
             self.ask(Flight::Rostered, &roster, &[], b"1");
+        } else {
+            self.list_unrostered();
         }
+    }
+
+    /// NATS has said whether this node is in the roster.
+    pub(crate) fn rostered(&mut self, payload: &[u8]) {
+        self.is_rostered |= api::stored(payload).is_ok();
+        self.list_unrostered();
     }
 
     /// Whether the lease may have been lost, so that others took this node for dead.
@@ -199,8 +207,11 @@ impl Nats {
 #[cfg(test)]
 pub(crate) mod tests {
     use std::collections::BTreeSet;
+    use std::sync::Arc;
 
+    use throng_broker::{Presence, Request, Ticket};
     use throng_remote::{Desk, RemoteOptions, Verbs as _};
+    use throng_types::{ChannelName, Publisher};
 
     use super::*;
     use crate::link::{ANSWERS, Established, Word};
@@ -311,6 +322,43 @@ pub(crate) mod tests {
         let compared = asked(&node, compares).expect("a comparison");
         answer(&mut node, compared, &[]);
         assert_eq!(node.compare_at_ms, None);
+    }
+
+    /// Its members would stay in the list, since others look for those of nodes in the roster.
+    #[test]
+    fn no_member_is_listed_before_the_node_is_in_the_roster() {
+        let mut node = node();
+        let who = Publisher {
+            client: "v".into(),
+            user: "u".into(),
+            ..Publisher::default()
+        };
+        let comes = |node: &mut Nats, ticket| {
+            let subscribe = Request::Subscribe {
+                ticket: Ticket(ticket),
+                channel: ChannelName::new("c").expect("a name"),
+                since: None,
+                presence: Some(Presence {
+                    who: Arc::new(who.clone()),
+                    is_listed: true,
+                    is_announced: false,
+                }),
+            };
+            node.request(0, subscribe);
+        };
+        let lists = |node: &Nats| asked(node, |it| matches!(it, Flight::Row(_))).is_some();
+        let stored = || r#"{"stream":"s","seq":1}"#.to_owned();
+        comes(&mut node, 1);
+        let leased = asked(&node, |it| matches!(it, Flight::Leased)).expect("a lease");
+        say(&mut node, leased, None, stored());
+        assert!(!lists(&node));
+        let rostered = |it: &Flight| matches!(it, Flight::Rostered);
+        let number = asked(&node, rostered).expect("a place in the roster");
+        say(&mut node, number, None, stored());
+        assert!(lists(&node));
+        // On another connection as well.
+        node.down();
+        assert!(node.unrostered.is_empty() && !lists(&node));
     }
 
     /// Servers of a cluster store more slowly than they say what is stored.

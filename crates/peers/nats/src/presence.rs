@@ -1,8 +1,9 @@
 //! Present members of this node, and those of all nodes.
 //!
 //! A member is a message in a stream of its own, whose subject says all but what was told about it:
-//! channel, node, user, client. It is stored before the subscribe is answered and deleted when it
-//! leaves. The node that deletes it announces that the member has left, so that this happens once.
+//! channel, node, user, client. It is stored before the subscribe is answered, and after the roster
+//! has the node, and deleted when it leaves. The node that deletes it announces that the member has
+//! left, so that this happens once.
 //! After every connection a node compares its own members with what is listed, and mends both ways.
 //!
 //! Rule for "full": rows are at most one for each subscription of this node.
@@ -52,12 +53,26 @@ impl Nats {
             is_in: false,
             is_gone: false,
         });
-        if presence.is_listed {
-            let subject = self.member(&wanted.channel, &presence);
-            let body = body(&wanted.channel, &presence);
-            self.ask(Flight::Row(wanted), &subject, &[], &body);
-        } else {
-            self.look_for(wanted);
+        match presence.is_listed {
+            true if self.is_rostered => self.store_row(wanted, &presence),
+            true => self.unrostered.push(wanted),
+            false => self.look_for(wanted),
+        }
+    }
+
+    fn store_row(&mut self, wanted: Wanted, presence: &Presence) {
+        let subject = self.member(&wanted.channel, presence);
+        let body = body(&wanted.channel, presence);
+        self.ask(Flight::Row(wanted), &subject, &[], &body);
+    }
+
+    /// Lists members who waited until this node is in the roster, or refuses them if it is not.
+    pub(crate) fn list_unrostered(&mut self) {
+        for wanted in std::mem::take(&mut self.unrostered) {
+            match wanted.presence.clone().filter(|_| self.is_rostered) {
+                Some(presence) => self.store_row(wanted, &presence),
+                None => self.not_subscribed(&wanted, Refusal::Unavailable),
+            }
         }
     }
 

@@ -74,6 +74,9 @@ impl Verbs for Nats {
         self.seeds.clear();
         self.sids.clear();
         self.streams_lost();
+        for wanted in std::mem::take(&mut self.unrostered) {
+            self.wait_again(wanted);
+        }
         for (_, pending) in std::mem::take(&mut self.flights) {
             match pending.flight {
                 Flight::Row(wanted) => self.wait_again(wanted),

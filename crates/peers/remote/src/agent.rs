@@ -18,6 +18,8 @@ pub const REFILL_BYTES_MAX: usize = 8 << 20;
 pub const AUDIT_MS: u64 = 40_000;
 /// Until the first one, where a subscription takes effect late.
 pub const AUDIT_SOON_MS: u64 = 300;
+/// Refills in a row, until what still does not follow is given up.
+pub(crate) const FUTILE_MAX: u8 = 5;
 /// The most looks of that kind in a second.
 pub const AUDITS_PER_S: usize = 50;
 /// Publications of one channel that wait for an answer, and their bytes. More of them are
@@ -63,6 +65,8 @@ pub struct Channel {
     /// The broker was asked for it on this connection.
     pub is_subscribed: bool,
     pub is_refilling: bool,
+    /// Refills in a row behind which something was missing again.
+    pub(crate) futile: u8,
     /// The position of the last publication that was left, in channels with history.
     pub top: Option<Position>,
     /// Up to where the subscribers of each shard have everything, where they came from another
@@ -148,6 +152,7 @@ impl Channel {
             state: State::Joining,
             is_subscribed: false,
             is_refilling: false,
+            futile: 0,
             top: None,
             floors: None,
             contents: None,
@@ -228,8 +233,7 @@ impl Channel {
     /// The connection is lost: it is unknown what is missed from now on.
     pub fn lost_connection(&mut self, keeps: bool) {
         self.is_subscribed = false;
-        self.is_refilling = false;
-        self.early = None;
+        (self.is_refilling, self.futile, self.early) = (false, 0, None);
         if let Some(contents) = &mut self.contents {
             contents.heard = 0;
         }

@@ -171,11 +171,17 @@ impl<N: Node> BrokerPeer<N> {
         }
     }
 
+    /// Writes what was said in this turn, or drops it without a connection.
     fn write(&mut self, cx: &mut Cx<'_>) {
         let out = mem::take(&mut self.node.core().desk.out);
         if let Some(line) = self.line.as_ref().filter(|_| !out.is_empty()) {
             cx.write(line.link, out);
         }
+    }
+
+    /// Whether a link was not ended: the host says nothing of another one.
+    fn is_mine(&self, link: LinkId) -> bool {
+        self.tasks.has(link) || self.line.as_ref().is_some_and(|line| line.link == link)
     }
 
     // ---- the connection ----
@@ -249,7 +255,6 @@ impl<N: Node> BrokerPeer<N> {
         if let Some(line) = &line {
             cx.end(line.link);
         }
-        self.node.core().desk.out.clear();
         self.node.down();
         let desk = &mut self.node.core().desk;
         if line.is_some() || !self.is_told_down {
@@ -282,6 +287,7 @@ impl<N: Node> Peer for BrokerPeer<N> {
     }
 
     fn bytes(&mut self, link: LinkId, input: &[u8], cx: &mut Cx<'_>) -> Flow {
+        debug_assert!(self.is_mine(link), "bytes of a link that was ended");
         let flow = self.tasks.bytes(link, input);
         if let Some(line) = self.line.as_mut().filter(|line| line.link == link) {
             line.words.feed(input);
@@ -301,6 +307,7 @@ impl<N: Node> Peer for BrokerPeer<N> {
     }
 
     fn ended(&mut self, link: LinkId, why: Ended, cx: &mut Cx<'_>) {
+        debug_assert!(self.is_mine(link), "the end of a link that was ended");
         match &mut self.line {
             Some(line) if line.link == link => line.ended = Some(why),
             _ => self.tasks.ended(link, why),

@@ -19,7 +19,8 @@
 //! connection. So a gap is filled from history, in order, or the shards are told that the channel
 //! is broken, and its subscribers come again from the position that they have; only then is one of
 //! them told that something is lost. Every channel is compared with its stream now and then, which
-//! finds a loss that no later publication would show.
+//! finds a loss that no later publication would show. A delivery that does not follow what several
+//! refills in a row have found contradicts the stream, and is given up.
 
 use std::sync::Arc;
 
@@ -29,7 +30,7 @@ use throng_types::{ChannelName, Position, Publication};
 
 use crate::agent::continue_to;
 use crate::agent::{
-    self, AUDITS_PER_S, Looked, Mode, REFILL_BYTES_MAX, REFILL_MAX, State, Status, Took,
+    self, AUDITS_PER_S, FUTILE_MAX, Looked, Mode, REFILL_BYTES_MAX, REFILL_MAX, State, Status, Took,
 };
 use crate::verbs::{Purpose, Query, Verbs, Wanted};
 
@@ -347,7 +348,13 @@ pub trait Channels: Verbs {
         channel.is_refilling = false;
         channel.top = Some(position);
         let interest = channel.interest;
+        let gives_up = channel.futile == FUTILE_MAX && channel.early.take().is_some();
+        channel.futile = (channel.futile + 1).min(FUTILE_MAX);
         let early = channel.early_behind(Some(position));
+        if gives_up {
+            core.desk
+                .doubt(name, "deliveries that its stream does not have");
+        }
         if status == Status::Fits && (same_epoch || !recovers) {
             if !publications.is_empty() {
                 core.desk.count(Counter::BrokerRefilled);
@@ -372,6 +379,11 @@ pub trait Channels: Verbs {
             core.desk.tell_broken(name, interest);
         }
         self.go_on(name, early);
+        if let Some(channel) = self.core().same(name, serial)
+            && channel.state == State::Live
+        {
+            channel.futile = 0;
+        }
     }
 
     /// Looks whether channels have missed anything that no later publication would show, a few at

@@ -8,16 +8,13 @@ use crate::api::{ApiRange, ErrorCode};
 use crate::place::{Place, read_places};
 use crate::wire::Reader;
 
-/// A broker, and where it says that it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broker {
     pub id: i32,
-    /// Host name or address.
     pub host: String,
     pub port: u16,
 }
 
-/// A partition of a topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TopicPartition {
     pub partition: i32,
@@ -41,7 +38,6 @@ pub struct Metadata {
     pub topics: Vec<Topic>,
 }
 
-/// Broker that coordinates a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Coordinator {
     pub error: ErrorCode,
@@ -81,7 +77,6 @@ pub struct OffsetAnswer {
 /// A transaction that was taken back: a producer's records from an offset on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Aborted {
-    /// Id of the producer.
     pub producer: i64,
     /// The first of its records.
     pub first_offset: i64,
@@ -104,7 +99,6 @@ pub struct Fetched {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SaslAnswer {
     pub error: ErrorCode,
-    /// Message of the error, if the broker sent one.
     pub why: Option<String>,
     /// The mechanisms that the broker offers, to a handshake.
     pub mechanisms: Vec<String>,
@@ -112,7 +106,8 @@ pub struct SaslAnswer {
     pub message: Vec<u8>,
 }
 
-/// Reads answers' bodies; `None` if one is not what it should be.
+/// Reads answers to the functions of the same names in [`crate::write`]; `None` if a body is not
+/// what it should be.
 pub mod read {
     use super::{
         Aborted, ApiRange, Broker, Bytes, Coordinator, ErrorCode, Fetched, Joined, Metadata,
@@ -152,7 +147,6 @@ pub mod read {
         Some((error, ranges))
     }
 
-    /// Reads the response to [`crate::write::sasl_handshake`].
     #[must_use]
     pub fn sasl_handshake(body: &[u8]) -> Option<SaslAnswer> {
         let body = &mut Reader(body);
@@ -164,7 +158,6 @@ pub mod read {
         })
     }
 
-    /// Reads the response to [`crate::write::sasl_authenticate`].
     #[must_use]
     pub fn sasl_authenticate(body: &[u8]) -> Option<SaslAnswer> {
         let body = &mut Reader(body);
@@ -176,7 +169,6 @@ pub mod read {
         })
     }
 
-    /// Reads the response to [`crate::write::metadata`].
     #[must_use]
     pub fn metadata(body: &[u8]) -> Option<Metadata> {
         let body = &mut Reader(body);
@@ -209,7 +201,6 @@ pub mod read {
         Some(Metadata { brokers, topics })
     }
 
-    /// Reads the response to [`crate::write::find_coordinator`].
     #[must_use]
     pub fn find_coordinator(body: &[u8]) -> Option<Coordinator> {
         let body = &mut Reader(body);
@@ -220,7 +211,6 @@ pub mod read {
         Some(Coordinator { error, broker })
     }
 
-    /// Reads the response to [`crate::write::join_group`].
     #[must_use]
     pub fn join_group(body: &[u8]) -> Option<Joined> {
         let body = &mut Reader(body);
@@ -244,7 +234,6 @@ pub mod read {
         })
     }
 
-    /// Reads the response to [`crate::write::sync_group`].
     #[must_use]
     pub fn sync_group(body: &[u8]) -> Option<Synced> {
         let body = &mut Reader(body);
@@ -255,7 +244,6 @@ pub mod read {
         })
     }
 
-    /// Reads the response to [`crate::write::heartbeat`].
     #[must_use]
     pub fn heartbeat(body: &[u8]) -> Option<ErrorCode> {
         let body = &mut Reader(body);
@@ -273,7 +261,6 @@ pub mod read {
         Some(wrong.unwrap_or(ErrorCode::NONE))
     }
 
-    /// Reads the response to [`crate::write::offset_fetch`].
     #[must_use]
     pub fn offset_fetch(body: &[u8]) -> Option<(ErrorCode, Vec<OffsetAnswer>)> {
         let body = &mut Reader(body);
@@ -292,7 +279,6 @@ pub mod read {
         Some((error(body)?, offsets))
     }
 
-    /// Reads the response to [`crate::write::list_offsets`].
     #[must_use]
     pub fn list_offsets(body: &[u8]) -> Option<Vec<OffsetAnswer>> {
         let body = &mut Reader(body);
@@ -309,7 +295,6 @@ pub mod read {
         })
     }
 
-    /// Reads the response to [`crate::write::fetch`].
     #[must_use]
     pub fn fetch(body: &[u8]) -> Option<(ErrorCode, Vec<Fetched>)> {
         let body = &mut Reader(body);

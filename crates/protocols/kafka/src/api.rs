@@ -5,38 +5,28 @@ use std::fmt;
 /// A kind of request, in the version that is spoken here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Api {
-    /// Number of the request's kind.
     pub key: i16,
     /// Version in which requests are written and responses read.
     pub version: i16,
 }
 
 impl Api {
-    /// Fetches records of partitions.
     pub const FETCH: Self = Self::new(1, 10);
     /// Fetches first and last offsets of partitions.
     pub const LIST_OFFSETS: Self = Self::new(2, 2);
-    /// Fetches brokers, and the leaders of partitions.
     pub const METADATA: Self = Self::new(3, 4);
-    /// Commits a group's offsets.
     pub const OFFSET_COMMIT: Self = Self::new(8, 7);
-    /// Fetches a group's committed offsets.
     pub const OFFSET_FETCH: Self = Self::new(9, 5);
-    /// Finds a group's coordinator.
     pub const FIND_COORDINATOR: Self = Self::new(10, 1);
     /// Joins a group, or joins again when partitions are assigned anew.
     pub const JOIN_GROUP: Self = Self::new(11, 5);
     /// Tells the coordinator that a member is alive.
     pub const HEARTBEAT: Self = Self::new(12, 3);
-    /// Takes a member out of its group.
     pub const LEAVE_GROUP: Self = Self::new(13, 1);
     /// Fetches the partitions assigned to a member.
     pub const SYNC_GROUP: Self = Self::new(14, 3);
-    /// Chooses the SASL mechanism.
     pub const SASL_HANDSHAKE: Self = Self::new(17, 1);
-    /// Lists the kinds of requests that a broker answers.
     pub const API_VERSIONS: Self = Self::new(18, 0);
-    /// Carries a message of the SASL exchange.
     pub const SASL_AUTHENTICATE: Self = Self::new(36, 0);
 
     /// All that are asked.
@@ -64,11 +54,8 @@ impl Api {
 /// The versions of a kind that a broker answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ApiRange {
-    /// Number of the request's kind.
     pub key: i16,
-    /// Lowest version the broker supports.
     pub first: i16,
-    /// Highest version the broker supports.
     pub last: i16,
 }
 
@@ -90,13 +77,9 @@ pub struct ErrorCode(pub i16);
 
 impl ErrorCode {
     pub const NONE: Self = Self(0);
-    /// There are no records at that offset.
     pub const OFFSET_OUT_OF_RANGE: Self = Self(1);
-    /// There is no such topic or partition.
     pub const UNKNOWN_TOPIC: Self = Self(3);
-    /// The partition has no leader at the moment.
     pub const LEADER_NOT_AVAILABLE: Self = Self(5);
-    /// Another broker leads the partition.
     pub const NOT_LEADER: Self = Self(6);
     /// The coordinator is about to read what it knows.
     pub const COORDINATOR_LOADING: Self = Self(14);
@@ -104,11 +87,9 @@ impl ErrorCode {
     pub const COORDINATOR_NOT_AVAILABLE: Self = Self(15);
     /// The group's partitions have been dealt anew since.
     pub const ILLEGAL_GENERATION: Self = Self(22);
-    /// The group does not know the member.
     pub const UNKNOWN_MEMBER: Self = Self(25);
     /// The group's partitions are about to be dealt anew.
     pub const REBALANCE_IN_PROGRESS: Self = Self(27);
-    /// The broker does not offer the mechanism of SASL.
     pub const UNSUPPORTED_MECHANISM: Self = Self(33);
     /// The member takes the id that came with this, and asks again.
     pub const MEMBER_ID_REQUIRED: Self = Self(79);

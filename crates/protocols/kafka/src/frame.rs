@@ -9,15 +9,6 @@ pub enum FrameFault {
     TooShort,
 }
 
-/// Response to one request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Frame {
-    /// The number of the request.
-    pub correlation: i32,
-    /// The answer, for one of the functions in [`crate::read`].
-    pub body: Vec<u8>,
-}
-
 /// Takes bytes in any pieces, gives frames.
 #[derive(Debug)]
 pub struct Frames {
@@ -45,11 +36,12 @@ impl Frames {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// The next frame, once it is whole.
+    /// The next frame, once it is whole: the number of the request, and the answer for one of the
+    /// functions in [`crate::read`].
     ///
     /// # Errors
     /// [`FrameFault`]; nothing that follows can be read.
-    pub fn next_frame(&mut self) -> Result<Option<Frame>, FrameFault> {
+    pub fn next_frame(&mut self) -> Result<Option<(i32, Vec<u8>)>, FrameFault> {
         let rest = &self.bytes[self.taken..];
         let Some((length, rest)) = rest.split_first_chunk::<4>() else {
             return Ok(None);
@@ -62,10 +54,7 @@ impl Frames {
             return Ok(None);
         };
         let (correlation, body) = frame.split_first_chunk::<4>().ok_or(FrameFault::TooShort)?;
-        let frame = Frame {
-            correlation: i32::from_be_bytes(*correlation),
-            body: body.to_vec(),
-        };
+        let frame = (i32::from_be_bytes(*correlation), body.to_vec());
         self.taken += 4 + length as usize;
         if self.taken == self.bytes.len() {
             // A long answer's memory is given back.
@@ -83,10 +72,7 @@ mod tests {
     #[test]
     fn frames_are_the_same_in_any_two_pieces() {
         let bytes = b"\0\0\0\x06\0\0\0\x01ab\0\0\0\x04\0\0\0\x02";
-        let frame = |correlation, body: &[u8]| Frame {
-            correlation,
-            body: body.to_vec(),
-        };
+        let frame = |correlation, body: &[u8]| (correlation, body.to_vec());
         for cut in 0..=bytes.len() {
             let (head, tail) = bytes.split_at(cut);
             let mut frames = Frames::new(6);

@@ -32,7 +32,7 @@ pub use answer::{
 };
 pub use api::{Api, ApiRange, ErrorCode, unsupported};
 pub use batch::{Batch, BatchFault, batches};
-pub use frame::{Frame, FrameFault, Frames};
+pub use frame::{FrameFault, Frames};
 pub use group::{WAY, assignment, deal, subscription, topics_of};
 pub use place::Place;
 pub use records::{Header, Record, RecordFault, Records};

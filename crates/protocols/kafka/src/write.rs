@@ -48,19 +48,16 @@ fn frame(api: Api, correlation: i32, body: impl FnOnce(&mut Vec<u8>)) -> Vec<u8>
     out
 }
 
-/// Asks for the kinds of requests that the broker answers.
 #[must_use]
 pub fn api_versions(correlation: i32) -> Vec<u8> {
     frame(Api::API_VERSIONS, correlation, |_| {})
 }
 
-/// Chooses a mechanism of SASL.
 #[must_use]
 pub fn sasl_handshake(correlation: i32, mechanism: &str) -> Vec<u8> {
     frame(Api::SASL_HANDSHAKE, correlation, |out| out.text(mechanism))
 }
 
-/// Goes on with SASL.
 #[must_use]
 pub fn sasl_authenticate(correlation: i32, message: &[u8]) -> Vec<u8> {
     frame(Api::SASL_AUTHENTICATE, correlation, |out| {
@@ -81,7 +78,6 @@ pub fn metadata(correlation: i32, topics: &[impl AsRef<str>]) -> Vec<u8> {
     })
 }
 
-/// Asks which broker coordinates a group.
 #[must_use]
 pub fn find_coordinator(correlation: i32, group: &str) -> Vec<u8> {
     frame(Api::FIND_COORDINATOR, correlation, |out| {

@@ -12,6 +12,8 @@ pub struct Delivery {
     pub stream_seq: u64,
     /// The number of the delivery: one more than that of the consumer's delivery before.
     pub consumer_seq: u64,
+    /// Time at which the message was stored, in nanoseconds since 1970.
+    pub time_ns: u64,
     /// Messages behind it that the consumer had never delivered.
     pub undelivered: u64,
 }
@@ -31,11 +33,13 @@ impl Delivery {
         };
         let mut words = rest.split('.').skip(before);
         let mut number = || words.next().and_then(number);
-        let (times, stream_seq, consumer_seq, _time) = (number()?, number()?, number()?, number()?);
+        let (times, stream_seq, consumer_seq, time_ns) =
+            (number()?, number()?, number()?, number()?);
         Some(Self {
             times,
             stream_seq,
             consumer_seq,
+            time_ns,
             undelivered: number()?,
         })
     }
@@ -51,6 +55,7 @@ mod tests {
             times: 2,
             stream_seq: 70,
             consumer_seq: 90,
+            time_ns: 1_795_422_307_536_849_012,
             undelivered: 5,
         });
         for good in [

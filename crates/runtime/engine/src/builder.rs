@@ -28,28 +28,6 @@ pub struct ShardOptions {
     pub started: Instant,
 }
 
-/// Shards ready to run, and the ways into their mailboxes, in the same order.
-pub type Made<A> = (Vec<Shard<A>>, Vec<MailboxSender<<A as App>::Mail>>);
-
-/// Makes shards that can send each other mail, and the ways into their mailboxes from outside.
-///
-/// `app` is called once for each shard, in order. Apps that cannot move between threads
-/// are made where they run: see [`builders`].
-///
-/// # Errors
-/// If the kernel gives no reactor (descriptors) or a listener cannot be watched.
-pub fn shards<A: App>(
-    options: Vec<ShardOptions>,
-    mut app: impl FnMut(ShardId) -> A,
-) -> io::Result<Made<A>> {
-    let (builders, mailboxes) = builders(options)?;
-    let shards = builders.into_iter().map(|builder| {
-        let app = app(builder.shard());
-        builder.with(app)
-    });
-    Ok((shards.collect(), mailboxes))
-}
-
 /// Shards without their apps, and the ways into their mailboxes, in the same order.
 pub type ShardBuilders<M, K = Linux> = (Vec<ShardBuilder<M, K>>, Vec<MailboxSender<M>>);
 

@@ -23,9 +23,7 @@ mod wheel;
 pub use throng_types::{End, Overflow};
 
 pub use app::App;
-pub use builder::{
-    Made, Shard, ShardBuilder, ShardBuilders, ShardOptions, builders, builders_on, shards,
-};
+pub use builder::{Shard, ShardBuilder, ShardBuilders, ShardOptions, builders, builders_on};
 pub use conns::{ConnLimits, ConnStats, Conns, Delivery, Pieces, SavedConn, TlsEvent, TlsNews};
 pub use effects::{Accepted, Closed, Effects};
 pub use kernel::{Interest, Kernel, Linux, MailReceiver, MailSender, Ready, Source, Wake};

@@ -184,3 +184,46 @@ pub(crate) fn connect<M: Send + 'static, K: Kernel>(
     }
     (boxes, mailboxes)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+    use crate::Linux;
+
+    fn one() -> (Mailboxes<usize, Linux>, MailboxSender<usize>) {
+        let mut kernel = Linux::new(Instant::now()).unwrap();
+        let waker = Arc::new(Waker::new(kernel.make_wake().unwrap()));
+        let (mut boxes, mut senders) = connect(&mut [&mut kernel], &[waker]);
+        (boxes.remove(0), senders.remove(0))
+    }
+
+    #[test]
+    fn who_was_woken_by_a_ring_looks_around_once() {
+        let (mut mail, sender) = one();
+        assert!(mail.fall_asleep(true));
+        sender.ring();
+        mail.awake();
+        assert!(mail.fall_asleep(true), "it has looked around");
+        mail.awake();
+        sender.ring();
+        assert!(!mail.fall_asleep(true), "it has not, since it was rung");
+        assert!(mail.fall_asleep(true));
+    }
+
+    #[test]
+    fn mail_from_outside_comes_in_order_and_has_a_bound_and_an_end() {
+        let (mut mail, sender) = one();
+        let all: Vec<usize> = (0..OUTSIDE_MAX).collect();
+        all.iter().for_each(|&n| sender.send(n).unwrap());
+        assert_eq!(sender.send(7), Err(7));
+        assert!(!mail.fall_asleep(true));
+        // What is taken leaves room, and comes first.
+        assert_eq!(sender.send(7), Ok(()));
+        let taken: Vec<usize> = std::iter::from_fn(|| mail.pop_outside()).collect();
+        assert_eq!((&taken[..OUTSIDE_MAX], taken[OUTSIDE_MAX]), (&all[..], 7));
+        drop(mail);
+        assert_eq!(sender.send(8), Err(8));
+    }
+}

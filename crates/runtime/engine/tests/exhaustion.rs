@@ -94,13 +94,12 @@ fn accepting_pauses_without_descriptors_and_resumes_with_them() {
         started: Instant::now(),
     };
     let (events, seen) = channel();
-    let (mut shards, mailboxes) = throng_engine::shards(vec![options], |_| Echo {
-        events: events.clone(),
-        deadline_ms: None,
-    })
-    .unwrap();
+    let (mut shards, mailboxes) = throng_engine::builders(vec![options]).unwrap();
     let (turns, count) = channel();
-    let shard = shards.remove(0);
+    let shard = shards.remove(0).with(Echo {
+        events,
+        deadline_ms: None,
+    });
     std::thread::spawn(move || {
         shard.run(|_, _, stats| {
             let _ = turns.send(stats);

@@ -67,7 +67,7 @@ fn expand(mut input: DeriveInput) -> Result<TokenStream> {
 
 /// Code for the fields of a struct or variant.
 struct Parts {
-    /// Pattern that takes a value apart.
+    /// Takes a value apart.
     pattern: TokenStream,
     /// Saves what the pattern has named.
     save: TokenStream,
@@ -172,7 +172,7 @@ fn literal(number: &Expr) -> Result<Option<u8>> {
     }
 }
 
-/// Words found in `#[save(…)]` at one place.
+/// Words in the attribute `#[save(…)]`.
 #[derive(Default)]
 struct Words {
     skip: bool,

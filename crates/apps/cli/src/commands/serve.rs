@@ -151,7 +151,10 @@ pub(crate) fn run(args: &Args) -> Result {
         }
         LogFormat::Json => banner::log(&facts, &warnings),
     }
-    throng_sys::memory::forget_start();
+    if !args.take_over {
+        // A successor serves its clients by now, who would wait for it.
+        throng_sys::memory::forget_start();
+    }
     let path = args.config.config.clone();
     let current = reload::Current::new(path, flags, config, level);
     stop::run(calls, handle, current, &mut upgrade)

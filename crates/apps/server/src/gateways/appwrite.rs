@@ -13,8 +13,8 @@ use throng_gateway_appwrite::{Appwrite, AppwriteProject, AppwriteShared, EventHu
 use throng_metrics::Counters;
 use throng_sys::random;
 
+use super::Sources;
 use super::appwrite_feed::{Inlet, Lookups, Openings, ShardInbox, World, inlet};
-use super::plan::Sources;
 use crate::options::StartError;
 use crate::shard::Mail;
 

@@ -17,7 +17,7 @@ use throng_outward::Host;
 use throng_session::counted_as;
 use throng_types::Now;
 
-use super::plan::Sources;
+use super::Sources;
 use crate::shard::Mail;
 
 /// News that may wait for one shard. Queue: `news`.

@@ -17,31 +17,9 @@ use super::appwrite_feed::{Inlet, Lookups};
 use super::grip::reload::{Fresh, Reload};
 use super::grip::{self, GripPlan};
 use super::proxy::{ProxyPart, ProxyPlan, SharedClient};
-use super::{GatewayMail, Gateways, Listed as _, Slot};
+use super::{GatewayMail, Gateways, Listed as _, OwnPort, Slot, Sources};
 use crate::options::StartError;
 use crate::shard::Mail;
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct OwnPort {
-    /// The gateway's place in the list.
-    pub(crate) gateway: u8,
-    pub(crate) port: u8,
-    pub(crate) address: SocketAddr,
-    pub(crate) option: &'static str,
-}
-
-/// Sources from which gateways hear events of other servers, in a process that hands over.
-pub(crate) trait Sources: Send + Sync {
-    /// Called once the new process gets everything: takes what came before, and nothing more
-    /// until [`Sources::go_on`].
-    ///
-    /// # Errors
-    /// A sentence, if that takes too long.
-    fn stand_still(&self) -> Result<(), String>;
-
-    /// The hand-over is over, however it ended.
-    fn go_on(&self);
-}
 
 /// [`Gateways`] before they run.
 pub(crate) struct GatewaysPlan {

@@ -9,10 +9,10 @@ use throng_broker::{Draft, Published, Refusal};
 use throng_engine::{Conns, Delivery, Kernel, Pieces};
 use throng_hub::Hub;
 use throng_metrics::Counter;
-use throng_session::{Context, Flow, Http, Order, Own, Resume, Shard, Shared};
+use throng_session::{Context, Flow, Gateway, Http, Order, Own, Resume, Sender, Shard, Shared};
 use throng_types::{Actions, ConnId, Frame, Now, Overflow, ShardId, Slots};
 
-use super::{Listed, Session};
+use super::{Appwrite, Centrifuge, GatewayMail, Gateways, Grip, Listed, Plain, Session, Slot};
 use crate::outbox::Outboxes;
 use crate::peers::payer;
 use crate::sessions::{recount, standing};
@@ -43,7 +43,7 @@ pub(crate) struct View<'v, 'h, K: Kernel, G: Listed> {
 }
 
 impl<'v, 'h, K: Kernel, G: Listed> View<'v, 'h, K, G> {
-    pub(super) fn new(
+    fn new(
         host: &'v mut Host<'h, K>,
         own: &Rc<G::Shared>,
         own_orders: &'v mut VecDeque<G::Order>,
@@ -199,5 +199,74 @@ impl<K: Kernel, G: Listed> Shard<G> for View<'_, '_, K, G> {
         self.host
             .outboxes
             .push_gateway(to, bytes, G::wrap_mail(mail));
+    }
+}
+
+impl<G: Listed> Slot<G> {
+    /// Runs a method of the gateway on its shard.
+    #[inline]
+    fn on_shard<K: Kernel, R>(
+        &mut self,
+        host: &mut Host<'_, K>,
+        run: impl FnOnce(&mut G, &mut View<'_, '_, K, G>) -> R,
+    ) -> R {
+        let mut view = View::new(host, &self.shared, &mut self.orders);
+        run(&mut self.gateway, &mut view)
+    }
+}
+
+impl Gateways {
+    /// Carries out the next order of a gateway.
+    pub(crate) fn order<K: Kernel>(&mut self, place: u8, host: &mut Host<'_, K>) {
+        each! {
+            if place == G::PLACE
+                && let Some(slot) = G::slot_mut(self)
+                && let Some(order) = slot.next_order()
+            {
+                slot.on_shard(host, |gateway, shard| gateway.order(order, shard));
+            }
+        }
+    }
+
+    pub(crate) fn mail<K: Kernel>(
+        &mut self,
+        from: Sender,
+        mail: GatewayMail,
+        host: &mut Host<'_, K>,
+    ) {
+        dispatch!(mail, GatewayMail(mail) => if let Some(slot) = G::slot_mut(self) {
+            slot.on_shard(host, |gateway, shard| gateway.mail(from, mail, shard));
+        });
+    }
+
+    pub(crate) fn closed<K: Kernel>(
+        &mut self,
+        conn: ConnId,
+        session: Session,
+        host: &mut Host<'_, K>,
+    ) {
+        dispatch!(session, Session(it) => if let Some(slot) = G::slot_mut(self) {
+            slot.on_shard(host, |gateway, shard| gateway.closed(conn, it, shard));
+        }, Session::Http(_) => {});
+    }
+
+    /// Runs once a turn, with the number of frames that may be made; true if more waits.
+    pub(crate) fn turn<K: Kernel>(&mut self, frames_max: usize, host: &mut Host<'_, K>) -> bool {
+        let mut more = false;
+        each! {
+            if let Some(slot) = G::slot_mut(self) {
+                more |= slot.on_shard(host, |gateway, shard| gateway.turn(frames_max, shard));
+            }
+        }
+        more
+    }
+
+    /// Runs once a second.
+    pub(crate) fn tick<K: Kernel>(&mut self, host: &mut Host<'_, K>) {
+        each! {
+            if let Some(slot) = G::slot_mut(self) {
+                slot.on_shard(host, |gateway, shard| gateway.tick(shard));
+            }
+        }
     }
 }

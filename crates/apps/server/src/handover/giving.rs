@@ -1,119 +1,19 @@
-//! A shard of the old process: comes to rest, gives what it holds, and lets go or goes on; and the
-//! messages between it and the handle, which orders that.
+//! A shard of the old process: comes to rest, gives what it holds, and lets go or goes on.
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use throng_engine::{Linux, Running};
-use throng_types::Parts;
 
-use super::link::Link;
-use super::meeting::Meeting;
+use super::order::{HandOver, Moved, Word};
 use super::parcel::Parcel;
 use super::steps;
-use super::successor::HandOverError;
-use super::taking::HUB;
-use crate::drain::DrainOptions;
 use crate::shard::ShardApp;
 
 /// Longest wait until the new process hears every channel, and until the old one has what comes
 /// before that.
 const CUT: Duration = Duration::from_secs(8);
-/// Longest wait for the shards to come to rest. Nothing is read meanwhile, so their work is bounded
-/// by what waited.
-const REST: Duration = Duration::from_secs(2);
-/// Longest wait for a shard's next word. Its whole hand-over may take as long as there are
-/// connections.
-const GIVE: Duration = Duration::from_secs(20);
-
-/// Report of a shard that hands over.
-enum Word {
-    /// A message has gone to the new process.
-    GoesOn,
-    /// Everything has gone, or it does not.
-    Sent(Result<Moved, String>),
-}
-
-pub(crate) struct HandOver {
-    link: Link,
-    meeting: Arc<Meeting>,
-    /// The number of the cut in what a broker elsewhere delivers; the same for all shards.
-    cut: u64,
-    /// Deadline for the shards to come to rest; otherwise they go on.
-    until: Instant,
-    drain: DrainOptions,
-    report: Sender<Word>,
-    verdict: Receiver<()>,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Moved {
-    pub(crate) moved: usize,
-    pub(crate) stay: usize,
-}
-
-/// The other end: receives a shard's reports. Dropping it lets the shard go on as before.
-pub(crate) struct Report {
-    report: Receiver<Word>,
-    verdict: Sender<()>,
-}
-
-impl HandOver {
-    pub(crate) fn new(
-        link: Link,
-        meeting: Arc<Meeting>,
-        drain: DrainOptions,
-        cut: u64,
-    ) -> (Box<Self>, Report) {
-        // Bound: one report a message of the hand-over, and one verdict.
-        let (report, heard) = channel();
-        let (said, verdict) = channel();
-        let order = Self {
-            link,
-            meeting,
-            cut,
-            until: Instant::now() + REST,
-            drain,
-            report,
-            verdict,
-        };
-        let report = Report {
-            report: heard,
-            verdict: said,
-        };
-        (Box::new(order), report)
-    }
-}
-
-impl Report {
-    /// Waits until all shards have sent everything.
-    pub(crate) fn all(shards: &[Self]) -> Result<Moved, HandOverError> {
-        let mut all = Moved::default();
-        for shard in shards {
-            let sent = loop {
-                match shard.report.recv_timeout(GIVE) {
-                    Ok(Word::GoesOn) => {}
-                    Ok(Word::Sent(sent)) => break sent,
-                    Err(_) => break Err("a shard does not answer".to_owned()),
-                }
-            };
-            let Moved { moved, stay } = sent.map_err(HandOverError::Here)?;
-            all.moved += moved;
-            all.stay += stay;
-        }
-        Ok(all)
-    }
-
-    /// The new process has everything.
-    pub(crate) fn let_go(self) {
-        // A shard that has ended has nothing to let go.
-        let _ = self.verdict.send(());
-    }
-}
-
 /// Hands over one shard, which goes on afterwards: as before, or to drain what has stayed.
 ///
 /// # Errors
@@ -149,35 +49,23 @@ fn rest(running: &mut Running<ShardApp>, order: &HandOver) -> io::Result<Result<
         let why = "the shards have too much under way to come to rest";
         return Ok(Err(why.to_owned()));
     }
-    running.app_mut().parts.hub.stop_at(Some(order.cut));
-    match send_expected(running.app(), order) {
-        Ok(false) => return Ok(Ok(())),
-        Ok(true) => {}
-        Err(error) => return Ok(Err(error.to_string())),
+    let mut sent = Ok(());
+    let expects = steps::stop_at(running, order.cut, |message| {
+        if sent.is_ok() {
+            sent = order.link.send(message, &[]);
+            let _ = order.report.send(Word::GoesOn);
+        }
+    });
+    if let Err(error) = sent {
+        return Ok(Err(error.to_string()));
     }
     let until = order.until + CUT;
     Ok(
-        match come_to_rest(running, order, until, |app| app.parts.hub.has_stopped())? {
+        match !expects || come_to_rest(running, order, until, steps::has_stopped)? {
             true => Ok(()),
             false => Err("the broker does not deliver to the new process in time".to_owned()),
         },
     )
-}
-
-/// Sends which channels the new process is to hear from elsewhere; false if there are none.
-fn send_expected(app: &ShardApp, order: &HandOver) -> io::Result<bool> {
-    let mut sent = Ok(());
-    let mut send_piece = |piece: &[u8]| {
-        if sent.is_ok() {
-            let message = [&[HUB], piece].concat();
-            sent = order.link.send(&message, &[]);
-            let _ = order.report.send(Word::GoesOn);
-        }
-    };
-    let mut parts = Parts::new(&mut send_piece);
-    let any = app.parts.hub.save_expected(order.cut, &mut parts);
-    parts.end();
-    sent.map(|()| any)
 }
 
 /// Goes on until all shards rest at the same time, and this is over on each; false if that takes
@@ -186,7 +74,7 @@ fn come_to_rest(
     running: &mut Running<ShardApp>,
     order: &HandOver,
     until: Instant,
-    is_over: impl Fn(&ShardApp) -> bool,
+    is_over: impl Fn(&Running<ShardApp>) -> bool,
 ) -> io::Result<bool> {
     loop {
         loop {
@@ -201,7 +89,7 @@ fn come_to_rest(
             return Ok(false);
         }
         // None of them runs now.
-        let is_busy = steps::is_busy(running) || !is_over(running.app());
+        let is_busy = steps::is_busy(running) || !is_over(running);
         match order.meeting.meet(is_busy, until) {
             Some(true) => {}
             Some(false) => return Ok(true),

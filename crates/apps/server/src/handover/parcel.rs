@@ -13,16 +13,13 @@
 //! - What is only for the successor (`farewells`, the end) is never restored here.
 
 use std::io;
-use std::net::IpAddr;
 
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
-use throng_engine::{Conns, Kernel, Running, SavedConn};
-use throng_types::{ConnId, Load, Parts, Save, Saved};
+use throng_engine::{Kernel, Running};
+use throng_types::{ConnId, Parts, Save as _};
 
+use super::state::{save_conn, take_out};
 use super::taking::{CONNECTIONS, END, HUB, Unpacking};
-use crate::gateways::Session;
-use crate::peers::{NO_CLIENT, UNCOUNTED};
-use crate::sessions::standing;
 use crate::shard::ShardApp;
 
 /// Connections in one message; fewer than descriptors may be.
@@ -238,107 +235,4 @@ impl<K: Kernel> Parcel<K> {
         }
         app.parts.hub.loaded(conns.now());
     }
-}
-
-/// Client for which a connection counts.
-#[derive(Save)]
-enum Counted {
-    /// No client: the connection came by another port.
-    NoClient,
-    /// Not counted: a proxy's connection, or one that was refused.
-    Nobody,
-    Address(IpAddr),
-}
-
-/// Takes a piece of the hub's items.
-pub(super) fn load_piece(app: &mut ShardApp, piece: &[u8]) -> Option<()> {
-    let mut from = Saved::new(piece);
-    while !from.is_empty() {
-        let kind = u8::load(&mut from)?;
-        app.parts.hub.load(kind, &mut from)?;
-    }
-    Some(())
-}
-
-/// Appends a connection; false, and nothing is appended, if it cannot move.
-fn save_conn<K: Kernel>(
-    app: &ShardApp,
-    id: ConnId,
-    conns: &Conns<Session, K>,
-    out: &mut Vec<u8>,
-) -> bool {
-    let start = out.len();
-    let (Some(session), Some((_, tag))) = (conns.session(id), conns.holdings(id)) else {
-        return false;
-    };
-    conns.save(id, out);
-    counted(app, id, tag, conns).save(out);
-    app.parts.shared.forwarded.client_of(id).save(out);
-    let moves = app.gateways.save(id, session, out) && app.parts.hub.save_subscriptions(id, out);
-    if !moves {
-        out.truncate(start);
-    }
-    moves
-}
-
-fn counted<K: Kernel>(app: &ShardApp, id: ConnId, tag: u32, conns: &Conns<Session, K>) -> Counted {
-    if tag == NO_CLIENT {
-        return Counted::NoClient;
-    }
-    if tag == UNCOUNTED {
-        return Counted::Nobody;
-    }
-    let known = app.addresses.get(tag).copied();
-    let peer = || conns.peer(id).map(|peer| peer.ip().to_canonical());
-    known
-        .or_else(peer)
-        .map_or(Counted::Nobody, Counted::Address)
-}
-
-/// Puts a connection into its place, with its session and subscriptions.
-pub(super) fn load_conn<K: Kernel>(
-    app: &mut ShardApp,
-    from: &mut Saved<'_>,
-    socket: K::Socket,
-    conns: &mut Conns<Session, K>,
-) -> Option<()> {
-    let saved = SavedConn::load(from)?;
-    let counted = Counted::load(from)?;
-    let forwarded = Option::<IpAddr>::load(from)?;
-    let session = app.gateways.load(saved.id(conns)?, from)?;
-    let tag = match counted {
-        Counted::NoClient => NO_CLIENT,
-        Counted::Nobody => UNCOUNTED,
-        // It was counted before, so there is room.
-        Counted::Address(address) => app.enter(address).0,
-    };
-    app.clients += usize::from(tag != NO_CLIENT);
-    standing(&session).count(&app.parts.shared);
-    let id = conns.adopt(saved, socket, tag, session)?;
-    if tag == NO_CLIENT {
-        conns.prefer(id);
-    }
-    if let Some(client) = forwarded {
-        // It was counted before, so there is room.
-        let _ = app.parts.shared.forwarded.belongs_to(id, client);
-    }
-    app.parts.hub.load_subscriptions(id, from)
-}
-
-/// Takes a connection out that was saved, with all that is known of it here, and gives its
-/// socket.
-fn take_out<K: Kernel>(
-    app: &mut ShardApp,
-    id: ConnId,
-    conns: &mut Conns<Session, K>,
-) -> Option<K::Socket> {
-    let (_, tag) = conns.holdings(id)?;
-    let (socket, session) = conns.take_out(id)?;
-    standing(&session).uncount(&app.parts.shared);
-    app.gateways.give_up(id, session);
-    app.parts.hub.give_up_subscriptions(id);
-    app.parts.shared.forwarded.gone(id);
-    app.clients -= usize::from(tag != NO_CLIENT);
-    app.leave(tag);
-    Some(socket)
 }

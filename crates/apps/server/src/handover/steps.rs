@@ -2,15 +2,18 @@
 //! threads or without.
 //!
 //! The order: [`be_still`] on all shards; [`still_turn`] on all until none has more to do and none
-//! [`is_busy`]; [`Parcel::pack`] on all; then [`go_on`] or [`leave`] on all.
+//! [`is_busy`]; [`stop_at`] on all, and turns as before until each [`has_stopped`], too;
+//! [`Parcel::pack`] on all; then [`go_on`] or [`leave`] on all.
 
 use std::io;
 
 use throng_engine::{Kernel, Running};
-use throng_types::Millis;
+use throng_types::{Millis, Parts};
 
 use super::parcel::Parcel;
-use crate::drain::{self, DrainOptions, Ports};
+use super::taking::HUB;
+use crate::drain::{DrainOptions, Ports};
+use crate::draining;
 use crate::shard::ShardApp;
 
 /// From now on the shard does nothing by itself.
@@ -32,6 +35,26 @@ pub fn is_busy<K: Kernel>(running: &Running<ShardApp, K>) -> bool {
     let app = running.app();
     let is_at_rest = app.parts.hub.is_at_rest() && app.orders.is_empty() && app.ended.is_empty();
     running.has_mail() || !is_at_rest
+}
+
+/// Takes nothing more that is delivered from elsewhere behind a cut. Messages for the successor's
+/// shard go to `send`: which channels it is to hear. False if there are none.
+pub fn stop_at<K: Kernel>(
+    running: &mut Running<ShardApp, K>,
+    cut: u64,
+    mut send: impl FnMut(&[u8]),
+) -> bool {
+    running.app_mut().parts.hub.stop_at(Some(cut));
+    let mut send_piece = |piece: &[u8]| send(&[&[HUB], piece].concat());
+    let mut parts = Parts::new(&mut send_piece);
+    let any = running.app().parts.hub.save_expected(cut, &mut parts);
+    parts.end();
+    any
+}
+
+/// Whether all is taken that comes before the cut.
+pub fn has_stopped<K: Kernel>(running: &Running<ShardApp, K>) -> bool {
+    running.app().parts.hub.has_stopped()
 }
 
 /// Nothing was handed over: the shard goes on as if nothing had been.
@@ -57,7 +80,7 @@ pub fn leave<K: Kernel>(
     app.parts.hub.leave_deliveries();
     conns.pause_all();
     let now = conns.now();
-    drain::begin(app, (options, Ports::All), conns, now);
+    draining::begin(app, (options, Ports::All), conns, now);
     app.housekeeping_at = Millis(0);
     running.resume();
 }

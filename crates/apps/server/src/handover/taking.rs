@@ -7,7 +7,7 @@ use throng_engine::{Conns, Kernel, Running};
 use throng_types::{Load as _, Saved};
 
 use super::link::Link;
-use super::parcel::{load_conn, load_piece};
+use super::state::{load_conn, load_piece};
 use crate::gateways::Session;
 use crate::shard::ShardApp;
 

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use throng_http1::{BadBody, Body, BodyDecoder, HttpLimits, Request};
 use throng_types::{Millis, Now, Save};
 
+use crate::close::Port;
 use crate::route::Claim;
-use crate::route::Port;
 use crate::{Context, SessionLimits};
 
 /// A body that is not whole yet.

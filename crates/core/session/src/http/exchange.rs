@@ -9,9 +9,9 @@ use std::net::IpAddr;
 
 use throng_types::{End, Save};
 
+use crate::close::Port;
 use crate::gateway::{Flow, Resume};
 use crate::http::request::Incoming;
-use crate::route::Port;
 use crate::{Allowance, Context};
 
 /// The HTTP connection behind a request that is answered later.

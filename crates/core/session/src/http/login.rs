@@ -14,7 +14,7 @@ use throng_http1::{Request, query};
 use throng_metrics::Counter;
 
 use super::{Incoming, Reject, SAFE, respond};
-use crate::route::Port;
+use crate::close::Port;
 use crate::{Context, Opened};
 
 const COOKIES_MAX: usize = 64;

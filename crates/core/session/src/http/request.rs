@@ -7,7 +7,7 @@ use throng_http1::{Request, query};
 use throng_ws::handshake::{self, Accept};
 
 use super::{allow_origin, answer_text};
-use crate::route::Port;
+use crate::close::Port;
 use crate::{Allowance, Context, Overspent};
 
 /// A request and where it came from.

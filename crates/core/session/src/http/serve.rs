@@ -31,7 +31,7 @@ use super::{
     Becomes, Decided, Http, Incoming, Pending, Reject, Router, SAFE, allow_origin, answer_text,
     respond,
 };
-use crate::route::Port;
+use crate::close::Port;
 use crate::route::{Access, CLIENT_PAGE, Claim, Own, Owner, SERVER_METHODS};
 use crate::{Admission, Context, Opened, Overspent, Payer, Shared, Work, is_close_by};
 

@@ -9,9 +9,9 @@ use throng_types::ChannelName;
 use throng_ws::handshake::Accept;
 
 use super::{Incoming, Reject, allow_origin, respond};
+use crate::close::Port;
 use crate::entry::{EntryFault, Holder, InitialSubscription, Named, all_channels, note_ends};
 use crate::permit::RESERVED;
-use crate::route::Port;
 use crate::{AuthError, Context, Identity, Shared, authenticate};
 
 /// The parameters that subscribers bring in their URL.

@@ -4,7 +4,7 @@ use throng_auth::Algorithm;
 use throng_metrics::Counter;
 use throng_types::Disconnect;
 
-use super::{BURST_US, DEBT_MAX_US};
+use super::table::{BURST_US, DEBT_MAX_US};
 
 /// Charge for a good token, as a multiple of its price: its holder may not keep a shard busy with
 /// it.

@@ -1,4 +1,4 @@
-//! Table of the debts of addresses, each in two places that a secret hash chooses.
+//! Debts in time, and the table of those of addresses: each in two places that a secret hash chooses.
 //!
 //! Rule for "full": it has a fixed size. An address has spent too much only if both of its places
 //! do, so addresses that share one of them do not harm each other.
@@ -6,11 +6,25 @@
 use std::cell::RefCell;
 use std::net::IpAddr;
 
-use throng_types::mix;
+use throng_types::{Millis, mix};
 
 use crate::address::network;
 
-use super::{DEBT_MAX_US, left};
+/// The most that may be owed before work is refused, in microseconds.
+pub const BURST_US: u32 = 2_000_000;
+/// Maximum of a debt after work that was already done, in microseconds.
+pub(super) const DEBT_MAX_US: u32 = 10_000_000;
+
+/// Returns the debt left after the time since `at_ms`, in microseconds.
+pub(super) const fn left(owed_us: u32, at_ms: u32, now_ms: u32) -> u32 {
+    // A connection that is silent for 49 days may seem to have been silent for less.
+    owed_us.saturating_sub(now_ms.wrapping_sub(at_ms).saturating_mul(1000))
+}
+
+/// Low half of a timestamp, enough to measure how long ago it was.
+pub(super) const fn low_ms(now: Millis) -> u32 {
+    now.0 as u32
+}
 
 /// Places in the table; a power of two.
 const PLACES: usize = 1 << 15;

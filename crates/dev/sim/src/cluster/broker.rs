@@ -26,42 +26,45 @@ pub(super) trait Broker {
     /// The `[broker]` table of the nodes.
     fn config(&self) -> String;
 
-    /// Messages of a channel that are kept beside its history, if what became of a publication is
-    /// not known any more once so many others cover it.
-    fn keeps_beside(&self) -> Option<usize>;
+    /// Messages of a channel that are kept beside its history, given whether it has one, if what
+    /// became of a publication is not known any more once so many others cover it.
+    fn keeps_beside(&self, keeps: bool) -> Option<usize>;
+
+    /// Whether readers of a channel have everything as soon as all rest, without waiting for a look
+    /// at its stream; given whether it keeps a history.
+    fn is_prompt(&self, keeps: bool) -> bool;
 
     /// Accepts a connection that a node has dialled.
     fn accept(&mut self, conn: usize);
 
-    /// Number of connections of nodes.
-    fn clients(&self) -> usize;
+    /// Connections of nodes.
+    fn clients(&self) -> Vec<usize>;
 
-    /// Reads, carries out and answers; whether there was anything to do.
-    fn act(&mut self, bytes_max: usize) -> bool;
+    /// Reads, carries out and answers; whether there was anything to do. Connections that nodes
+    /// have ended go to `left`.
+    fn act(&mut self, bytes_max: usize, left: &mut Vec<usize>) -> bool;
 
     /// Keeps a copy of the data, as a disk or a replica does now and then.
     fn copy(&mut self);
 
     /// Ends a connection, behind so many bytes of what it is owed.
-    fn cut(&mut self, at: usize, bytes: usize);
+    fn cut(&mut self, conn: usize, bytes: usize);
 
-    /// Takes nothing until it is told otherwise.
-    fn pause(&mut self, is_paused: bool);
-
-    fn is_paused(&self) -> bool;
-
-    fn is_down(&self) -> bool;
-
-    /// Ends; every connection is cut. What it had read and not carried out never happens.
-    fn stop(&mut self);
-
-    /// Starts anew; gives whether anything may be missing.
+    /// Starts anew, when all connections are cut; gives whether anything may be missing. What it
+    /// had read and not carried out never happens.
     fn start(&mut self, kept: Kept) -> bool;
 
-    /// Begins or ends a fault that only this kind of broker has.
-    fn trouble(&mut self);
+    /// Begins or ends a fault that only this kind of broker has. If another process or line goes on
+    /// with the data, or another program has changed it, gives whether anything may be missing.
+    fn trouble(&mut self) -> Option<bool>;
 
-    /// Ends all faults but those that `start` ends.
+    /// Whether it has a fault that `trouble` began.
+    fn is_ill(&self) -> bool;
+
+    /// Ends such a fault.
+    fn heal(&mut self);
+
+    /// Has no more faults of its own accord.
     fn calm(&mut self);
 }
 

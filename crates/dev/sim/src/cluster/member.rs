@@ -79,10 +79,21 @@ impl Member {
 /// A question to a node for the members of the channel.
 pub(super) fn ask(node: usize, around: &Around<'_>) -> Exchange {
     let body = json!({"channel": CHANNEL}).to_string();
+    ask_api(node, "POST", "/api/presence", Some(&body), around)
+}
+
+/// A question to the API of a node.
+pub(super) fn ask_api(
+    node: usize,
+    method: &str,
+    target: &str,
+    body: Option<&str>,
+    around: &Around<'_>,
+) -> Exchange {
     let mut request = Vec::new();
     let headers = [("X-API-Key", API_KEY)];
-    let body = Some(body.as_bytes());
-    encode_request("POST", "/api/presence", "sim", &headers, body, &mut request);
+    let body = body.map(str::as_bytes);
+    encode_request(method, target, "sim", &headers, body, &mut request);
     let conn = around.connect(node, PORT_API);
     Exchange::begin(around.net, conn, &request)
 }

@@ -79,11 +79,15 @@ pub(super) struct Nats {
     haste: usize,
     /// Answers and deliveries in a thousand that are lost in a cluster.
     losses: usize,
+    /// Messages of streams in a hundred that are sent on once more.
+    repeats: usize,
+    /// How often it still says much that nobody asked for.
+    babbles: usize,
     is_calm: bool,
-    is_paused: bool,
-    is_down: bool,
 }
 
+/// Words at once that nobody asked for.
+const BABBLE_MAX: usize = 700;
 /// Requests about streams whose subjects end with the stream.
 const VERBS: [&str; 5] = [
     "STREAM.INFO",
@@ -95,7 +99,7 @@ const VERBS: [&str; 5] = [
 const DIRECT: &str = "DIRECT.GET";
 
 impl Nats {
-    pub(super) fn new(net: &Net) -> Self {
+    pub(super) fn new(is_troubled: bool, net: &Net) -> Self {
         let is_clustered = net.percent(40);
         Self {
             net: net.clone(),
@@ -115,10 +119,13 @@ impl Nats {
             ails: Ails::Nothing,
             starts_until_ms: 0,
             haste: net.pick(&[100, 70, 20]),
-            losses: net.pick(&[0, 0, 3]),
+            losses: match is_troubled && is_clustered {
+                true => net.pick(&[0, 3]),
+                false => 0,
+            },
+            repeats: net.pick(&[0, 5]),
+            babbles: net.pick(&[0, 0, 10]),
             is_calm: false,
-            is_paused: false,
-            is_down: false,
         }
     }
 
@@ -171,9 +178,14 @@ impl Nats {
         self.jobs.extend(job);
     }
 
+    /// Whether nobody hears requests.
+    fn is_away(&self) -> bool {
+        self.ails == Ails::Absent || self.now_ms() < self.starts_until_ms
+    }
+
     /// Makes a message to work for JetStream, if that hears it.
     fn job(&self, message: &Message) -> Option<Job> {
-        if self.ails == Ails::Absent || self.now_ms() < self.starts_until_ms {
+        if self.is_away() {
             return None;
         }
         let Some(api) = message.subject.strip_prefix("$JS.API.") else {
@@ -224,8 +236,13 @@ impl Nats {
         self.is_calm || self.net.percent(self.haste)
     }
 
-    fn is_lost(&self) -> bool {
-        !self.is_calm && self.is_clustered && self.net.below(1000) < self.losses
+    fn is_lost(&self, what: &str) -> bool {
+        let is_lost = !self.is_calm && self.net.below(1000) < self.losses;
+        if is_lost {
+            self.net.note(format_args!("NATS loses {what}"));
+            self.net.fault();
+        }
+        is_lost
     }
 
     /// Does some of what waits; whether there was anything.
@@ -235,11 +252,9 @@ impl Nats {
         for job in std::mem::take(&mut self.jobs) {
             let is_blocked = matches!(&job, Job::Store(stream, _) if waits.contains(stream));
             if !is_blocked && self.happens() {
-                if self.is_lost() {
-                    self.net.note("NATS loses a request");
-                    continue;
+                if !self.is_lost("a request") {
+                    self.carry_out(job);
                 }
-                self.carry_out(job);
                 continue;
             }
             if let Job::Store(stream, _) = &job {
@@ -252,14 +267,17 @@ impl Nats {
         }
         while !self.deliveries.is_empty() && self.happens() {
             let message = self.deliveries.pop_front().expect("one of them");
-            match self.is_lost() {
-                true => self.net.note("NATS loses a delivery"),
-                false => drop(self.deliver(None, &message)),
+            if !self.is_lost("a delivery") {
+                self.deliver(None, &message);
+            }
+            let has_position = !message.subject.contains(".once.");
+            if has_position && self.net.percent(self.repeats) {
+                self.deliver(None, &message);
             }
         }
         for message in std::mem::take(&mut self.answers) {
             match self.happens() {
-                true if self.is_lost() => self.net.note("NATS loses an answer"),
+                true if self.is_lost("an answer") => {}
                 true => drop(self.deliver(None, &message)),
                 false => self.answers.push(message),
             }
@@ -327,8 +345,12 @@ impl Broker for Nats {
     }
 
     /// The claim of a key names the message before the publication.
-    fn keeps_beside(&self) -> Option<usize> {
-        Some(1)
+    fn keeps_beside(&self, keeps: bool) -> Option<usize> {
+        Some(if keeps { 1 } else { 16 })
+    }
+
+    fn is_prompt(&self, keeps: bool) -> bool {
+        keeps && !self.is_clustered
     }
 
     fn accept(&mut self, conn: usize) {
@@ -341,20 +363,20 @@ impl Broker for Nats {
         });
     }
 
-    fn clients(&self) -> usize {
-        self.clients.len()
+    fn clients(&self) -> Vec<usize> {
+        self.clients.iter().map(|client| client.conn).collect()
     }
 
-    fn act(&mut self, bytes_max: usize) -> bool {
-        if self.is_paused || self.is_down {
-            return false;
-        }
+    fn act(&mut self, bytes_max: usize, left: &mut Vec<usize>) -> bool {
         let mut busy = false;
         self.data.age(self.now_ms());
-        let conns: Vec<usize> = self.clients.iter().map(|client| client.conn).collect();
-        for (at, conn) in conns.into_iter().enumerate().rev() {
+        if self.is_away() {
+            self.net.fault();
+        }
+        for (at, conn) in self.clients().into_iter().enumerate().rev() {
             let Some(bytes) = self.net.client_recv(conn, bytes_max) else {
                 self.forget(conn);
+                left.push(conn);
                 continue;
             };
             busy |= !bytes.is_empty();
@@ -373,7 +395,16 @@ impl Broker for Nats {
                 }
             }
             if !is_calm && self.net.below(1000) == 0 {
-                client.out.extend(b"PING\r\n");
+                // Each takes its time in a handshake, which subscribes to three.
+                let is_up = client.subscriptions.len() > 3;
+                let most = if is_up && self.babbles > 0 {
+                    BABBLE_MAX
+                } else {
+                    1
+                };
+                self.babbles = self.babbles.saturating_sub(usize::from(most > 1));
+                let pings = b"PING\r\n".repeat(self.net.between(1, most));
+                client.out.extend(pings);
             }
         }
         busy | self.write()
@@ -383,65 +414,50 @@ impl Broker for Nats {
         self.copies.add(&self.data);
     }
 
-    fn cut(&mut self, at: usize, bytes: usize) {
-        let client = &self.clients[at];
-        let conn = client.conn;
-        let bytes = bytes.min(client.out.len());
-        self.net.note(format_args!(
-            "NATS's connection {conn} is cut behind {bytes} bytes"
-        ));
-        self.net.client_send(conn, &client.out[..bytes]);
+    fn cut(&mut self, conn: usize, bytes: usize) {
+        let client = { self.clients.iter() }.find(|client| client.conn == conn);
+        let out = &client.expect("a connection").out;
+        self.net.client_send(conn, &out[..bytes.min(out.len())]);
         self.net.client_leaves(conn, self.net.percent(50));
         self.forget(conn);
     }
 
-    fn pause(&mut self, is_paused: bool) {
-        self.is_paused = is_paused;
-    }
-
-    fn is_paused(&self) -> bool {
-        self.is_paused
-    }
-
-    fn is_down(&self) -> bool {
-        self.is_down
-    }
-
-    fn stop(&mut self) {
-        self.is_down = true;
-        while !self.clients.is_empty() {
-            self.cut(0, self.net.pick(&[0, 0, 1, 40, 100_000]));
-        }
-        // A cluster goes on with its other servers.
-        if !self.is_clustered {
-            self.jobs.clear();
-            self.answers.clear();
-            self.deliveries.clear();
-        }
-    }
-
     fn start(&mut self, kept: Kept) -> bool {
-        self.is_down = false;
         self.id = self.net.next();
+        // A cluster goes on with its other servers.
         if self.is_clustered {
             return false;
         }
+        self.jobs.clear();
+        self.answers.clear();
+        self.deliveries.clear();
         let is_less = self.copies.restore(kept, &mut self.data, &self.net);
         self.data.lose_memory();
         self.starts_until_ms = self.now_ms() + self.net.pick(&[0, 0, 300, 2000]);
         is_less
     }
 
-    fn trouble(&mut self) {
+    fn trouble(&mut self) -> Option<bool> {
+        if self.net.percent(20) {
+            self.net.note("another program removes a message");
+            return self.data.meddle(&self.net).then_some(true);
+        }
         let ails = [Ails::Nothing, Ails::Absent, Ails::Full];
         self.ails = self.net.pick(&ails);
         self.net
             .note(format_args!("JetStream ails: {:?}", self.ails));
+        None
+    }
+
+    fn is_ill(&self) -> bool {
+        self.ails != Ails::Nothing
+    }
+
+    fn heal(&mut self) {
+        self.ails = Ails::Nothing;
     }
 
     fn calm(&mut self) {
         self.is_calm = true;
-        self.is_paused = false;
-        self.ails = Ails::Nothing;
     }
 }

@@ -8,7 +8,7 @@ use throng_config::{Config, ConfigFile, Sources};
 use throng_engine::ConnLimits;
 use throng_outward::{CallSender, Outward};
 use throng_remote::{BrokerPeer, Node as RemoteNode, Wake};
-use throng_server::{Assembly, BrokerHost, Options, ShardApp, Start};
+use throng_server::{Assembly, BrokerHost, Mailbox, Options, ShardApp, Start};
 
 use super::witness::{CHANNELS, TTL_MS};
 use crate::backend::Requests;
@@ -27,11 +27,30 @@ impl<N: RemoteNode> Turns for Stage<Outward<BrokerPeer<N>>> {
     }
 }
 
-/// One node of the cluster.
+/// One node of the cluster: a process.
 pub(super) struct Node {
-    _assembly: Assembly,
-    stage: Stage<ShardApp>,
+    pub(super) assembly: Assembly,
+    pub(super) stage: Stage<ShardApp>,
     brokers: Vec<Box<dyn Turns>>,
+    made_of: MadeOf,
+    /// The kernels of its shards and of its broker's host.
+    kernels: Range<usize>,
+    /// Its shards hand over, or are about to begin: they take no turns by themselves.
+    pub(super) is_still: bool,
+    /// It has taken over from another one.
+    pub(super) is_successor: bool,
+    /// Number of the step until which nothing of it takes a turn.
+    pub(super) sleeps_until: u64,
+    /// Does not reach the broker.
+    pub(super) is_cut_off: bool,
+}
+
+/// Parts from which a process is built.
+#[derive(Clone)]
+pub(super) struct MadeOf {
+    pub(super) shards: usize,
+    pub(super) start: Start,
+    pub(super) config: Arc<Config>,
 }
 
 /// Hosts brokers on the stage.
@@ -63,22 +82,19 @@ impl BrokerHost for Hosts<'_> {
 }
 
 impl Node {
-    pub(super) fn new(number: usize, shards: usize, seed: u64, broker: &str, net: &Net) -> Self {
+    /// A process; a successor gets its ports later.
+    pub(super) fn new(made_of: MadeOf, is_successor: bool, net: &Net) -> Self {
+        let first = net.0.borrow().shards.len();
         let options = Options {
-            config: Arc::new(config(broker)),
+            config: made_of.config.clone(),
             version: "sim",
             capacity: None,
             memory_bytes: None,
             ask_reload: None,
         };
-        let mut secret = [number as u8; 32];
-        secret[..8].copy_from_slice(&seed.to_be_bytes());
-        let start = Start {
-            unix_ms: 0,
-            seed: seed ^ (number as u64 + 1) << 40,
-            secret,
-        };
-        let assembly = Assembly::new(&options, shards, start).expect("a good configuration");
+        let shards = made_of.shards;
+        let assembly = Assembly::new(&options, shards, made_of.start);
+        let assembly = assembly.expect("a good configuration");
         let mut hosts = Hosts {
             net,
             brokers: Vec::new(),
@@ -92,24 +108,52 @@ impl Node {
         };
         let listeners = assembly.listeners();
         let mut parts = None;
-        let stage = Stage::beside(net, shards, listeners, limits, |shard, mailboxes| {
+        let app = |shard, mailboxes: &[Mailbox]| {
             let parts = parts.get_or_insert_with(|| {
                 let parts = assembly.start_broker(mailboxes, &mut hosts);
                 parts.expect("a broker that is good").into_iter()
             });
             let part = parts.next().flatten();
             assembly.app(shard, mailboxes, Box::new(Requests::default()), part)
-        });
+        };
+        let stage = match is_successor {
+            true => Stage::new(net, shards, listeners, limits, app),
+            false => Stage::beside(net, shards, listeners, limits, app),
+        };
         Self {
-            _assembly: assembly,
             stage,
             brokers: hosts.brokers,
+            assembly,
+            made_of,
+            kernels: first..net.0.borrow().shards.len(),
+            is_still: is_successor,
+            is_successor,
+            sleeps_until: 0,
+            is_cut_off: false,
         }
     }
 
-    /// The kernels of its shards.
+    /// The process that takes over from it.
+    pub(super) fn successor(&self, net: &Net) -> Self {
+        Self::new(self.made_of.clone(), true, net)
+    }
+
+    /// The process that is started after it was killed.
+    pub(super) fn anew(&self, net: &Net) -> Self {
+        let mut made_of = self.made_of.clone();
+        made_of.start.seed = net.next();
+        Self::new(made_of, false, net)
+    }
+
+    /// The kernels of its shards and of its broker's host.
     pub(super) fn kernels(&self) -> Range<usize> {
-        self.stage.kernel(0)..self.stage.kernel(self.stage.len())
+        self.kernels.clone()
+    }
+
+    /// Whether a connection that was made outward is one of its own.
+    pub(super) fn has(&self, conn: usize, net: &Net) -> bool {
+        let watched = net.0.borrow().conns[conn].watched;
+        watched.is_some_and(|(kernel, ..)| self.kernels.contains(&kernel))
     }
 
     /// A turn of one shard, or of the broker's host.
@@ -117,7 +161,7 @@ impl Node {
         let all = self.stage.len() + self.brokers.len();
         match net.below(all) {
             at if at < self.stage.len() => {
-                if self.stage.is_awake(at) {
+                if !self.is_still && self.stage.is_awake(at) {
                     self.stage.turn(at);
                 }
             }
@@ -126,7 +170,7 @@ impl Node {
     }
 
     pub(super) fn turn_all(&mut self) -> bool {
-        let mut busy = self.stage.turn_all();
+        let mut busy = !self.is_still && self.stage.turn_all();
         for broker in &mut self.brokers {
             busy |= broker.turn_all();
         }
@@ -134,7 +178,8 @@ impl Node {
     }
 }
 
-fn config(broker: &str) -> Config {
+/// The configuration of every node, given the table of its broker.
+pub(super) fn config(broker: &str) -> Config {
     let mut text = format!(
         "[listen]\nclient = [\"127.0.0.1:1\"]\napi = \"127.0.0.1:2\"\n\
          [auth]\nanonymous = true\napi_keys = [{API_KEY:?}]\nallowed_hosts = [\"sim\"]\n\

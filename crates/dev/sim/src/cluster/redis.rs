@@ -31,6 +31,11 @@ struct Shared {
     out: BTreeMap<usize, Vec<u8>>,
     refuses: Refuses,
     has_written: bool,
+    /// Deliveries in a thousand that are lost.
+    losses: usize,
+    /// Deliveries in a hundred that come once more, and those that are to.
+    repeats: usize,
+    again: Vec<(usize, Reply)>,
     /// The connection whose command is carried out, and pushes of that command to itself, if they
     /// come behind the answer.
     current: usize,
@@ -42,6 +47,8 @@ struct Shared {
 struct Client {
     conn: usize,
     input: Vec<u8>,
+    /// It has introduced itself.
+    is_up: bool,
 }
 
 /// The played server: what is known, who is connected.
@@ -51,9 +58,13 @@ pub(super) struct Redis {
     scripts: Scripts,
     clients: Vec<Client>,
     copies: Copies<Data>,
-    is_paused: bool,
-    is_down: bool,
+    /// How often it still says much that nobody asked for.
+    babbles: usize,
 }
+
+/// A message that no client of ours asks for, and so many of them.
+const BABBLE: &[u8] = b">2\r\n$4\r\ntick\r\n$12\r\n0123456789\r\n\r\n";
+const BABBLE_MAX: usize = 700;
 
 impl Shared {
     fn call(&mut self, args: &[Vec<u8>]) -> Reply {
@@ -96,7 +107,20 @@ impl Shared {
             Reply::Bulk(channel.clone()),
             Reply::Bulk(message.to_vec()),
         ]);
+        for (conn, push) in std::mem::take(&mut self.again) {
+            self.owe(conn, &push);
+        }
+        let has_position = !message.starts_with(b"p  ") && message.starts_with(b"p ");
         for &conn in &to {
+            if self.net.below(1000) < self.losses {
+                self.net
+                    .note(format_args!("Redis loses a delivery to {conn}"));
+                self.net.fault();
+                continue;
+            }
+            if has_position && self.net.percent(self.repeats) {
+                self.again.push((conn, push.clone()));
+            }
             match conn == self.current && !self.pushes_first {
                 true => self.own_pushes.push(push.clone()),
                 false => self.owe(conn, &push),
@@ -133,7 +157,7 @@ impl Shared {
 }
 
 impl Redis {
-    pub(super) fn new(net: &Net) -> Self {
+    pub(super) fn new(is_troubled: bool, net: &Net) -> Self {
         let shared = Rc::new(RefCell::new(Shared {
             net: net.clone(),
             data: Data::default(),
@@ -144,6 +168,12 @@ impl Redis {
             out: BTreeMap::new(),
             refuses: Refuses::Nothing,
             has_written: false,
+            losses: match is_troubled {
+                true => net.pick(&[0, 10, 200]),
+                false => 0,
+            },
+            repeats: net.pick(&[0, 5]),
+            again: Vec::new(),
             current: usize::MAX,
             own_pushes: Vec::new(),
             pushes_first: net.percent(50),
@@ -154,8 +184,24 @@ impl Redis {
             shared,
             clients: Vec::new(),
             copies: Copies::new(),
-            is_paused: false,
-            is_down: false,
+            babbles: net.pick(&[0, 0, 20]),
+        }
+    }
+
+    /// Tells those who have introduced themselves what nobody asked for.
+    fn babble(&mut self) {
+        let shared = &mut *self.shared.borrow_mut();
+        for client in &mut self.clients {
+            let heard = shared.subscribers.values();
+            let heard = heard.filter(|those| those.contains(&client.conn)).count();
+            // The last step of the handshake is the second subscription.
+            let was_up = std::mem::replace(&mut client.is_up, heard >= 2);
+            if client.is_up && (!was_up || self.net.below(1000) < 2) {
+                self.babbles = self.babbles.saturating_sub(1);
+                let count = self.net.pick(&[1, 5, BABBLE_MAX]);
+                let out = shared.out.entry(client.conn).or_default();
+                out.extend(BABBLE.repeat(count));
+            }
         }
     }
 
@@ -205,6 +251,7 @@ impl Redis {
         self.clients.retain(|client| client.conn != conn);
         let mut shared = self.shared.borrow_mut();
         shared.out.remove(&conn);
+        shared.again.retain(|(to, _)| *to != conn);
         shared.subscribers.retain(|_, theirs| {
             theirs.remove(&conn);
             !theirs.is_empty()
@@ -217,25 +264,28 @@ impl Broker for Redis {
         "kind = \"redis\"\nurl = \"redis://10.0.0.1:6379\"\n".to_owned()
     }
 
-    fn keeps_beside(&self) -> Option<usize> {
+    fn keeps_beside(&self, _: bool) -> Option<usize> {
         None
     }
 
+    fn is_prompt(&self, _: bool) -> bool {
+        true
+    }
+
     fn accept(&mut self, conn: usize) {
-        let input = Vec::new();
-        self.clients.push(Client { conn, input });
+        self.clients.push(Client {
+            conn,
+            input: Vec::new(),
+            is_up: false,
+        });
     }
 
-    fn clients(&self) -> usize {
-        self.clients.len()
+    fn clients(&self) -> Vec<usize> {
+        self.clients.iter().map(|client| client.conn).collect()
     }
 
-    fn act(&mut self, bytes_max: usize) -> bool {
-        if self.is_paused || self.is_down {
-            return false;
-        }
+    fn act(&mut self, bytes_max: usize, left: &mut Vec<usize>) -> bool {
         let mut busy = false;
-        let mut gone = Vec::new();
         for at in 0..self.clients.len() {
             let client = &mut self.clients[at];
             let conn = client.conn;
@@ -244,13 +294,16 @@ impl Broker for Redis {
                     busy |= !bytes.is_empty();
                     client.input.extend(bytes);
                 }
-                None => gone.push(conn),
+                None => left.push(conn),
             }
             while let Some(command) = take_command(&mut self.clients[at].input) {
                 self.carry_out(conn, &command);
             }
         }
-        gone.into_iter().for_each(|conn| self.forget(conn));
+        left.iter().for_each(|conn| self.forget(*conn));
+        if self.babbles > 0 {
+            self.babble();
+        }
         busy | self.write(usize::MAX)
     }
 
@@ -258,33 +311,10 @@ impl Broker for Redis {
         self.copies.add(&self.shared.borrow().data);
     }
 
-    fn cut(&mut self, at: usize, bytes: usize) {
-        let conn = self.clients[at].conn;
-        self.net.note(format_args!(
-            "Redis's connection {conn} is cut behind {bytes} bytes"
-        ));
+    fn cut(&mut self, conn: usize, bytes: usize) {
         self.write(bytes);
         self.net.client_leaves(conn, self.net.percent(50));
         self.forget(conn);
-    }
-
-    fn stop(&mut self) {
-        self.is_down = true;
-        while !self.clients.is_empty() {
-            self.cut(0, self.net.pick(&[0, 0, 1, 40, 100_000]));
-        }
-    }
-
-    fn pause(&mut self, is_paused: bool) {
-        self.is_paused = is_paused;
-    }
-
-    fn is_paused(&self) -> bool {
-        self.is_paused
-    }
-
-    fn is_down(&self) -> bool {
-        self.is_down
     }
 
     /// As another process or by another line of replication.
@@ -298,20 +328,42 @@ impl Broker for Redis {
         let is_less = self.copies.restore(kept, &mut shared.data, &self.net);
         drop(shared);
         self.scripts = no_scripts(&self.shared);
-        self.is_down = false;
         is_less
     }
 
-    fn trouble(&mut self) {
-        let refuses = [Refuses::Nothing, Refuses::Memory, Refuses::Replicas];
-        let refuses = self.net.pick(&refuses);
-        self.net.note(format_args!("Redis refuses {refuses:?}"));
-        self.shared.borrow_mut().refuses = refuses;
+    fn trouble(&mut self) -> Option<bool> {
+        let shared = &mut *self.shared.borrow_mut();
+        match self.net.below(5) {
+            // A replica comes, so the line has another name.
+            0 => {
+                self.net.note("Redis goes on as another line");
+                shared.line = format!("{:040x}", self.net.next());
+                Some(false)
+            }
+            1 => {
+                self.net.note("another program deletes something");
+                shared.data.meddle(&self.net).then_some(true)
+            }
+            _ => {
+                let refuses = [Refuses::Nothing, Refuses::Memory, Refuses::Replicas];
+                shared.refuses = self.net.pick(&refuses);
+                let refuses = shared.refuses;
+                self.net.note(format_args!("Redis refuses {refuses:?}"));
+                None
+            }
+        }
+    }
+
+    fn is_ill(&self) -> bool {
+        self.shared.borrow().refuses != Refuses::Nothing
+    }
+
+    fn heal(&mut self) {
+        self.shared.borrow_mut().refuses = Refuses::Nothing;
     }
 
     fn calm(&mut self) {
-        self.is_paused = false;
-        self.shared.borrow_mut().refuses = Refuses::Nothing;
+        self.shared.borrow_mut().losses = 0;
     }
 }
 

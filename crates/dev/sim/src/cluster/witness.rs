@@ -93,6 +93,8 @@ pub(super) struct Witness {
     epochs: BTreeMap<String, Excuses>,
     /// Each publication's position in each epoch, as any reader had it.
     seen: BTreeMap<(usize, u64), BTreeSet<u64>>,
+    /// What was told to be at each position, by channel and epoch.
+    places: BTreeMap<(usize, String), BTreeMap<u64, u64>>,
     pub(super) sum: Summary,
 }
 
@@ -111,6 +113,8 @@ pub struct Summary {
     pub repeated: u64,
     /// Members who were listed at the end.
     pub members: u64,
+    /// Nodes that handed over to another process.
+    pub handed_over: u64,
 }
 
 impl Summary {
@@ -122,11 +126,12 @@ impl Summary {
         self.told += other.told;
         self.repeated += other.repeated;
         self.members += other.members;
+        self.handed_over += other.handed_over;
     }
 
     /// All of them, for a check that each came up.
     #[must_use]
-    pub const fn parts(&self) -> [u64; 6] {
+    pub const fn parts(&self) -> [u64; 7] {
         [
             self.acknowledged,
             self.delivered,
@@ -134,7 +139,15 @@ impl Summary {
             self.told,
             self.repeated,
             self.members,
+            self.handed_over,
         ]
+    }
+}
+
+impl Track {
+    /// Whether its channel keeps a history.
+    pub(super) const fn keeps(&self) -> bool {
+        CHANNELS[self.channel].history > 0
     }
 }
 
@@ -159,9 +172,27 @@ impl Witness {
         let epoch = told["epoch"].as_str().unwrap_or_default().to_owned();
         let keeps = CHANNELS[sent.channel].history > 0;
         assert_eq!(offset.is_some(), keeps, "publication {n}: {told}");
+        if let Some(offset) = offset {
+            Self::is_at(&mut self.places, (sent.channel, &epoch, offset), n);
+        }
         sent.acknowledged = Some(offset.map(|offset| (epoch, offset)));
         sent.acknowledged_at = self.step;
         self.sum.acknowledged += 1;
+    }
+
+    /// A publication is at a position, where no other may be.
+    fn is_at(
+        places: &mut BTreeMap<(usize, String), BTreeMap<u64, u64>>,
+        (channel, epoch, offset): (usize, &str, u64),
+        n: u64,
+    ) {
+        let of_epoch = places.entry((channel, epoch.to_owned())).or_default();
+        let other = *of_epoch.entry(offset).or_insert(n);
+        let name = CHANNELS[channel].name;
+        assert_eq!(
+            other, n,
+            "two publications are at {offset} of {epoch} in {name}"
+        );
     }
 
     /// The broker started anew.
@@ -259,6 +290,8 @@ impl Witness {
         self.sum.delivered += 1;
         self.hears(track, line, net);
         if let Some(offset) = offset {
+            let at = (track.channel, &*track.epoch, offset);
+            Self::is_at(&mut self.places, at, n);
             self.seen
                 .entry((track.channel, n))
                 .or_default()
@@ -282,24 +315,32 @@ impl Witness {
                 // A node without a connection misses what nobody keeps.
                 continue;
             }
-            let since = track.whole_since;
-            let since = since.unwrap_or_else(|| panic!("{name} has come to rest without a word"));
-            for (n, sent) in self.sent.iter().enumerate() {
-                let is_due = sent.channel == track.channel && sent.begun > since;
-                if sent.acknowledged.is_none() || !is_due {
-                    continue;
-                }
-                let has = track.got.iter().any(|(known, _)| *known == n as u64);
-                let at = &sent.acknowledged;
-                assert!(
-                    has,
-                    "{name} has no {n}, acknowledged as {at:?}; whole since {since}, got {:?}",
-                    track.got
-                );
-            }
+            assert!(track.whole_since.is_some(), "{name} rests without a word");
+            self.has_all(track);
         }
         if self.excuses.losses == 0 {
             self.offsets_agree();
+        }
+    }
+
+    /// A reader has all that was acknowledged since it has been whole, but for what the broker may
+    /// have lost before the reader had it: offsets show that nothing else is missing.
+    pub(super) fn has_all(&self, track: &Track) {
+        let Some(since) = track.whole_since else {
+            return;
+        };
+        for (n, sent) in self.sent.iter().enumerate() {
+            let is_due = sent.channel == track.channel && sent.begun > since;
+            let is_lost = sent.losses != self.excuses.losses;
+            if sent.acknowledged.is_none() || !is_due || is_lost {
+                continue;
+            }
+            let has = track.got.iter().any(|(known, _)| *known == n as u64);
+            let (name, at, got) = (&track.name, &sent.acknowledged, &track.got);
+            assert!(
+                has,
+                "{name} has no {n}, acknowledged as {at:?}; whole since {since}, got {got:?}"
+            );
         }
     }
 
@@ -317,10 +358,21 @@ impl Witness {
         }
     }
 
-    /// Whether as many others as its channel keeps, and those beside, may have come behind a
-    /// publication.
-    pub(super) fn is_covered(&self, n: u64, beside: usize) -> bool {
-        let Sent { channel, begun, .. } = self.sent[n as usize];
+    /// Whether nobody may know what became of a publication: something was lost, or as many others
+    /// as its channel keeps, and those beside, may have come behind it.
+    pub(super) fn may_wait(&self, n: u64, beside: impl Fn(bool) -> Option<usize>) -> bool {
+        let Sent {
+            channel,
+            begun,
+            losses,
+            ..
+        } = self.sent[n as usize];
+        let Some(beside) = beside(CHANNELS[channel].history > 0) else {
+            return false;
+        };
+        if losses != self.excuses.losses {
+            return true;
+        }
         let others = self.sent.iter().enumerate();
         let others = others.filter(|(other, _)| *other as u64 != n);
         let others = others.filter(|(_, sent)| sent.channel == channel);

@@ -9,13 +9,12 @@ use std::collections::BTreeMap;
 use throng_feeds::{KafkaOptions, KafkaTopics, SourceOptions};
 
 use self::group::{Group, NONE};
-use self::wire::{Out, Reader, Record, Request, batch, framed, take_request};
+use self::wire::{Out, Reader, Record, Request, TOPIC, batch, framed, take_request};
 use super::server::{Around, Source};
 use super::witness::DATA_BYTES_MAX;
 use crate::cluster::broker::Kept;
 use crate::net::Net;
 
-pub(super) const TOPIC: &str = "t";
 const HOSTS: usize = 3;
 
 const OFFSET_OUT_OF_RANGE: i16 = 1;
@@ -505,7 +504,7 @@ impl Source for Kafka {
         }
     }
 
-    /// What one broker does not have comes from the others.
+    /// Starts with all data: the others have what it lacks.
     fn started(&mut self, host: usize, _: Kept, _: &mut Around<'_>) {
         self.is_down[host] = false;
     }

@@ -71,7 +71,7 @@ struct Pull {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ails {
     Nothing,
-    /// Nobody hears requests.
+    /// Requests are heard by nobody.
     Absent,
     /// Refuses requests about streams and consumers.
     Refusing,
@@ -84,7 +84,7 @@ pub(super) struct Nats {
     clients: BTreeMap<usize, BTreeMap<u64, String>>,
     /// Requests for messages. Bound: what nodes ask.
     pulls: VecDeque<Pull>,
-    /// What was sent to JetStream and waits there. Bound: what nodes say.
+    /// Messages that wait in JetStream. Bound: what nodes say.
     jobs: VecDeque<Message>,
     /// Messages in a thousand that are lost.
     losses: usize,
@@ -253,17 +253,17 @@ impl Nats {
         };
         match &*message.payload {
             b"+ACK" => {
-                if consumer.acknowledge(number) {
-                    if let Some((event, _)) = self.data.messages.get(&number) {
-                        around.witness.acknowledged(*event);
-                    }
+                if consumer.acknowledge(number)
+                    && let Some((event, _)) = self.data.messages.get(&number)
+                {
+                    around.witness.acknowledged(*event);
                 }
                 self.answer(message.reply, b"", around);
             }
-            b"-NAK" if consumer.pending.contains_key(&number) => {
-                if !consumer.again.contains(&number) {
-                    consumer.again.push_back(number);
-                }
+            b"-NAK"
+                if consumer.pending.contains_key(&number) && !consumer.again.contains(&number) =>
+            {
+                consumer.again.push_back(number);
             }
             _ => {}
         }
@@ -342,7 +342,7 @@ impl Nats {
             let mut message = Message {
                 subject: format!("ev.{}", around.witness.order(event)),
                 reply: Some(format!(
-                    "$JS.ACK.{STREAM}.{CONSUMER}.{times}.{number}.{delivery}.{time_ms}000000.{behind}"
+                    "$JS.ACK.S.c.{times}.{number}.{delivery}.{time_ms}000000.{behind}"
                 )),
                 status: None,
                 headers: vec![("channel".to_owned(), around.witness.channel(event))],

@@ -40,6 +40,8 @@ pub(super) struct Node {
     pub(super) asleep_until_us: u64,
     /// Publications in a hundred that are refused, to be offered again.
     pub(super) refuses: usize,
+    /// Times in a hundred that a shard answers when it could.
+    pub(super) haste: usize,
 }
 
 fn lock(shards: &Mutex<Shards>) -> MutexGuard<'_, Shards> {
@@ -83,7 +85,8 @@ impl Node {
             batch_max,
             idle: None,
             asleep_until_us: 0,
-            refuses: net.pick(&[0, 0, 10, 50]),
+            refuses: net.pick(&[0, 0, 10, 50, 100]),
+            haste: net.pick(&[100, 100, 10]),
         };
         node.order(Order::Go);
         node
@@ -137,7 +140,7 @@ impl Node {
         let round = {
             let mut shards = lock(&self.shards);
             let waiting: usize = shards.rounds.iter().map(VecDeque::len).sum();
-            if waiting == 0 {
+            if waiting == 0 || !net.percent(self.haste) {
                 return false;
             }
             let filled = { shards.rounds.iter() }.enumerate();

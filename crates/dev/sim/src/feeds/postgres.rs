@@ -69,7 +69,7 @@ pub(super) struct Postgres {
     asks_password: bool,
     data_type: u32,
     poll_ms: u64,
-    /// Notifications in a hundred that are lost.
+    /// Notifications in a hundred that are lost, now and later.
     losses: usize,
     /// Refuses to write, or whatever it is asked.
     refuses: Option<&'static str>,
@@ -172,7 +172,7 @@ impl Postgres {
             asks_password: net.percent(30),
             data_type: net.pick(&[TEXT, BYTEA]),
             poll_ms: net.pick(&[100, 1_000, 15_000]),
-            losses: net.pick(&[0, 30]),
+            losses: net.pick(&[0, 30, 100]),
             refuses: None,
         }
     }
@@ -229,7 +229,7 @@ impl Postgres {
         out
     }
 
-    /// What stands behind an answer; notifications come between transactions.
+    /// Writes the end of an answer; notifications come between transactions.
     fn ready(&mut self, conn: usize) -> Vec<u8> {
         let session = self.sessions.get_mut(&conn).expect("a session");
         let mut out = Vec::new();
@@ -336,7 +336,7 @@ impl Postgres {
         rows(&[20, 28, TEXT, self.data_type, TEXT], &found, out);
     }
 
-    /// Ends a transaction.
+    /// Ends a transaction and frees its locks.
     fn unlock(&mut self, conn: usize) {
         self.locked.retain(|_, owner| *owner != conn);
         self.locker.take_if(|locker| *locker == conn);
@@ -349,7 +349,7 @@ impl Postgres {
     fn commit(&mut self, at: usize, around: &mut Around<'_>) {
         let (id, row) = self.coming.remove(at);
         self.data.rows.insert(id, row);
-        if around.befalls(self.losses) {
+        if around.net.percent(self.losses) {
             around.net.note("a notification is lost");
             return;
         }

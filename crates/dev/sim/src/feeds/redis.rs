@@ -351,7 +351,7 @@ impl Source for Redis {
                 let memory = "OOM command not allowed when used memory > 'maxmemory'.";
                 let refuses = [None, None, Some(memory), Some(REPLICAS)];
                 shared.refuses = around.net.pick(&refuses);
-                shared.refuses_next = around.net.percent(50);
+                shared.refuses_next = shared.refuses.is_none();
                 let refuses = shared.refuses;
                 around.net.note(format_args!("Redis refuses: {refuses:?}"));
             }

@@ -42,7 +42,7 @@ pub(super) trait Source {
         1
     }
 
-    /// What a feed is told of it.
+    /// Options of a feed that reads it.
     fn options(&self) -> SourceOptions;
 
     /// A connection has come to a server.
@@ -63,7 +63,7 @@ pub(super) trait Source {
     /// Keeps a copy of the data, as a disk or a replica does now and then.
     fn copy(&mut self);
 
-    /// A server ends.
+    /// Ends a server, whose connections are cut.
     fn stopped(&mut self, _host: usize, _around: &mut Around<'_>) {}
 
     /// A server starts, with this if it is the only one.
@@ -306,7 +306,7 @@ impl Server {
         !self.is_down.iter().all(|is_down| *is_down)
     }
 
-    /// Number of connections.
+    /// Number of connections that are open.
     pub(super) const fn clients(&self) -> usize {
         self.clients.len()
     }

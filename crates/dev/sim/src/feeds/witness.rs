@@ -19,7 +19,7 @@ const NOWHERE: &str = "none:x";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Good,
-    /// Has no data.
+    /// Has no data, or is a mark of a deleted key.
     Empty,
     TooLong,
     /// Its channel's namespace is not configured.

@@ -1,7 +1,7 @@
 //! Subscriptions made and ended by messages, and a crowd that comes and goes.
 
 use super::*;
-use crate::{Order, Wanted};
+use crate::{Order, SubscriptionOrder};
 
 #[test]
 fn subscriptions_end_one_by_one() {
@@ -109,7 +109,7 @@ fn room_for_a_crowd_is_given_back() {
                 conn: conn(index),
                 project: "bench".into(),
                 roles: vec!["any".to_owned()],
-                subscriptions: vec![Wanted {
+                subscriptions: vec![SubscriptionOrder {
                     id: "s".to_owned(),
                     channels: vec!["files".to_owned()],
                     filter: throng_appwrite::QueryFilter::ALL,

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use throng_kafka_protocol::{ErrorCode, Frame, FrameFault, Frames, read, unsupported, write};
+use throng_kafka_protocol::{ErrorCode, FrameFault, Frames, read, unsupported, write};
 use throng_peer::task::Net;
 use throng_peer::{Dial, DialTls};
 use throng_types::Rng;
@@ -158,9 +158,9 @@ impl Link {
         let net = self.client.net.clone();
         let until = net.now().mono + wait_ms;
         loop {
-            if let Some(frame) = self.frame()? {
+            if let Some((number, body)) = self.frame()? {
                 return match self.asked.pop_front() {
-                    Some(number) if number == frame.correlation => Ok(Some(frame.body)),
+                    Some(asked) if asked == number => Ok(Some(body)),
                     _ => Err(strange()),
                 };
             }
@@ -172,7 +172,7 @@ impl Link {
         }
     }
 
-    fn frame(&mut self) -> Result<Option<Frame>, Fault> {
+    fn frame(&mut self) -> Result<Option<(i32, Vec<u8>)>, Fault> {
         self.frames.next_frame().map_err(|fault| match fault {
             FrameFault::TooLong(length) => Fault(format!(
                 "it sends {length} bytes at once, more than {FRAME_BYTES_MAX}, or does not speak \

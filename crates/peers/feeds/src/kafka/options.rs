@@ -1,6 +1,5 @@
 //! Options of a feed from Kafka: addresses of brokers, credentials, topics.
 
-use std::fmt;
 use std::sync::Arc;
 
 use crate::scram::Hash;
@@ -64,18 +63,6 @@ pub struct KafkaOptions {
     pub(super) begins_with_newest: bool,
     /// The longest record that is read whole.
     pub(super) record_bytes_max: usize,
-}
-
-impl fmt::Debug for KafkaOptions {
-    /// Leaves the password out.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = f.debug_struct("KafkaOptions");
-        shown
-            .field("hosts", &self.hosts)
-            .field("topics", &self.topics)
-            .field("group", &self.group);
-        shown.finish_non_exhaustive()
-    }
 }
 
 impl KafkaOptions {
@@ -161,7 +148,6 @@ mod tests {
             ("kafka://me:secret@a", "SCRAM-SHA-512"),
         ] {
             let good = options(url).unwrap();
-            assert!(!format!("{good:?}").contains("secret"), "{good:?}");
             assert_eq!(good.login.unwrap().mechanism.name(), mechanism, "{url}");
         }
         for wrong in [

@@ -66,10 +66,10 @@ impl Message {
 
     /// None if it is a mark that a key of a bucket is deleted.
     fn event(self, options: &NatsOptions, created: &str) -> Option<Event> {
-        let number = self.delivery.stream_seq;
+        let (number, time) = (self.delivery.stream_seq, self.delivery.time_ns);
         let is_too_long = self.data.len() > options.data_bytes_max;
         (!self.is_mark).then(|| Event {
-            place: format!("{} {created} {number}", options.name),
+            place: format!("{} {created} {number} {time}", options.name),
             channel: self.channel,
             tags: self.tags,
             key: Some(self.subject),
@@ -113,7 +113,7 @@ mod tests {
             message.unwrap().event(&options, "monday")
         };
         let whole = Event {
-            place: "nats f S monday 7".to_owned(),
+            place: "nats f S monday 7 5".to_owned(),
             channel: Some("b".to_owned()),
             key: Some("a.1".to_owned()),
             data: Some(b"1".to_vec()),

@@ -16,7 +16,7 @@ pub(super) enum SslMode {
 }
 
 /// A table, and where it is.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct PostgresOptions {
     pub(super) host: String,
     pub(super) port: u16,

@@ -593,6 +593,28 @@ fn a_gap_is_filled_from_history_and_looked_for_once() {
     assert!(got.eq((1..4).map(|offset| Some(at(1, offset)))));
 }
 
+/// Two servers of a cluster that do not agree, for example.
+#[test]
+fn a_delivery_that_the_stream_does_not_have_is_given_up() {
+    let mut node = Played::<false>::new(true);
+    node.up(());
+    node.subscribes(0, 1, None);
+    node.settles();
+    let delivery = |offset| Back::Delivery(publication(Some(at(1, offset))).shared());
+    node.deliveries.push_back(delivery(3));
+    let mut looks = 0;
+    while node.arrives(true) || node.arrives(false) || node.takes() {
+        looks += node.sent.len();
+        assert!(looks < 50, "it looks without end");
+    }
+    assert!(node.core.desk.status.is_in_doubt());
+    drop(node.replies(0));
+    // The channel goes on from where its stream stands.
+    node.publishes(false);
+    node.settles();
+    assert!(matches!(&node.replies(0)[..], [Reply::Delivery(_)]));
+}
+
 #[test]
 fn a_loss_that_no_later_publication_shows_is_found() {
     let mut node = Played::<false>::new(true);

@@ -16,20 +16,20 @@ const DEPTH_MAX: usize = 128;
 /// Bytes of JSON that all `copy` of one patch may add: ten times the largest body that is held.
 const COPIED_BYTES_MAX: usize = 1_000_000;
 
-/// Reason for which a patch does not fit a document, with the index of the operation.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Reason for which an operation does not fit a document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PatchError {
     /// The operation is no object, or lacks a text field.
-    Incomplete(usize),
-    Unknown(usize),
-    NoSuchPlace(usize),
-    TestFailed(usize),
+    Incomplete,
+    Unknown,
+    NoSuchPlace,
+    TestFailed,
     /// The operation moves a place into itself.
-    IntoItself(usize),
+    IntoItself,
     /// The document would nest deeper than [`DEPTH_MAX`].
-    TooDeep(usize),
+    TooDeep,
     /// Copies have added more than [`COPIED_BYTES_MAX`].
-    TooLarge(usize),
+    TooLarge,
 }
 
 /// The body that results from a patch. If the held body is not JSON, or the patch does not
@@ -51,12 +51,15 @@ pub fn patch_body(held: &[u8], operations: &[Value]) -> Vec<u8> {
     out
 }
 
-/// Applies operations in their order. On an error `document` holds what the operations
-/// before it made.
-pub(super) fn apply_patch(document: &mut Value, operations: &[Value]) -> Result<(), PatchError> {
+/// Applies operations in their order. On an error, which has the index of its operation, `document`
+/// holds what the operations before it made.
+pub(super) fn apply_patch(
+    document: &mut Value,
+    operations: &[Value],
+) -> Result<(), (usize, PatchError)> {
     let mut copied_bytes = 0;
     for (index, operation) in operations.iter().enumerate() {
-        apply(document, operation, index, &mut copied_bytes)?;
+        apply(document, operation, &mut copied_bytes).map_err(|fault| (index, fault))?;
     }
     Ok(())
 }
@@ -64,63 +67,62 @@ pub(super) fn apply_patch(document: &mut Value, operations: &[Value]) -> Result<
 fn apply(
     document: &mut Value,
     operation: &Value,
-    index: usize,
     copied_bytes: &mut usize,
 ) -> Result<(), PatchError> {
-    let incomplete = PatchError::Incomplete(index);
-    let nowhere = PatchError::NoSuchPlace(index);
+    use PatchError::{Incomplete, NoSuchPlace};
+
     let text = |field| operation.get(field).and_then(Value::as_str);
     let value = || operation.get("value").cloned();
     let (Some(kind), Some(path)) = (text("op"), text("path")) else {
-        return Err(incomplete);
+        return Err(Incomplete);
     };
     let bears = |value: &Value| {
         let levels = path.matches('/').count() + depth(value);
         let fits = levels <= DEPTH_MAX;
-        fits.then_some(()).ok_or(PatchError::TooDeep(index))
+        fits.then_some(()).ok_or(PatchError::TooDeep)
     };
     match kind {
         "add" => {
-            let value = value().ok_or(incomplete)?;
+            let value = value().ok_or(Incomplete)?;
             bears(&value)?;
-            put(document, path, value).ok_or(nowhere)
+            put(document, path, value).ok_or(NoSuchPlace)
         }
         "replace" => {
-            let value = value().ok_or(incomplete)?;
+            let value = value().ok_or(Incomplete)?;
             bears(&value)?;
-            *find(document, path).ok_or(nowhere)? = value;
+            *find(document, path).ok_or(NoSuchPlace)? = value;
             Ok(())
         }
-        "remove" => take(document, path).map(drop).ok_or(nowhere),
+        "remove" => take(document, path).map(drop).ok_or(NoSuchPlace),
         "copy" => {
-            let from = text("from").ok_or(incomplete)?;
-            let found = find(document, from).ok_or_else(|| nowhere.clone())?;
+            let from = text("from").ok_or(Incomplete)?;
+            let found = find(document, from).ok_or(NoSuchPlace)?;
             bears(found)?;
             *copied_bytes += weight(found);
             if *copied_bytes > COPIED_BYTES_MAX {
-                return Err(PatchError::TooLarge(index));
+                return Err(PatchError::TooLarge);
             }
             let value = found.clone();
-            put(document, path, value).ok_or(nowhere)
+            put(document, path, value).ok_or(NoSuchPlace)
         }
         "move" => {
-            let from = text("from").ok_or(incomplete)?;
+            let from = text("from").ok_or(Incomplete)?;
             if path
                 .strip_prefix(from)
                 .is_some_and(|rest| rest.starts_with('/'))
             {
-                return Err(PatchError::IntoItself(index));
+                return Err(PatchError::IntoItself);
             }
-            let value = take(document, from).ok_or_else(|| nowhere.clone())?;
+            let value = take(document, from).ok_or(NoSuchPlace)?;
             bears(&value)?;
-            put(document, path, value).ok_or(nowhere)
+            put(document, path, value).ok_or(NoSuchPlace)
         }
         "test" => {
-            let value = value().ok_or(incomplete)?;
+            let value = value().ok_or(Incomplete)?;
             let found = find(document, path).is_some_and(|found| *found == value);
-            found.then_some(()).ok_or(PatchError::TestFailed(index))
+            found.then_some(()).ok_or(PatchError::TestFailed)
         }
-        _ => Err(PatchError::Unknown(index)),
+        _ => Err(PatchError::Unknown),
     }
 }
 

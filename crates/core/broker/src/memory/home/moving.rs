@@ -245,7 +245,7 @@ mod tests {
         pieces
     }
 
-    /// Pieces that a home gives up; it takes them back, and is as before.
+    /// Gives up the pieces of a home, which takes them back and is as before.
     fn pieces(home: &mut Home) -> Vec<Vec<u8>> {
         let pieces = pieces_of(|parts| home.give_up(parts));
         load(home, &pieces).expect("what was saved");

@@ -8,6 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::wire::{Message, matches};
+use crate::net::Net;
 
 const EXPECTED: &str = "Nats-Expected-Last-Subject-Sequence";
 
@@ -190,6 +191,30 @@ impl Data {
 
     pub(crate) fn has(&self, stream: &str) -> bool {
         self.streams.contains_key(stream)
+    }
+
+    /// Another program removes a message that is not the newest of its subject; whether there is
+    /// one.
+    pub(crate) fn meddle(&mut self, net: &Net) -> bool {
+        let of_channels = self.streams.values_mut();
+        let of_channels = of_channels.filter(|stream| stream.config["republish"].is_object());
+        let mut older = Vec::new();
+        for stream in of_channels {
+            let last = |stored: &Stored| stream.last_of(&stored.message.subject);
+            let all = stream.messages.iter();
+            let seqs = all.filter(|(seq, stored)| **seq < last(stored));
+            let seqs: Vec<u64> = seqs.map(|(seq, _)| *seq).collect();
+            if !seqs.is_empty() {
+                older.push((stream, seqs));
+            }
+        }
+        if older.is_empty() {
+            return false;
+        }
+        let at = net.below(older.len());
+        let (stream, seqs) = &mut older[at];
+        stream.messages.remove(&net.pick(seqs));
+        true
     }
 
     /// Forgets what only memory had.

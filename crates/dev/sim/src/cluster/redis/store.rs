@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::resp::Reply;
+use crate::net::Net;
 
 /// An entry's id: its two numbers.
 type Id = (u64, u64);
@@ -38,6 +39,35 @@ pub(crate) enum Refuses {
 #[derive(Clone, Default)]
 pub(crate) struct Data {
     keys: BTreeMap<Vec<u8>, (Value, Option<u64>)>,
+}
+
+impl Data {
+    /// Another program deletes the oldest of a stream, or all that is known of it; whether there
+    /// was anything.
+    pub(crate) fn meddle(&mut self, net: &Net) -> bool {
+        let is_of_stream = |value: &Value| match value {
+            Value::Stream { .. } => true,
+            Value::Hash(hash) => hash.contains_key(&b"g"[..]),
+            _ => false,
+        };
+        let of_streams = self
+            .keys
+            .iter()
+            .filter(|(_, (value, _))| is_of_stream(value));
+        let of_streams: Vec<Vec<u8>> = of_streams.map(|(key, _)| key.clone()).collect();
+        if of_streams.is_empty() {
+            return false;
+        }
+        let key = &of_streams[net.below(of_streams.len())];
+        match self.keys.get_mut(key) {
+            Some((Value::Stream { entries, .. }, _)) if net.percent(50) => {
+                let count = net.between(1, 3).min(entries.len());
+                (0..count).for_each(|_| drop(entries.pop_first()));
+            }
+            _ => drop(self.keys.remove(key)),
+        }
+        true
+    }
 }
 
 /// A command that runs, and the time.

@@ -4,6 +4,8 @@
 
 use crc::{CRC_32_ISCSI, Crc};
 
+/// The one topic that there is.
+pub(super) const TOPIC: &str = "t";
 static SUM: Crc<u32> = Crc::<u32>::new(&CRC_32_ISCSI);
 
 pub(super) struct Request {
@@ -29,7 +31,7 @@ pub(super) fn take_request(input: &mut Vec<u8>) -> Option<Request> {
     })
 }
 
-/// Frames an answer.
+/// Puts an answer into a frame.
 pub(super) fn framed(correlation: i32, body: &Out) -> Vec<u8> {
     let mut out = Out::default();
     out.i32(body.0.len() as i32 + 4);
@@ -87,7 +89,7 @@ impl Reader<'_> {
     /// Items of partitions of the one topic that there is.
     pub(super) fn partitions<T>(&mut self, mut item: impl FnMut(&mut Self) -> T) -> Vec<(i32, T)> {
         let topics = self.list(|it| {
-            assert_eq!(it.text(), super::TOPIC);
+            assert_eq!(it.text(), TOPIC);
             it.list(|it| (it.i32(), item(it)))
         });
         topics.into_iter().flatten().collect()
@@ -145,7 +147,7 @@ impl Out {
         mut item: impl FnMut(&mut Self, &T),
     ) {
         self.list(&[()], |out, ()| {
-            out.text(super::TOPIC);
+            out.text(TOPIC);
             out.list(items, |out, (partition, it)| {
                 out.i32(*partition);
                 item(out, it);

@@ -104,6 +104,7 @@ fn delivery(times: u64, consumer_seq: u64, stream_seq: u64) -> Delivery {
         times,
         stream_seq,
         consumer_seq,
+        time_ns: 0,
         undelivered: 0,
     }
 }

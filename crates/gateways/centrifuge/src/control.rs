@@ -1,12 +1,10 @@
 //! Requests of backends for a client by the server API: a subscription, another expiry of its
 //! connection; and requests of another node, which received the client's commands.
 
-use std::sync::Arc;
-
 use throng_broker::{Refusal, Subscribed};
 use throng_centrifuge::{Push, SubscribePush};
 use throng_session::{ControlCommand, InitialSubscription, Verdict, may_subscribe};
-use throng_types::{ChannelName, Disconnect, Position, Publication};
+use throng_types::{ChannelName, Disconnect, Position};
 
 use crate::Cx;
 use crate::results::subscribe_result;
@@ -14,12 +12,12 @@ use crate::socket::{Socket, ttl};
 
 /// Carries out a request. A client that has not connected, or waits for its first subscriptions, is
 /// not known to backends and gets nothing.
-pub(crate) fn grant(ws: &mut Socket, wish: &ControlCommand, cx: &mut Cx<'_>) {
-    let is_heard = matches!(wish, ControlCommand::Execute(_));
+pub(crate) fn carry_out(ws: &mut Socket, command: &ControlCommand, cx: &mut Cx<'_>) {
+    let is_heard = matches!(command, ControlCommand::Execute(_));
     if !is_heard && (!ws.is_connected() || ws.opening_mut().is_some()) {
         return;
     }
-    match wish {
+    match command {
         ControlCommand::Execute(data) => ws.upstream(data, cx),
         ControlCommand::Refresh { expired: true, .. } => ws.disconnect(Disconnect::Expired, cx),
         ControlCommand::Refresh { until_unix_s, .. } => {
@@ -69,50 +67,41 @@ pub(crate) fn subscribed(
         // It has the subscription already, or may have no more.
         return;
     };
-    let told = Told::new(channel, subscribed, data.as_deref(), cx);
-    told.each(|push| ws.push(push, cx));
+    push_subscription(channel, subscribed, data.as_deref(), cx, |push, cx| {
+        ws.push(push, cx);
+    });
 }
 
-/// Push about a subscription that the client did not ask for.
-pub(crate) struct Told<'a> {
-    channel: &'a str,
-    subscribe: SubscribePush<'a>,
-    missed: &'a [Arc<Publication>],
-}
-
-impl<'a> Told<'a> {
-    pub(crate) fn new(
-        channel: &'a ChannelName,
-        subscribed: &'a Subscribed,
-        data: Option<&'a str>,
-        cx: &Cx<'_>,
-    ) -> Self {
-        let result = subscribe_result(channel, subscribed, cx);
-        // Position before the missed publications, which come after.
-        let before = { result.publications.first() }.and_then(|first| first.position);
-        let before = before.map(|first| Position {
-            offset: first.offset.saturating_sub(1),
-            ..first
-        });
-        Self {
-            channel: channel.as_str(),
-            subscribe: SubscribePush {
-                recoverable: result.recoverable,
-                positioned: result.positioned,
-                position: before.or(result.position),
-                data,
-            },
-            missed: result.publications,
-        }
-    }
-
-    pub(crate) fn each(&self, mut say: impl FnMut(&Push<'_>)) {
-        say(&Push::Subscribe {
-            channel: self.channel,
-            subscribe: &self.subscribe,
-        });
-        for publication in self.missed {
-            say(&Push::Publication(publication));
-        }
+/// Pushes a subscription that the client did not ask for, then the missed publications.
+pub(crate) fn push_subscription(
+    channel: &ChannelName,
+    subscribed: &Subscribed,
+    data: Option<&str>,
+    cx: &mut Cx<'_>,
+    mut push: impl FnMut(&Push<'_>, &mut Cx<'_>),
+) {
+    let result = subscribe_result(channel, subscribed, cx);
+    // Position before the missed publications, which come after.
+    let before = { result.publications.first() }.and_then(|first| first.position);
+    let before = before.map(|first| Position {
+        offset: first.offset.saturating_sub(1),
+        ..first
+    });
+    let subscribe = SubscribePush {
+        recoverable: result.recoverable,
+        positioned: result.positioned,
+        position: before.or(result.position),
+        data,
+    };
+    let channel = channel.as_str();
+    push(
+        &Push::Subscribe {
+            channel,
+            subscribe: &subscribe,
+        },
+        cx,
+    );
+    for publication in result.publications {
+        push(&Push::Publication(publication), cx);
     }
 }

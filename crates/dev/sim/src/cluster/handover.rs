@@ -1,0 +1,124 @@
+//! A node hands over to another process, by the code with which real ones do; or it tries to, and
+//! goes on. Everybody else, the brokers' hosts of both processes among them, acts meanwhile.
+//!
+//! Played are the link between the two, and which process is in charge. Nobody's connection ends
+//! by it.
+
+use throng_server::handover::{Parcel, Unpacking, steps};
+
+use super::{Node, Play};
+use crate::kernel::SimSocket;
+
+/// Rounds in which the shards may come to rest.
+const ROUNDS: usize = 60;
+
+impl Play {
+    pub(super) fn hand_over(&mut self, at: usize) {
+        self.net.note(format_args!("node {at} begins to hand over"));
+        self.successor = Some(self.nodes[at].successor(&self.net));
+        self.nodes[at].sleeps_until = 0;
+        // It connects to the broker, or is too late for that.
+        for _ in 0..self.net.pick(&[0, 40, 40, 40]) {
+            self.hosts_act(at);
+        }
+        self.nodes[at].is_still = true;
+        { self.nodes[at].stage.running_mut() }.for_each(steps::be_still);
+        let is_ready = self.comes_to_rest(at, false) && self.stops_at_cut(at);
+        let node = &mut self.nodes[at];
+        let mut new = self.successor.take().expect("it was made");
+        let mut parcels = Vec::new();
+        if is_ready {
+            let running = node.stage.running_mut();
+            parcels.extend(running.map(|it| Parcel::pack(it, &mut || ())));
+        }
+        let is_taken = is_ready && self.net.percent(75);
+        for (running, parcel) in new.stage.running_mut().zip(&parcels) {
+            let (app, conns) = running.parts_mut();
+            let mut unpacking = Unpacking::default();
+            let sent = parcel.each(|message, sockets| {
+                let mut sockets = sockets.iter().map(SimSocket::shared);
+                let taken = unpacking.take(message, &mut sockets, app, conns);
+                taken.ok_or_else(|| std::io::ErrorKind::InvalidData.into())
+            });
+            assert!(sent.is_ok() && unpacking.is_whole(), "it can be taken");
+        }
+        self.net.note(format_args!("it has: {is_taken}"));
+        node.is_still = false;
+        if !is_taken {
+            // It has ended for certain before the old one goes on.
+            self.ends(&new);
+            drop(new);
+            let mut parcels = parcels.into_iter();
+            for running in self.nodes[at].stage.running_mut() {
+                steps::go_on(running, parcels.next());
+            }
+            return;
+        }
+        new.stage.take_ports(&node.stage);
+        new.is_still = false;
+        for (running, parcel) in node.stage.running_mut().zip(parcels) {
+            node.assembly.leave(running, parcel);
+        }
+        new.stage
+            .running_mut()
+            .for_each(throng_engine::Running::begin);
+        new.is_cut_off = node.is_cut_off;
+        let old = std::mem::replace(node, new);
+        self.witness.sum.handed_over += 1;
+        self.retired.push(old);
+    }
+
+    /// Takes what is delivered before the cut, and nothing behind it; whether that comes.
+    fn stops_at_cut(&mut self, at: usize) -> bool {
+        let cut = self.net.next();
+        let (node, new) = (&mut self.nodes[at], &mut self.successor);
+        let new = new.as_mut().expect("it is made").stage.running_mut();
+        for (running, new) in node.stage.running_mut().zip(new) {
+            let (app, conns) = new.parts_mut();
+            let mut unpacking = Unpacking::default();
+            steps::stop_at(running, cut, |message| {
+                let taken = unpacking.take(message, &mut std::iter::empty(), app, conns);
+                taken.expect("it can be taken");
+            });
+        }
+        self.comes_to_rest(at, true)
+    }
+
+    fn comes_to_rest(&mut self, at: usize, has_cut: bool) -> bool {
+        for _ in 0..ROUNDS {
+            let mut is_busy = false;
+            for running in self.nodes[at].stage.running_mut() {
+                is_busy |= steps::still_turn(running).expect("a simulated wait does not fail");
+            }
+            let is_open = |it: &_| steps::is_busy(it) || has_cut && !steps::has_stopped(it);
+            if !is_busy && !self.nodes[at].stage.running().any(is_open) {
+                return true;
+            }
+            self.hosts_act(at);
+        }
+        false
+    }
+
+    /// Everybody acts, and the hosts of both processes more than others.
+    fn hosts_act(&mut self, at: usize) {
+        self.step();
+        let new = &mut self.successor;
+        for node in [&mut self.nodes[at]].into_iter().chain(new) {
+            node.turn_all();
+        }
+        let conns = self.net.0.borrow().live.clone();
+        let new = self.successor.as_ref().expect("it is made");
+        let conns = conns.into_iter().filter(|conn| new.has(*conn, &self.net));
+        let bytes_max = self.net.pick(&[40, usize::MAX]);
+        conns.for_each(|conn| self.net.arrive(conn, bytes_max));
+        self.broker_acts(1 << 20);
+    }
+
+    /// Processes that have handed over end by themselves.
+    pub(super) fn retire(&mut self) {
+        let (ended, retired) = { self.retired.drain(..) }
+            .partition::<Vec<Node>, _>(|node| node.stage.running().count() == 0);
+        self.retired = retired;
+        ended.iter().for_each(|node| self.ends(node));
+    }
+}
