@@ -361,6 +361,26 @@ pub(crate) mod tests {
         assert!(node.unrostered.is_empty() && !lists(&node));
     }
 
+    /// JetStream may be full while a hand-over goes on.
+    #[test]
+    fn a_member_of_another_process_is_stored_again_if_that_was_refused() {
+        let mut node = node();
+        let presence = Presence {
+            who: Arc::new(Publisher::default()),
+            is_listed: true,
+            is_announced: false,
+        };
+        node.take_somebody(ChannelName::new("c").expect("a name"), presence);
+        let taken = |it: &Flight| matches!(it, Flight::RowTaken(..));
+        let number = asked(&node, taken).expect("a row");
+        let full = r#"{"error":{"code":503,"err_code":10023}}"#.to_owned();
+        say(&mut node, number, None, full);
+        assert!(asked(&node, taken).is_none());
+        node.core.desk.now_ms = node.compare_at_ms.expect("a time");
+        node.compare_rows();
+        assert!(asked(&node, taken).is_some());
+    }
+
     /// Servers of a cluster store more slowly than they say what is stored.
     #[test]
     fn a_node_is_in_the_roster_whatever_is_answered_first() {

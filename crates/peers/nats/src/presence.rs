@@ -277,6 +277,7 @@ impl Nats {
             return;
         }
         self.compare_at_ms = None;
+        self.store_all_taken();
         let rows = self.rows.iter().flat_map(|((channel, client), rows)| {
             let stored = rows.iter().filter(|row| row.is_stored && row.is_in);
             stored.map(|row| (channel.clone(), client.clone(), row.serial))
@@ -395,6 +396,7 @@ impl Nats {
         payload: &[u8],
     ) {
         let Ok(seq) = api::stored(payload) else {
+            self.compare_at_ms = Some(self.core.desk.now_ms + MEND_MS);
             return;
         };
         let who = &presence.who;
