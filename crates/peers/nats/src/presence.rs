@@ -2,8 +2,9 @@
 //!
 //! A member is a message in a stream of its own, whose subject says all but what was told about it:
 //! channel, node, user, client. It is stored before the subscribe is answered, and after the roster
-//! has the node, and deleted when it leaves. The node that deletes it announces that the member has left, so that this happens once.
-//! After every connection a node compares its own members with what is listed, and mends both ways.
+//! has the node, and deleted when it leaves. The node that deletes it announces that the member has
+//! left, so that this happens once. After every connection a node compares its own members with
+//! what is listed, and mends both ways.
 //!
 //! Rule for "full": rows are at most one for each subscription of this node.
 
