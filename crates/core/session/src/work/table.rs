@@ -1,4 +1,4 @@
-//! Debts in time, and the table of those of addresses: each in two places that a secret hash chooses.
+//! Debts in time, and the table of those of addresses: each in two places, by a secret hash.
 //!
 //! Rule for "full": it has a fixed size. An address has spent too much only if both of its places
 //! do, so addresses that share one of them do not harm each other.

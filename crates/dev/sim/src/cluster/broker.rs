@@ -37,7 +37,7 @@ pub(super) trait Broker {
     /// Accepts a connection that a node has dialled.
     fn accept(&mut self, conn: usize);
 
-    /// Connections of nodes.
+    /// Connections of nodes that have not ended.
     fn clients(&self) -> Vec<usize>;
 
     /// Reads, carries out and answers; whether there was anything to do. Connections that nodes

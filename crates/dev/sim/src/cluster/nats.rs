@@ -81,7 +81,7 @@ pub(super) struct Nats {
     losses: usize,
     /// Messages of streams in a hundred that are sent on once more.
     repeats: usize,
-    /// How often it still says much that nobody asked for.
+    /// Times that it still says much that nobody asked for.
     babbles: usize,
     is_calm: bool,
 }

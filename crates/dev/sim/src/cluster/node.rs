@@ -37,7 +37,7 @@ pub(super) struct Node {
     kernels: Range<usize>,
     /// Its shards hand over, or are about to begin: they take no turns by themselves.
     pub(super) is_still: bool,
-    /// It has taken over from another one.
+    /// Has taken over from another process.
     pub(super) is_successor: bool,
     /// Number of the step until which nothing of it takes a turn.
     pub(super) sleeps_until: u64,

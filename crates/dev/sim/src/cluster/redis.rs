@@ -47,7 +47,7 @@ struct Shared {
 struct Client {
     conn: usize,
     input: Vec<u8>,
-    /// It has introduced itself.
+    /// Has introduced itself, by all steps of the handshake.
     is_up: bool,
 }
 
@@ -58,7 +58,7 @@ pub(super) struct Redis {
     scripts: Scripts,
     clients: Vec<Client>,
     copies: Copies<Data>,
-    /// How often it still says much that nobody asked for.
+    /// Times that it still says much that nobody asked for.
     babbles: usize,
 }
 

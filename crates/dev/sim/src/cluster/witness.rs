@@ -93,7 +93,7 @@ pub(super) struct Witness {
     epochs: BTreeMap<String, Excuses>,
     /// Each publication's position in each epoch, as any reader had it.
     seen: BTreeMap<(usize, u64), BTreeSet<u64>>,
-    /// What was told to be at each position, by channel and epoch.
+    /// Publications by their positions, as anybody told them, by channel and epoch.
     places: BTreeMap<(usize, String), BTreeMap<u64, u64>>,
     pub(super) sum: Summary,
 }
