@@ -120,6 +120,7 @@ impl Play {
             is_calm: false,
             net,
         };
+        play.witness.has_blurred_cuts = kind == BrokerKind::Nats;
         {
             let world = &mut *play.net.0.borrow_mut();
             world.mailbox_slots = [3, 20, 4096][world.rng.below(3) as usize];
