@@ -47,7 +47,7 @@ struct Sent {
     begun_ms: u64,
     /// Losses of the broker's before it.
     losses: u64,
-    /// Hand-overs before it.
+    /// Number of hand-overs before it.
     handed_over: u64,
     /// Position, once acknowledged; none in channels without history.
     acknowledged: Option<Option<(String, u64)>>,
