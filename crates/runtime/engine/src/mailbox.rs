@@ -34,8 +34,7 @@ pub(crate) struct Mailboxes<M, K: Kernel> {
 impl<M, K: Kernel> Mailboxes<M, K> {
     /// The next mail from outside the shards.
     pub(crate) fn pop_outside(&mut self) -> Option<M> {
-        self.outside.look();
-        self.outside.taken.pop_front()
+        self.outside.0.lock().as_mut()?.pop_front()
     }
 
     /// Says that the shard sleeps from now on, unless mail waits for it: then it is
@@ -43,10 +42,8 @@ impl<M, K: Kernel> Mailboxes<M, K> {
     /// mail does not keep it awake.
     pub(crate) fn fall_asleep(&mut self, takes_mail: bool) -> bool {
         self.waker.fall_asleep();
-        self.outside.look();
-        let is_wanted = self.waker.was_rung()
-            || !self.outside.taken.is_empty()
-            || takes_mail && self.has_mail();
+        let is_wanted =
+            self.waker.was_rung() || self.outside.0.has_mail() || takes_mail && self.has_mail();
         if is_wanted {
             self.waker.awake();
         }
@@ -64,11 +61,7 @@ impl<M, K: Kernel> Mailboxes<M, K> {
 }
 
 /// The reader's end of the mail from outside.
-struct Outside<M> {
-    waiting: Arc<Waiting<M>>,
-    /// Taken from those that wait, all at once. Bound: [`OUTSIDE_MAX`].
-    taken: VecDeque<M>,
-}
+struct Outside<M>(Arc<Waiting<M>>);
 
 /// Mail that its shard has not taken; `None` once the shard has ended.
 /// Queue: `mailbox from outside`.
@@ -78,23 +71,16 @@ impl<M> Waiting<M> {
     fn lock(&self) -> MutexGuard<'_, Option<VecDeque<M>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
 
-impl<M> Outside<M> {
-    /// Takes what waits, unless something taken before is left.
-    fn look(&mut self) {
-        if self.taken.is_empty()
-            && let Some(waiting) = self.waiting.lock().as_mut()
-        {
-            std::mem::swap(waiting, &mut self.taken);
-        }
+    fn has_mail(&self) -> bool {
+        self.lock().as_ref().is_some_and(|mail| !mail.is_empty())
     }
 }
 
 impl<M> Drop for Outside<M> {
     fn drop(&mut self) {
         // Dropped after the lock: mail may hold senders to this mailbox.
-        let waiting = self.waiting.lock().take();
+        let waiting = self.0.lock().take();
         drop(waiting);
     }
 }
@@ -159,18 +145,14 @@ pub(crate) fn connect<M: Send + 'static, K: Kernel>(
         .iter()
         .map(|waker| {
             let waiting = Arc::new(Waiting(Mutex::new(Some(VecDeque::new()))));
-            let outside = Outside {
-                waiting: waiting.clone(),
-                taken: VecDeque::new(),
-            };
             mailboxes.push(MailboxSender {
-                waiting,
+                waiting: waiting.clone(),
                 waker: waker.clone(),
             });
             Mailboxes {
                 to: (0..shards).map(|_| None).collect(),
                 from: (0..shards).map(|_| None).collect(),
-                outside,
+                outside: Outside(waiting),
                 waker: waker.clone(),
             }
         })
@@ -219,9 +201,13 @@ mod tests {
         all.iter().for_each(|&n| sender.send(n).unwrap());
         assert_eq!(sender.send(7), Err(7));
         assert!(!mail.fall_asleep(true));
+        assert_eq!(sender.send(7), Err(7));
         // What is taken leaves room, and comes first.
+        let first = mail.pop_outside();
         assert_eq!(sender.send(7), Ok(()));
-        let taken: Vec<usize> = std::iter::from_fn(|| mail.pop_outside()).collect();
+        assert_eq!(sender.send(8), Err(8));
+        let rest = std::iter::from_fn(|| mail.pop_outside());
+        let taken: Vec<usize> = first.into_iter().chain(rest).collect();
         assert_eq!((&taken[..OUTSIDE_MAX], taken[OUTSIDE_MAX]), (&all[..], 7));
         drop(mail);
         assert_eq!(sender.send(8), Err(8));
