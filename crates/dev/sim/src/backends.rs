@@ -28,7 +28,6 @@ use tally::Troubles;
 use crate::fault::Fault;
 use crate::net::{Net, Odds};
 use crate::stage::Stage;
-use crate::trace::Detail;
 use crate::{Failure, attempt};
 
 /// Calls at a time.
@@ -324,8 +323,7 @@ impl Play {
 /// # Errors
 /// If anything did not hold; also where the engine panicked.
 pub fn run_backends(seed: u64, steps: usize, print: bool) -> Result<(u64, Tally), Failure> {
-    let net = Net::new(seed, if print { Detail::Print } else { Detail::Last });
-    attempt(seed, &net.clone(), || {
+    attempt(seed, print, |net| {
         let mut play = Play::new(net);
         for _ in 0..steps {
             play.step();

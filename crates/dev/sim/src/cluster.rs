@@ -38,7 +38,6 @@ use self::redis::Redis;
 use self::witness::Witness;
 use crate::fault::Fault;
 use crate::net::{Net, Odds};
-use crate::trace::Detail;
 use crate::{Failure, attempt};
 
 pub use broker::BrokerKind;
@@ -509,9 +508,7 @@ pub fn run_cluster(
     kind: BrokerKind,
     print: bool,
 ) -> Result<(u64, ClusterSummary), Failure> {
-    let net = Net::new(seed, if print { Detail::Print } else { Detail::Last });
-    let result = attempt(seed, &net.clone(), || {
-        throng_sys::random::repeat(Some(seed));
+    attempt(seed, print, |net| {
         let mut play = Play::new(net, seed, kind);
         for _ in 0..steps {
             play.step();
@@ -519,7 +516,5 @@ pub fn run_cluster(
         play.settle();
         let hash = play.net.0.borrow().trace.hash();
         (hash, play.witness.sum)
-    });
-    throng_sys::random::repeat(None);
-    result
+    })
 }

@@ -22,7 +22,6 @@ use self::server::{Server, Source};
 use self::witness::{Kind, Witness};
 use crate::fault::Fault;
 use crate::net::{Net, Odds};
-use crate::trace::Detail;
 use crate::{Failure, attempt};
 
 pub use witness::Summary as FeedSummary;
@@ -272,9 +271,7 @@ pub fn run_feeds(
     kind: FeedKind,
     print: bool,
 ) -> Result<(u64, FeedSummary), Failure> {
-    let net = Net::new(seed, if print { Detail::Print } else { Detail::Last });
-    let result = attempt(seed, &net.clone(), || {
-        throng_sys::random::repeat(Some(seed));
+    attempt(seed, print, |net| {
         let mut play = Play::new(net, kind);
         for _ in 0..steps {
             play.step();
@@ -282,7 +279,5 @@ pub fn run_feeds(
         play.settle();
         let hash = play.net.0.borrow().trace.hash();
         (hash, play.witness.sum)
-    });
-    throng_sys::random::repeat(None);
-    result
+    })
 }

@@ -53,6 +53,8 @@ pub use relay::{run_engine, run_secure_engine};
 pub use witness::Summary;
 
 use net::Net;
+use throng_sys::random;
+use trace::Detail;
 
 /// Failure of one run, with what repeats and explains it.
 #[derive(Clone, Debug)]
@@ -81,9 +83,14 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// Runs, and makes a panic a failure with the last events.
-pub(crate) fn attempt<R>(seed: u64, net: &Net, run: impl FnOnce() -> R) -> Result<R, Failure> {
-    catch_unwind(AssertUnwindSafe(run)).map_err(|panic| {
+/// Runs in a world of this seed, and makes a panic a failure with the last events.
+pub(crate) fn attempt<R>(seed: u64, print: bool, run: impl FnOnce(Net) -> R) -> Result<R, Failure> {
+    let net = Net::new(seed, if print { Detail::Print } else { Detail::Last });
+    let world = net.clone();
+    random::repeat(Some(seed));
+    let result = catch_unwind(AssertUnwindSafe(|| run(world)));
+    random::repeat(None);
+    result.map_err(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
         Failure {

@@ -11,7 +11,6 @@ use std::sync::Arc;
 
 use throng_engine::ConnLimits;
 use throng_server::{Assembly, Options, ShardApp, Start};
-use throng_sys::random;
 
 use crate::Failure;
 use crate::appwrite_feed::AppwriteFeed;
@@ -24,7 +23,6 @@ use crate::net::{Net, Odds};
 use crate::publisher::Publisher;
 use crate::setup::Setup;
 use crate::stage::Stage;
-use crate::trace::Detail;
 use crate::visitor::Visitor;
 use crate::witness::{Summary, Witness};
 use crate::zmq::{Speaks, ZmqPublisher};
@@ -280,9 +278,7 @@ fn run(
     print: bool,
     draw: impl FnOnce(&Net, usize) -> Setup,
 ) -> Result<Outcome, Failure> {
-    let net = Net::new(seed, if print { Detail::Print } else { Detail::Last });
-    let result = attempt(seed, &net.clone(), || {
-        random::repeat(Some(seed));
+    attempt(seed, print, |net| {
         let setup = draw(&net, steps);
         let mut play = Play::new(net, seed, setup);
         for step in 0..steps {
@@ -296,7 +292,5 @@ fn run(
             hits: world.hits,
             sum: play.witness.sum,
         }
-    });
-    random::repeat(None);
-    result
+    })
 }

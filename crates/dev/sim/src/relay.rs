@@ -17,7 +17,6 @@ use secure::Secure;
 use crate::fault::{Fault, Hits};
 use crate::net::{Net, Odds};
 use crate::stage::Stage;
-use crate::trace::Detail;
 use crate::{Failure, attempt};
 
 /// Shards of the longest run.
@@ -352,8 +351,7 @@ pub fn run_secure_engine(seed: u64, steps: usize, print: bool) -> Result<(u64, H
 }
 
 fn run(seed: u64, steps: usize, print: bool, is_secure: bool) -> Result<(u64, Hits), Failure> {
-    let net = Net::new(seed, if print { Detail::Print } else { Detail::Last });
-    attempt(seed, &net.clone(), || {
+    attempt(seed, print, |net| {
         let mut play = Play::new(net, seed, is_secure);
         for step in 0..steps {
             play.step();
