@@ -4,7 +4,7 @@
 //! out, so a test decides about them.
 
 use std::collections::VecDeque;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -186,6 +186,17 @@ pub fn hub(shard: ShardId, shards: u8, namespaces: &Arc<Namespaces>) -> Hub {
 }
 
 impl<G: Gateway> Solo<G> {
+    /// A new connection to the server API.
+    #[must_use]
+    pub fn caller(shared: Shared) -> Self
+    where
+        G::Shared: Default,
+    {
+        let id = ConnId::new(ShardId(0), 1, 1);
+        let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        Self::new(id, Port::Api, peer, Rc::new(shared), Rc::default())
+    }
+
     /// A new connection by a port.
     #[must_use]
     pub fn new(

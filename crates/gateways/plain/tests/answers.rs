@@ -1,21 +1,12 @@
 //! Requests to `POST /pub`: accepted forms, counters, and the answer to each result.
 
-use std::net::{IpAddr, Ipv4Addr};
-use std::rc::Rc;
-
 use throng_broker::Refusal;
 use throng_gateway_plain::Plain;
 use throng_hub::{Answer, Command};
 use throng_metrics::Counter;
-use throng_session::{Event, Port, PublishResult, Shared};
+use throng_session::{Event, PublishResult};
 use throng_solo::{Order, Solo};
-use throng_types::{ConnId, Epoch, Position, ShardId};
-
-fn publisher(shared: Shared) -> Solo<Plain> {
-    let id = ConnId::new(ShardId(0), 1, 1);
-    let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    Solo::new(id, Port::Api, peer, Rc::new(shared), Rc::default())
-}
+use throng_types::{Epoch, Position};
 
 /// Publishes by a query; the channels that are ordered.
 fn post(publisher: &mut Solo<Plain>, query: &str) -> Vec<String> {
@@ -74,7 +65,7 @@ fn each_result_has_its_answer() {
             ),
         ),
     ] {
-        let mut publisher = publisher(throng_solo::shared());
+        let mut publisher = Solo::<Plain>::caller(throng_solo::shared());
         post(&mut publisher, &vec!["channel=a"; results.len()].join("&"));
         for (token, result) in (0..).zip(results) {
             assert!(publisher.out.is_empty(), "not all are answered");
@@ -100,7 +91,7 @@ fn channels_are_named_in_the_query_as_often_as_one_likes() {
         ("channels=a", &[]),
         ("", &[]),
     ] {
-        let mut publisher = publisher(throng_solo::shared());
+        let mut publisher = Solo::<Plain>::caller(throng_solo::shared());
         assert_eq!(post(&mut publisher, query), channels, "{query}");
         let counted = publisher.shared.counters.counter(Counter::PublicationsApi);
         assert_eq!(counted, channels.len() as u64, "{query}");
@@ -116,7 +107,7 @@ fn one_request_has_so_many_channels() {
     for (count, is_taken) in [(10_000, true), (10_001, false)] {
         let mut shared = throng_solo::shared();
         shared.limits.head_bytes_max = 1 << 20;
-        let mut publisher = publisher(shared);
+        let mut publisher = Solo::<Plain>::caller(shared);
         let ordered = post(&mut publisher, &vec!["channel=a"; count].join("&"));
         assert_eq!(ordered.len(), if is_taken { count } else { 0 });
         if !is_taken {

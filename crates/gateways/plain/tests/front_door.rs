@@ -1,22 +1,12 @@
 //! The front door over a played clock: how long a head and a body may take.
 
-use std::net::{IpAddr, Ipv4Addr};
-use std::rc::Rc;
-
 use throng_gateway_plain::Plain;
-use throng_session::{Port, Shared};
 use throng_solo::Solo;
-use throng_types::{ConnId, End, Millis, ShardId};
+use throng_types::{End, Millis};
 
 /// Values of `limits.head_timeout` and `limits.keepalive_timeout`.
 const HEAD_MS: u64 = 10_000;
 const KEEPALIVE_MS: u64 = 60_000;
-
-fn connect(shared: Shared) -> Solo<Plain> {
-    let id = ConnId::new(ShardId(0), 1, 1);
-    let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    Solo::new(id, Port::Api, peer, Rc::new(shared), Rc::default())
-}
 
 /// Feeds bytes so much later.
 fn later(solo: &mut Solo<Plain>, ms: u64, bytes: &[u8]) {
@@ -35,7 +25,7 @@ fn head(bytes: usize) -> String {
 
 #[test]
 fn an_upload_that_goes_on_is_not_cut() {
-    let mut solo = connect(throng_solo::shared());
+    let mut solo = Solo::<Plain>::caller(throng_solo::shared());
     let all = 64 * 1024;
     solo.feed(head(all).as_bytes());
     assert_eq!(deadline(&solo), Some(HEAD_MS));
@@ -54,7 +44,7 @@ fn an_upload_that_goes_on_is_not_cut() {
 #[test]
 fn a_body_that_drips_ends() {
     for chunked in [false, true] {
-        let mut solo = connect(throng_solo::shared());
+        let mut solo = Solo::<Plain>::caller(throng_solo::shared());
         let (head, drop) = match chunked {
             false => (head(1000), &b"x"[..]),
             true => (
@@ -77,7 +67,7 @@ fn a_body_that_drips_ends() {
 /// The second head had the time of an idle connection, six times as long.
 #[test]
 fn later_heads_have_no_more_time_than_the_first() {
-    let mut solo = connect(throng_solo::shared());
+    let mut solo = Solo::<Plain>::caller(throng_solo::shared());
     let request = "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n";
     // The first one's time began when the connection was accepted.
     let (first, second) = request.split_at(10);
@@ -91,7 +81,7 @@ fn later_heads_have_no_more_time_than_the_first() {
     later(&mut solo, 5000, b"Hos");
     assert_eq!(solo.actions.deadline, None);
     // One that came in pieces behind a whole one has its time, too.
-    let mut solo = connect(throng_solo::shared());
+    let mut solo = Solo::<Plain>::caller(throng_solo::shared());
     solo.feed(format!("{request}{first}").as_bytes());
     assert_eq!(deadline(&solo), Some(HEAD_MS));
 }

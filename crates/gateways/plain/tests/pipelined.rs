@@ -10,18 +10,6 @@ use throng_session::{CloseReason, Event, Port, PublishResult};
 use throng_solo::{Order, Solo};
 use throng_types::{ConnId, End, Epoch, Position, ShardId};
 
-fn publisher() -> Solo<Plain> {
-    let id = ConnId::new(ShardId(0), 1, 1);
-    let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    Solo::new(
-        id,
-        Port::Api,
-        peer,
-        Rc::new(throng_solo::shared()),
-        Rc::default(),
-    )
-}
-
 fn post(target: &str, more: &str) -> String {
     format!("POST {target} HTTP/1.1\r\nHost: t\r\nContent-Length: 1\r\n{more}\r\n1")
 }
@@ -65,7 +53,7 @@ fn written(publisher: &mut Solo<Plain>) -> Vec<String> {
 
 #[test]
 fn requests_are_carried_out_as_they_come_and_answered_in_their_order() {
-    let mut publisher = publisher();
+    let mut publisher = Solo::<Plain>::caller(throng_solo::shared());
     let requests = [
         post("/pub?channel=a", ""),
         post("/pub?channel=b&channel=c", ""),
@@ -99,7 +87,7 @@ fn requests_are_carried_out_as_they_come_and_answered_in_their_order() {
 
 #[test]
 fn a_request_of_another_kind_waits_for_those_before_it() {
-    let mut publisher = publisher();
+    let mut publisher = Solo::<Plain>::caller(throng_solo::shared());
     let requests = [
         post("/pub?channel=a", ""),
         // Refused at once, but behind the first.
@@ -128,7 +116,7 @@ fn whoever_asks_for_the_end_or_breaks_a_rule_has_what_came_before_answered() {
     let close = post("/pub?channel=b", "Connection: close\r\n");
     let garbage = "SMTP\r\n\r\n".to_owned();
     for (second, publications, last) in [(close, 2, "200"), (garbage, 1, "400")] {
-        let mut publisher = publisher();
+        let mut publisher = Solo::<Plain>::caller(throng_solo::shared());
         let requests = [
             post("/pub?channel=a", ""),
             second,
@@ -151,7 +139,7 @@ fn whoever_asks_for_the_end_or_breaks_a_rule_has_what_came_before_answered() {
 
 #[test]
 fn a_server_that_stops_answers_first() {
-    let mut publisher = publisher();
+    let mut publisher = Solo::<Plain>::caller(throng_solo::shared());
     publisher.feed(post("/pub?channel=a", "").as_bytes());
     publisher.event(Event::Close(&CloseReason::Drain { reconnect_ms: 0 }));
     assert_eq!(publisher.actions.end, None);
@@ -164,7 +152,7 @@ fn a_server_that_stops_answers_first() {
 
 #[test]
 fn no_more_than_a_bound_are_without_an_answer() {
-    let mut publisher = publisher();
+    let mut publisher = Solo::<Plain>::caller(throng_solo::shared());
     let many: String = (0..1500)
         .map(|n| post(&format!("/pub?channel=c{n}"), ""))
         .collect();
@@ -193,7 +181,7 @@ fn no_more_than_a_bound_are_without_an_answer() {
 fn a_body_in_pieces_does_not_wait() {
     let both = post("/pub?channel=a", "") + &post("/pub?channel=b", "");
     for cut in 0..both.len() {
-        let mut publisher = publisher();
+        let mut publisher = Solo::<Plain>::caller(throng_solo::shared());
         publisher.feed(&both.as_bytes()[..cut]);
         publisher.feed(&both.as_bytes()[cut..]);
         let names = ["a", "b"].map(str::to_owned);
@@ -212,7 +200,7 @@ fn a_body_in_pieces_does_not_wait() {
 fn a_fault_within_a_body_is_told_behind_the_answers_before_it() {
     let head = "POST /pub?channel=b HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n";
     for is_late in [false, true] {
-        let mut publisher = publisher();
+        let mut publisher = Solo::<Plain>::caller(throng_solo::shared());
         publisher.feed((post("/pub?channel=a", "") + head).as_bytes());
         match is_late {
             false => publisher.feed(b"zz\r\n"),
@@ -234,7 +222,7 @@ fn a_fault_within_a_body_is_told_behind_the_answers_before_it() {
 
 #[test]
 fn who_waits_for_answers_is_not_late() {
-    let mut publisher = publisher();
+    let mut publisher = Solo::<Plain>::caller(throng_solo::shared());
     publisher.feed(post("/pub?channel=a", "").as_bytes());
     assert_eq!(publisher.actions.deadline, Some(None));
     publisher.event(Event::Timeout);
@@ -252,7 +240,7 @@ fn who_waits_for_answers_is_not_late() {
 
 #[test]
 fn long_requests_without_an_answer_are_few() {
-    let mut publisher = publisher();
+    let mut publisher = Solo::<Plain>::caller(throng_solo::shared());
     let bytes = publisher.shared.limits.publish_bytes_max;
     let body = "x".repeat(bytes);
     let long = |channel: u32| {

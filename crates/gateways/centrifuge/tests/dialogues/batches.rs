@@ -1,28 +1,13 @@
 //! Many calls in one request: order of commands, and calls that wait for others.
 
-use std::net::{IpAddr, Ipv4Addr};
-use std::rc::Rc;
-
 use throng_broker::{HistoryPage, Refusal};
 use throng_gateway_centrifuge::Centrifuge;
 use throng_hub::{Answer, Command};
 use throng_session::{CloseReason, Event, NodeCount, Port, SurveyReply};
 use throng_solo::{Order, Solo};
-use throng_types::{ConnId, Disconnect, End, ShardId};
+use throng_types::{Disconnect, End};
 
 use crate::scene::{Scene, channel_on};
-
-fn publisher() -> Solo<Centrifuge> {
-    let id = ConnId::new(ShardId(0), 1, 1);
-    let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    Solo::new(
-        id,
-        Port::Api,
-        peer,
-        Rc::new(throng_solo::shared()),
-        Rc::default(),
-    )
-}
 
 fn batch(commands: &[String]) -> String {
     let body = format!("{{\"commands\":[{}]}}", commands.join(","));
@@ -67,7 +52,7 @@ fn body(publisher: &mut Solo<Centrifuge>) -> Option<String> {
 
 #[test]
 fn calls_do_not_wait_and_are_answered_in_their_order() {
-    let mut publisher = publisher();
+    let mut publisher = Solo::<Centrifuge>::caller(throng_solo::shared());
     let commands = [
         publish("a"),
         r#"{"nothing":{}}"#.to_owned(),
@@ -130,7 +115,7 @@ fn calls_do_not_wait_and_are_answered_in_their_order() {
 
 #[test]
 fn so_many_are_without_an_answer() {
-    let mut publisher = publisher();
+    let mut publisher = Solo::<Centrifuge>::caller(throng_solo::shared());
     let commands: Vec<String> = (0..3000).map(|n| publish(&format!("c{n}"))).collect();
     publisher.feed(batch(&commands).as_bytes());
     let mut waiting = 0..0;
@@ -164,7 +149,7 @@ fn so_many_are_without_an_answer() {
 
 #[test]
 fn requests_behind_a_batch_wait_and_nothing_more_is_read() {
-    let mut publisher = publisher();
+    let mut publisher = Solo::<Centrifuge>::caller(throng_solo::shared());
     let two = batch(&[publish("a")]).repeat(2);
     publisher.feed(two.as_bytes());
     assert_eq!(ordered(&mut publisher), ["0: a"]);
@@ -179,7 +164,7 @@ fn requests_behind_a_batch_wait_and_nothing_more_is_read() {
 
 #[test]
 fn a_server_that_stops_answers_a_batch_first() {
-    let mut publisher = publisher();
+    let mut publisher = Solo::<Centrifuge>::caller(throng_solo::shared());
     publisher.feed(batch(&[publish("a"), publish("b")]).as_bytes());
     let why = CloseReason::Because(Disconnect::Shutdown);
     publisher.event(Event::Close(&why));
