@@ -25,7 +25,8 @@ pub struct InitialSubscription {
 
 impl InitialSubscription {
     /// Begins with the next publication, for as long as the connection is there.
-    pub(crate) const fn new(channel: ChannelName, options: SubscriptionOptions) -> Self {
+    #[must_use]
+    pub const fn new(channel: ChannelName, options: SubscriptionOptions) -> Self {
         Self {
             channel,
             since: None,

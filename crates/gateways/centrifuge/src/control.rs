@@ -43,11 +43,8 @@ pub(crate) fn carry_out(ws: &mut Socket, command: &ControlCommand, cx: &mut Cx<'
                 ws.arm(cx);
             }
             let wanted = InitialSubscription {
-                channel: channel.clone(),
                 since: *since,
-                options: options.clone(),
-                until: None,
-                ask: None,
+                ..InitialSubscription::new(channel.clone(), options.clone())
             };
             ws.want(wanted, cx);
         }

@@ -271,11 +271,8 @@ impl UniStream {
                 }
                 self.keep_data(channel, options.data.as_deref());
                 let wanted = InitialSubscription {
-                    channel: channel.clone(),
                     since: *since,
-                    options: options.clone(),
-                    until: None,
-                    ask: None,
+                    ..InitialSubscription::new(channel.clone(), options.clone())
                 };
                 let identity = self.stream.identity.as_deref();
                 subscribe_wanted(&wanted, identity, self.framing.form(), cx);

@@ -85,7 +85,7 @@ impl<'a> NewPublication<'a> {
     /// Parses a message: its line, and the data behind it.
     ///
     /// # Errors
-    /// What is wrong with its line.
+    /// Fault of its line.
     pub fn parse(message: &'a [u8]) -> Result<Self, BadPublication> {
         let end = message.iter().position(|&byte| byte == b'\n');
         let (line, data) = message.split_at(end.ok_or(BadPublication::NoLine)?);

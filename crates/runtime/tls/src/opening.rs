@@ -108,7 +108,7 @@ impl Opening {
 
 /// Says how long what stands at the beginning of these bytes is; `None` while it is not whole.
 ///
-/// It must come to an end: bytes are kept until it has an answer.
+/// Contract: it comes to an end, because bytes are kept until it has an answer.
 ///
 /// # Errors
 /// A sentence on why the connection does not begin as it must.
