@@ -3,7 +3,6 @@
 //! Owns: the number of threads, and the check that this machine can hold the connections.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use throng_bench_plan::Scenario;
 use throng_bench_report::{Observer, RunPhase, Snapshot};
@@ -37,7 +36,6 @@ pub fn run_observed(
         clock,
         begin_us: None,
         settles: true,
-        drop_all: &AtomicBool::new(false),
         orders: None,
     };
     carry_out(&script, options, &course, observer)

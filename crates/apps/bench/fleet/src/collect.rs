@@ -11,13 +11,12 @@ use throng_bench_measure::{
 };
 use throng_bench_plan::{Redactor, Scenario, Workload};
 use throng_bench_report::{
-    AgentSummary, MachineInfo, Manifest, Observer, Results, RunPhase, ServerTotals, Snapshot,
-    StepResult, Totals,
+    AgentSummary, LimitSetting, MachineInfo, Manifest, Observer, Results, RunPhase, ServerTotals,
+    Snapshot, StepResult, Totals,
 };
 use throng_bench_worker::WorkerFigures;
 use throng_sys::clock;
 
-use super::machine;
 use super::{Finished, RunOptions};
 
 /// Memory of generator and server, before connections or when all stand.
@@ -95,7 +94,7 @@ impl Collector {
             steps: Vec::new(),
             notes: options.notes.clone(),
             agents: Vec::new(),
-            machines: vec![machine::describe("controller")],
+            machines: vec![describe("controller")],
             server_name,
         }
     }
@@ -322,5 +321,116 @@ fn reached_us(scenario: &Scenario, last: &Tally, reached: &Latency) -> Option<u6
     reached.percentile_us(back_share * dropped / count * 100.0)
 }
 
+/// Kernel settings that a run's figures depend on.
+const SETTINGS: [(&str, &str); 9] = [
+    ("file-max", "fs/file-max"),
+    ("nr_open", "fs/nr_open"),
+    ("ip_local_port_range", "net/ipv4/ip_local_port_range"),
+    ("tcp_mem", "net/ipv4/tcp_mem"),
+    ("tcp_rmem", "net/ipv4/tcp_rmem"),
+    ("tcp_wmem", "net/ipv4/tcp_wmem"),
+    ("tcp_tw_reuse", "net/ipv4/tcp_tw_reuse"),
+    ("somaxconn", "net/core/somaxconn"),
+    ("nf_conntrack_max", "net/netfilter/nf_conntrack_max"),
+];
+
+pub(crate) fn describe(role: &str) -> MachineInfo {
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let line = |path: &str| read(path).split_whitespace().collect::<Vec<_>>().join(" ");
+    let nofile = throng_sys::limits::nofile();
+    let mut limits = vec![LimitSetting {
+        name: "nofile".into(),
+        value: format!("{} {}", nofile.soft, nofile.hard),
+    }];
+    for (name, path) in SETTINGS {
+        let value = line(&format!("/proc/sys/{path}"));
+        if !value.is_empty() {
+            limits.push(LimitSetting {
+                name: name.into(),
+                value,
+            });
+        }
+    }
+    let cpuinfo = read("/proc/cpuinfo");
+    let cpu_model = cpuinfo
+        .lines()
+        .find_map(|line| line.strip_prefix("model name")?.split_once(':'))
+        .map_or_else(String::new, |(_, model)| model.trim().to_owned());
+    MachineInfo {
+        name: line("/proc/sys/kernel/hostname"),
+        role: role.to_owned(),
+        kernel: format!(
+            "{} {}",
+            line("/proc/sys/kernel/ostype"),
+            line("/proc/sys/kernel/osrelease")
+        ),
+        cpu_model,
+        cpus: throng_sys::cpu::count() as u32,
+        memory_bytes: throng_sys::memory::system().total_bytes.unwrap_or(0),
+        limits,
+    }
+}
+
 #[cfg(test)]
-mod tests;
+mod tests {
+    use throng_bench_plan::{Dialect, Target, Transport};
+
+    use super::*;
+
+    #[test]
+    fn a_storm_is_over_when_the_asked_share_is_back() {
+        let target = Target::parse("ws://127.0.0.1:1/").unwrap();
+        let kind = Workload::ReconnectStorm {
+            at_us: 0,
+            share: 1.0,
+            backoff_us: (0, 0),
+            back_share: 0.9,
+        };
+        let scenario = Scenario::new(kind, vec![target], Transport::websocket(Dialect::Plain));
+        let mut last = Tally::default();
+        last.sums.dropped = 10;
+        for ms in 1..=8 {
+            last.sums.back.record_us(ms * 1000);
+        }
+        assert_eq!(reached_us(&scenario, &last, &last.sums.back), None);
+        last.sums.back.record_us(9000);
+        let back = reached_us(&scenario, &last, &last.sums.back).unwrap();
+        assert!((8900..=9000).contains(&back), "{back}");
+        last.sums.back.record_us(500_000);
+        let back = reached_us(&scenario, &last, &last.sums.back).unwrap();
+        assert!((8900..=9100).contains(&back), "{back}");
+    }
+
+    #[test]
+    fn rows_hold_what_happened_since_the_row_before() {
+        let target = Target::parse("a:1").unwrap();
+        let transport = Transport::websocket(Dialect::Plain);
+        let scenario = Scenario::new(Workload::Hold, vec![target], transport);
+        let mut collector = Collector::new(&scenario, &RunOptions::default(), None);
+        let interval = |published: u64, us: u64| {
+            let mut interval = WorkerFigures::default();
+            interval.tally.counters.published = published;
+            interval.tally.interval.delivery.record_us(us);
+            interval.busy.push(0.5);
+            interval
+        };
+        collector.take(interval(5, 100));
+        collector.take(interval(7, 200));
+        let row = collector.row(1000, None, None);
+        assert_eq!((row.published, row.length_ms), (7, 1000));
+        assert_eq!(row.latency_us.unwrap()[4], 200);
+        collector.take(interval(10, 50));
+        let row = collector.row(1500, None, None);
+        assert_eq!((row.published, row.length_ms), (3, 500));
+        assert_eq!(row.latency_us.unwrap()[4], 50);
+        assert_eq!(collector.total.delivery.count(), 3);
+    }
+
+    #[test]
+    fn this_machine_has_a_kernel_processors_and_limits() {
+        let machine = describe("controller");
+        assert!(machine.kernel.starts_with("Linux "), "{}", machine.kernel);
+        assert!(machine.cpus > 0 && machine.memory_bytes > 0);
+        assert!(machine.limits.iter().any(|limit| limit.name == "nofile"));
+    }
+}

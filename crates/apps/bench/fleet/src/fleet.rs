@@ -16,8 +16,8 @@ use throng_bench_worker::Clock;
 
 use super::agent::AGENT_PORT;
 use super::collect::Collector;
+use super::drive::Search;
 use super::drive::{LEAD_US, SETTLE_GRACE_US};
-use super::search::Search;
 use super::server::ServerWatch;
 use super::wire::{ControllerTls, Ends, PeerEvent, PeerSender, nonce, split};
 use super::{Finished, RunOptions};

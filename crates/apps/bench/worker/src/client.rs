@@ -26,7 +26,7 @@ use throng_bench_plan::template::{Template, Values};
 use throng_bench_plan::{Dialect, Transport, Workload};
 
 use crate::core::{SharedState, moment};
-use crate::session::{Resume, Stage, Subscriber, Wire};
+use crate::session::{Client, Resume, Stage, Wire};
 
 const WS_LIMITS: throng_ws::WsLimits = throng_ws::WsLimits::new(64 << 20);
 
@@ -38,50 +38,45 @@ const HTTP_LIMITS: HttpLimits = HttpLimits {
 
 impl SharedState<'_> {
     /// Sends the request when TCP stands.
-    pub(crate) fn connected(
-        &mut self,
-        id: ConnId,
-        subscriber: &mut Subscriber,
-        fx: &mut Effects<'_>,
-    ) {
+    pub(crate) fn connected(&mut self, id: ConnId, client: &mut Client, fx: &mut Effects<'_>) {
         self.tally.counters.tcp_connected += 1;
-        subscriber.stage = Stage::Handshake;
-        self.name_channel(subscriber.n);
+        client.stage = Stage::Handshake;
+        self.name_channel(client.n);
         let before = fx.out.len();
         let script = self.script;
         match &script.scenario.transport {
             Transport::WebSocket { subprotocol, .. } => {
                 let fixed =
                     { subprotocol.iter() }.map(|name| ("Sec-WebSocket-Protocol", name.as_str()));
-                let key = self.key_of(subscriber);
-                self.request(subscriber, fixed, |host, path, headers| {
+                let key = self.key_of(client);
+                self.request(client, fixed, |host, path, headers| {
                     handshake::encode_request(host, path, key, headers, fx.out);
                 });
             }
             Transport::Sse { .. } => {
-                let resume = subscriber.resume.as_ref();
+                let resume = client.resume.as_ref();
                 let id = resume.map_or("", |resume| resume.events.last_event_id());
                 let last = Some(("Last-Event-ID", id)).filter(|_| !id.is_empty());
                 let accept = ("Accept", "text/event-stream");
                 let fixed = [accept, ("Cache-Control", "no-cache")]
                     .into_iter()
                     .chain(last);
-                self.request(subscriber, fixed, |host, path, headers| {
+                self.request(client, fixed, |host, path, headers| {
                     throng_http1::encode_request("GET", path, host, headers, None, fx.out);
                 });
             }
             Transport::HttpStream { .. } => {
-                self.request(subscriber, [], |host, path, headers| {
+                self.request(client, [], |host, path, headers| {
                     throng_http1::encode_request("GET", path, host, headers, None, fx.out);
                 });
             }
             Transport::Raw { expect_http, .. } => {
                 let raw = |text: &[u8], out: &mut Vec<u8>| out.extend_from_slice(text);
-                self.render_first(subscriber.n, raw, fx.out);
+                self.render_first(client.n, raw, fx.out);
                 if !expect_http {
-                    subscriber.wire = Wire::Bytes(None);
+                    client.wire = Wire::Bytes(None);
                     self.tally.counters.upgraded += 1;
-                    self.usable(id, subscriber, fx);
+                    self.usable(id, client, fx);
                 }
             }
         }
@@ -91,38 +86,38 @@ impl SharedState<'_> {
     pub(crate) fn bytes(
         &mut self,
         id: ConnId,
-        subscriber: &mut Subscriber,
+        client: &mut Client,
         input: &mut [u8],
         fx: &mut Effects<'_>,
     ) {
         self.tally.counters.received_bytes += input.len() as u64;
         self.arrived_us = self.clock.now_us();
         let before = fx.out.len();
-        if subscriber.stage == Stage::Handshake {
-            self.head_bytes(id, subscriber, input, fx);
+        if client.stage == Stage::Handshake {
+            self.head_bytes(id, client, input, fx);
         } else {
-            self.stream_bytes(id, subscriber, input, fx);
+            self.stream_bytes(id, client, input, fx);
         }
-        if subscriber.slow {
+        if client.slow {
             self.rest(id, input.len(), fx);
         }
         self.tally.counters.sent_bytes += (fx.out.len() - before) as u64;
     }
 
     /// Subscribes after the handshake, or is usable at once.
-    fn upgraded(&mut self, id: ConnId, subscriber: &mut Subscriber, fx: &mut Effects<'_>) {
+    fn upgraded(&mut self, id: ConnId, client: &mut Client, fx: &mut Effects<'_>) {
         self.tally.counters.upgraded += 1;
-        if self.resumes() && subscriber.resume.is_none() {
-            subscriber.resume = Some(Box::default());
+        if self.resumes() && client.resume.is_none() {
+            client.resume = Some(Box::default());
         }
         let script = self.script;
         let Transport::WebSocket { dialect, .. } = &script.scenario.transport else {
-            return self.usable(id, subscriber, fx);
+            return self.usable(id, client, fx);
         };
         match dialect {
             Dialect::Plain => {}
             Dialect::Centrifugo { .. } => {
-                let n = subscriber.n;
+                let n = client.n;
                 let token = script.token.as_ref().map(|token| {
                     self.name_channel(n);
                     self.render(token, n, &mut script.rng_of(u64::from(n)))
@@ -131,52 +126,49 @@ impl SharedState<'_> {
                 centrifugo::encode_connect(token.as_deref(), &mut frame);
                 throng_ws::encode_message(self.mask(), Opcode::Text, &frame, fx.out);
                 let channels = script.channels.of_connection(u64::from(n)).count();
-                subscriber.stage = Stage::Subscribing(channels as u16 + 1);
+                client.stage = Stage::Subscribing(channels as u16 + 1);
             }
-            Dialect::Appwrite => subscriber.stage = Stage::Subscribing(1),
+            Dialect::Appwrite => client.stage = Stage::Subscribing(1),
         }
         if !script.first.is_empty() {
-            self.name_channel(subscriber.n);
+            self.name_channel(client.n);
             let masking = self.mask();
             let say = |text: &[u8], out: &mut Vec<u8>| {
                 throng_ws::encode_message(masking, Opcode::Text, text, out);
             };
-            self.render_first(subscriber.n, say, fx.out);
+            self.render_first(client.n, say, fx.out);
         }
-        if subscriber.stage == Stage::Handshake {
-            self.usable(id, subscriber, fx);
+        if client.stage == Stage::Handshake {
+            self.usable(id, client, fx);
         }
     }
 
-    fn usable(&mut self, id: ConnId, subscriber: &mut Subscriber, fx: &mut Effects<'_>) {
-        subscriber.stage = Stage::Usable;
+    fn usable(&mut self, id: ConnId, client: &mut Client, fx: &mut Effects<'_>) {
+        client.stage = Stage::Usable;
         let tally = &mut self.tally;
         tally.counters.subscribed += 1;
         tally.pending = tally.pending.saturating_sub(1);
         let now_us = self.clock.now_us();
-        tally
-            .interval
-            .connect
-            .record_between(subscriber.due_us, now_us);
+        tally.interval.connect.record_between(client.due_us, now_us);
         let mut catches_up = false;
-        if subscriber.returning {
+        if client.returning {
             tally.counters.reconnected += 1;
-            let in_storm = std::mem::take(&mut subscriber.in_storm);
+            let in_storm = std::mem::take(&mut client.in_storm);
             if in_storm {
                 tally.sums.back.record_between(self.storm_at_us, now_us);
             }
             let catching_up = |resume: &Resume| !resume.catches_up_to.is_empty();
-            catches_up = in_storm || subscriber.resume.as_deref().is_some_and(catching_up);
+            catches_up = in_storm || client.resume.as_deref().is_some_and(catching_up);
             // Centrifugo says itself whether it recovered.
             if let (Some(resume), Transport::Sse { .. }) =
-                (&mut subscriber.resume, &self.script.scenario.transport)
+                (&mut client.resume, &self.script.scenario.transport)
             {
                 resume.awaits_first = true;
             }
         }
-        self.expect(subscriber);
+        self.expect(client);
         if catches_up {
-            self.begin_catching_up(subscriber);
+            self.begin_catching_up(client);
         }
         let scenario = &self.script.scenario;
         let now = fx.now.mono;
@@ -186,101 +178,95 @@ impl SharedState<'_> {
         } = scenario.transport
         {
             // Spread over the interval, so that a ramp does not become a pulse.
-            subscriber.ping_at = moment(now, 1 + self.rng.below(every_us));
+            client.ping_at = moment(now, 1 + self.rng.below(every_us));
         }
         if let Some(life_us) = scenario.lifetime_us {
-            subscriber.end_at = moment(now, life_us);
+            client.end_at = moment(now, life_us);
         }
         if let Workload::Resume { every_us, .. } = scenario.kind {
-            let wait_us = if subscriber.returning {
+            let wait_us = if client.returning {
                 every_us
             } else {
                 1 + self.rng.below(every_us)
             };
-            subscriber.end_at = moment(now, wait_us);
+            client.end_at = moment(now, wait_us);
         }
         if let Some(say) = &scenario.say {
             let first_us = now_us + 1 + self.rng.below(say.every_us);
             self.says.push(std::cmp::Reverse((first_us, id.to_bits())));
         }
-        if self.is_slow(subscriber.n) {
-            subscriber.slow = true;
+        if self.is_slow(client.n) {
+            client.slow = true;
             self.rest(id, 0, fx);
         }
-        self.set_deadline(subscriber, fx);
+        self.set_deadline(client, fx);
     }
 
-    fn set_deadline(&self, subscriber: &Subscriber, fx: &mut Effects<'_>) {
-        let next = subscriber.next_at();
+    fn set_deadline(&self, client: &Client, fx: &mut Effects<'_>) {
+        let next = client.next_at();
         fx.set_deadline(next.map(|at| throng_types::Millis(u64::from(at))));
     }
 
     fn stream_bytes(
         &mut self,
         id: ConnId,
-        subscriber: &mut Subscriber,
+        client: &mut Client,
         input: &mut [u8],
         fx: &mut Effects<'_>,
     ) {
         // Out of the session while its bytes are looked at, and back unless it has ended.
-        match std::mem::replace(&mut subscriber.wire, Wire::Bytes(None)) {
+        match std::mem::replace(&mut client.wire, Wire::Bytes(None)) {
             Wire::Frames(mut decoder) => {
                 let fed = decoder.feed(input, &WS_LIMITS, |event| {
-                    self.frame(id, subscriber, event, fx);
-                    if matches!(subscriber.stage, Stage::Usable | Stage::Subscribing(_)) {
+                    self.frame(id, client, event, fx);
+                    if matches!(client.stage, Stage::Usable | Stage::Subscribing(_)) {
                         ControlFlow::Continue(())
                     } else {
                         ControlFlow::Break(())
                     }
                 });
                 if let Err(error) = fed {
-                    self.broken(subscriber, error.to_string(), fx);
+                    self.broken(client, error.to_string(), fx);
                 }
-                subscriber.wire = Wire::Frames(decoder);
+                client.wire = Wire::Frames(decoder);
             }
             Wire::Body(mut decoder, mut carry) => {
                 let mut rest: &[u8] = input;
                 while !rest.is_empty() {
                     match decoder.feed(rest) {
                         Ok(step) => {
-                            if let Some(resume) = &mut subscriber.resume {
+                            if let Some(resume) = &mut client.resume {
                                 // Only its id is wanted; a broken stream shows below as missing
                                 // messages.
                                 let _ = resume.events.feed(step.data, |_| {});
                             }
-                            self.scan_stream(subscriber, &mut carry, step.data);
+                            self.scan_stream(client, &mut carry, step.data);
                             if step.done {
-                                self.closed_by_server(subscriber, fx);
+                                self.closed_by_server(client, fx);
                                 break;
                             }
                             rest = rest.get(step.consumed..).unwrap_or_default();
                         }
                         Err(error) => {
-                            self.broken(subscriber, error.to_string(), fx);
+                            self.broken(client, error.to_string(), fx);
                             break;
                         }
                     }
                 }
-                subscriber.wire = Wire::Body(decoder, carry);
+                client.wire = Wire::Body(decoder, carry);
             }
             Wire::Bytes(mut carry) => {
-                self.scan_stream(subscriber, &mut carry, input);
-                subscriber.wire = Wire::Bytes(carry);
+                self.scan_stream(client, &mut carry, input);
+                client.wire = Wire::Bytes(carry);
             }
             // Bytes before the request was sent answer nothing.
-            Wire::Head(head) => subscriber.wire = Wire::Head(head),
+            Wire::Head(head) => client.wire = Wire::Head(head),
         }
     }
 
-    fn frame(
-        &mut self,
-        id: ConnId,
-        subscriber: &mut Subscriber,
-        event: WsEvent<'_>,
-        fx: &mut Effects<'_>,
-    ) {
+    fn frame(&mut self, id: ConnId, client: &mut Client, event: WsEvent<'_>, fx: &mut Effects<'_>) {
         match event {
-            WsEvent::Message { data, .. } => self.message(id, subscriber, data, fx),
+            WsEvent::Message { data, .. } => self.message(id, client, data, fx),
             WsEvent::Ping(payload) => {
                 self.tally.counters.pings += 1;
                 throng_ws::encode_pong(self.mask(), payload, fx.out);
@@ -294,26 +280,26 @@ impl SharedState<'_> {
                         .remark(format!("closed by the server with {code} {reason}"));
                 }
                 throng_ws::encode_close(self.mask(), close, fx.out);
-                self.closed_by_server(subscriber, fx);
+                self.closed_by_server(client, fx);
             }
         }
     }
 
-    fn broken(&mut self, subscriber: &mut Subscriber, why: String, fx: &mut Effects<'_>) {
+    fn broken(&mut self, client: &mut Client, why: String, fx: &mut Effects<'_>) {
         self.tally.remark(format!("protocol: {why}"));
-        if subscriber.is_pending() {
-            self.fail(subscriber, ConnectFailure::BadResponse, fx);
-        } else if subscriber.stage == Stage::Usable {
-            subscriber.stage = Stage::Broken;
+        if client.is_pending() {
+            self.fail(client, ConnectFailure::BadResponse, fx);
+        } else if client.stage == Stage::Usable {
+            client.stage = Stage::Broken;
             fx.end(End::Now);
         }
     }
 
-    fn closed_by_server(&mut self, subscriber: &mut Subscriber, fx: &mut Effects<'_>) {
-        if subscriber.is_pending() {
-            self.fail(subscriber, ConnectFailure::ClosedEarly, fx);
-        } else if subscriber.stage == Stage::Usable {
-            subscriber.stage = Stage::ClosedByServer;
+    fn closed_by_server(&mut self, client: &mut Client, fx: &mut Effects<'_>) {
+        if client.is_pending() {
+            self.fail(client, ConnectFailure::ClosedEarly, fx);
+        } else if client.stage == Stage::Usable {
+            client.stage = Stage::ClosedByServer;
             fx.end(End::Flush);
         }
     }
@@ -335,11 +321,11 @@ impl SharedState<'_> {
     /// gives way to one of the scenario's.
     fn request<'a>(
         &self,
-        subscriber: &'a Subscriber,
+        client: &'a Client,
         fixed: impl IntoIterator<Item = (&'a str, &'a str)>,
         encode: impl FnOnce(&str, &str, &[(&str, &str)]),
     ) {
-        let (script, n) = (self.script, subscriber.n);
+        let (script, n) = (self.script, client.n);
         let Some(endpoint) = script.endpoints.get(self.endpoint_of(n)) else {
             return;
         };
@@ -365,9 +351,9 @@ impl SharedState<'_> {
 
     /// Key of a connection's handshake: computed again when the answer is checked, so that it takes
     /// no memory.
-    fn key_of(&self, subscriber: &Subscriber) -> [u8; 16] {
-        let seed = self.script.scenario.seed ^ subscriber.due_us;
-        Rng::for_member(seed, u64::from(subscriber.n)).bytes()
+    fn key_of(&self, client: &Client) -> [u8; 16] {
+        let seed = self.script.scenario.seed ^ client.due_us;
+        Rng::for_member(seed, u64::from(client.n)).bytes()
     }
 
     fn render_first(&self, n: u32, mut each: impl FnMut(&[u8], &mut Vec<u8>), out: &mut Vec<u8>) {
@@ -383,31 +369,30 @@ impl SharedState<'_> {
     fn head_bytes(
         &mut self,
         id: ConnId,
-        subscriber: &mut Subscriber,
+        client: &mut Client,
         input: &mut [u8],
         fx: &mut Effects<'_>,
     ) {
-        let Wire::Head(mut head) = std::mem::replace(&mut subscriber.wire, Wire::Bytes(None))
-        else {
+        let Wire::Head(mut head) = std::mem::replace(&mut client.wire, Wire::Bytes(None)) else {
             return;
         };
         let checked = head.feed(input, &HTTP_LIMITS, |response| {
-            self.check_response(subscriber, response)
+            self.check_response(client, response)
         });
         match checked {
-            Ok(None) => subscriber.wire = Wire::Head(head),
+            Ok(None) => client.wire = Wire::Head(head),
             Err(error) => {
                 self.tally
                     .remark(format!("the handshake's answer: {error}"));
-                self.fail(subscriber, ConnectFailure::BadResponse, fx);
+                self.fail(client, ConnectFailure::BadResponse, fx);
             }
-            Ok(Some((Err(reason), _))) => self.fail(subscriber, reason, fx),
+            Ok(Some((Err(reason), _))) => self.fail(client, reason, fx),
             Ok(Some((Ok(wire), mut rest))) => {
-                subscriber.wire = wire;
-                self.upgraded(id, subscriber, fx);
+                client.wire = wire;
+                self.upgraded(id, client, fx);
                 let body = rest.bytes();
                 if !body.is_empty() {
-                    self.stream_bytes(id, subscriber, body, fx);
+                    self.stream_bytes(id, client, body, fx);
                 }
             }
         }
@@ -415,14 +400,14 @@ impl SharedState<'_> {
 
     fn check_response(
         &mut self,
-        subscriber: &Subscriber,
+        client: &Client,
         response: &Response<'_>,
     ) -> Result<Wire, ConnectFailure> {
         let script = self.script;
         let status = response.status;
         match &script.scenario.transport {
             Transport::WebSocket { .. } => {
-                let key = self.key_of(subscriber);
+                let key = self.key_of(client);
                 match handshake::check_response(status, |name| response.header(name), key) {
                     Ok(()) => Ok(Wire::Frames(WsDecoder::new(WsRole::Client))),
                     Err(handshake::UpgradeError::Status(_)) => Err(self.refused_with(status)),

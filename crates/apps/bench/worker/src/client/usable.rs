@@ -12,13 +12,13 @@ use throng_bench_plan::template::Values;
 use throng_bench_plan::{Dialect, Transport, Workload};
 
 use crate::core::{SharedState, moment};
-use crate::session::{Stage, Subscriber, Wire};
+use crate::session::{Client, Stage, Wire};
 
 impl SharedState<'_> {
     pub(super) fn message(
         &mut self,
         id: ConnId,
-        subscriber: &mut Subscriber,
+        client: &mut Client,
         data: &[u8],
         fx: &mut Effects<'_>,
     ) {
@@ -32,26 +32,24 @@ impl SharedState<'_> {
                         throng_ws::encode_message(self.mask(), Opcode::Text, data, fx.out);
                         return;
                     }
-                    if subscriber.resume.is_some()
-                        || matches!(subscriber.stage, Stage::Subscribing(_))
-                    {
-                        self.centrifugo_lines(id, subscriber, data, fx);
+                    if client.resume.is_some() || matches!(client.stage, Stage::Subscribing(_)) {
+                        self.centrifugo_lines(id, client, data, fx);
                     }
                 }
                 Dialect::Appwrite => {
-                    if matches!(subscriber.stage, Stage::Subscribing(_)) {
-                        self.appwrite_first(id, subscriber, data, fx);
+                    if matches!(client.stage, Stage::Subscribing(_)) {
+                        self.appwrite_first(id, client, data, fx);
                     }
                 }
             }
         }
-        self.scan_frame(subscriber, data);
+        self.scan_frame(client, data);
     }
 
     fn appwrite_first(
         &mut self,
         id: ConnId,
-        subscriber: &mut Subscriber,
+        client: &mut Client,
         data: &[u8],
         fx: &mut Effects<'_>,
     ) {
@@ -60,11 +58,11 @@ impl SharedState<'_> {
             .as_ref()
             .and_then(|message| message.get("type")?.as_str());
         match kind {
-            Some("connected") => self.usable(id, subscriber, fx),
+            Some("connected") => self.usable(id, client, fx),
             Some("error") => {
                 let text: String = String::from_utf8_lossy(data).chars().take(160).collect();
                 self.tally.remark(format!("refused: {text}"));
-                self.fail(subscriber, ConnectFailure::SubscribeRefused, fx);
+                self.fail(client, ConnectFailure::SubscribeRefused, fx);
             }
             _ => {}
         }
@@ -73,50 +71,49 @@ impl SharedState<'_> {
     fn centrifugo_lines(
         &mut self,
         id: ConnId,
-        subscriber: &mut Subscriber,
+        client: &mut Client,
         data: &[u8],
         fx: &mut Effects<'_>,
     ) {
         for line in centrifugo::lines(data).flatten() {
             if let Some(push) = line.push
-                && let (Some(publication), Some(resume)) =
-                    (push.publication, &mut subscriber.resume)
+                && let (Some(publication), Some(resume)) = (push.publication, &mut client.resume)
                 && let Some(position) = resume.position_of(&push.channel)
             {
                 position.offset = position.offset.max(publication.offset);
             }
-            let Stage::Subscribing(left) = subscriber.stage else {
+            let Stage::Subscribing(left) = client.stage else {
                 continue;
             };
             if let Some(refusal) = line.error {
                 let message: String = refusal.message.chars().take(80).collect();
                 self.tally
                     .remark(format!("refused with {} {message}", refusal.code));
-                return self.fail(subscriber, ConnectFailure::SubscribeRefused, fx);
+                return self.fail(client, ConnectFailure::SubscribeRefused, fx);
             }
             if line.connect.is_some() && line.id == centrifugo::CONNECT_ID {
-                self.centrifugo_subscribe(subscriber, fx);
+                self.centrifugo_subscribe(client, fx);
             } else if let Some(subscribed) = line.subscribe {
-                self.centrifugo_subscribed(subscriber, line.id, subscribed);
+                self.centrifugo_subscribed(client, line.id, subscribed);
             } else {
                 continue;
             }
-            subscriber.stage = Stage::Subscribing(left - 1);
+            client.stage = Stage::Subscribing(left - 1);
             if left == 1 {
-                self.usable(id, subscriber, fx);
+                self.usable(id, client, fx);
             }
         }
     }
 
-    fn centrifugo_subscribe(&mut self, subscriber: &mut Subscriber, fx: &mut Effects<'_>) {
+    fn centrifugo_subscribe(&mut self, client: &mut Client, fx: &mut Effects<'_>) {
         let script = self.script;
         let mut frame = Vec::new();
-        let channels = script.channels.of_connection(u64::from(subscriber.n));
+        let channels = script.channels.of_connection(u64::from(client.n));
         for (id, channel) in (centrifugo::CONNECT_ID + 1..).zip(channels) {
             let mut name = Vec::new();
             script.channels.write_name(channel, &mut name);
             let name = String::from_utf8_lossy(&name);
-            let resume = subscriber.resume.as_mut();
+            let resume = client.resume.as_mut();
             let position = resume.and_then(|resume| resume.position_of(&name));
             if !frame.is_empty() {
                 frame.push(b'\n');
@@ -130,19 +127,19 @@ impl SharedState<'_> {
 
     fn centrifugo_subscribed(
         &mut self,
-        subscriber: &mut Subscriber,
+        client: &mut Client,
         id: u32,
         subscribed: centrifugo::Subscribed,
     ) {
         let script = self.script;
-        let Some(resume) = &mut subscriber.resume else {
+        let Some(resume) = &mut client.resume else {
             return;
         };
-        if subscriber.returning {
+        if client.returning {
             self.tally.counters.recovered += u64::from(subscribed.recovered);
         }
         let place = id.saturating_sub(centrifugo::CONNECT_ID + 1) as usize;
-        let mut channels = script.channels.of_connection(u64::from(subscriber.n));
+        let mut channels = script.channels.of_connection(u64::from(client.n));
         let Some(channel) = channels.nth(place) else {
             return;
         };
@@ -159,33 +156,33 @@ impl SharedState<'_> {
         }
     }
 
-    pub(crate) fn timeout(&mut self, subscriber: &mut Subscriber, fx: &mut Effects<'_>) {
-        let reason = match subscriber.stage {
+    pub(crate) fn timeout(&mut self, client: &mut Client, fx: &mut Effects<'_>) {
+        let reason = match client.stage {
             Stage::Connecting => ConnectFailure::ConnectTimeout,
             Stage::Handshake => ConnectFailure::HandshakeTimeout,
             Stage::Subscribing(_) => ConnectFailure::SubscribeTimeout,
-            Stage::Usable => return self.own_deadline(subscriber, fx),
+            Stage::Usable => return self.own_deadline(client, fx),
             _ => return fx.end(End::Now),
         };
-        self.fail(subscriber, reason, fx);
+        self.fail(client, reason, fx);
     }
 
-    fn own_deadline(&mut self, subscriber: &mut Subscriber, fx: &mut Effects<'_>) {
+    fn own_deadline(&mut self, client: &mut Client, fx: &mut Effects<'_>) {
         let now_ms = fx.now.mono.0;
         let come = |at: u32| at > 0 && u64::from(at) <= now_ms;
         let scenario = &self.script.scenario;
-        if come(subscriber.end_at) && self.stays {
+        if come(client.end_at) && self.stays {
             // The run is at its end: connections stay, so that all can catch up.
-            subscriber.end_at = 0;
-        } else if come(subscriber.end_at) {
+            client.end_at = 0;
+        } else if come(client.end_at) {
             let back_us = match scenario.kind {
                 Workload::Resume { away_us, .. } => Some(away_us),
                 Workload::Churn => Some(0),
                 _ => scenario.replace_lost.then_some(0),
             };
-            return self.leave(subscriber, back_us, fx);
+            return self.leave(client, back_us, fx);
         }
-        if come(subscriber.ping_at)
+        if come(client.ping_at)
             && let Transport::WebSocket {
                 ping_interval_us: Some(every_us),
                 ..
@@ -195,19 +192,19 @@ impl SharedState<'_> {
             throng_ws::encode_ping(self.mask(), &[], fx.out);
             self.tally.counters.pings += 1;
             self.tally.counters.sent_bytes += (fx.out.len() - before) as u64;
-            subscriber.ping_at = moment(fx.now.mono, every_us);
+            client.ping_at = moment(fx.now.mono, every_us);
         }
-        self.set_deadline(subscriber, fx);
+        self.set_deadline(client, fx);
     }
 
     /// Ends a usable connection because the scenario says so; it comes back after `back_us`.
-    fn leave(&mut self, subscriber: &mut Subscriber, back_us: Option<u64>, fx: &mut Effects<'_>) {
+    fn leave(&mut self, client: &mut Client, back_us: Option<u64>, fx: &mut Effects<'_>) {
         self.tally.counters.closed_by_plan += 1;
-        subscriber.stage = Stage::Gone;
-        let carried = self.take_carried(subscriber);
+        client.stage = Stage::Gone;
+        let carried = self.take_carried(client);
         if let Some(back_us) = back_us {
             let at_us = self.clock.now_us() + back_us;
-            self.come_back(at_us, subscriber.n, carried);
+            self.come_back(at_us, client.n, carried);
         }
         if matches!(self.script.scenario.transport, Transport::WebSocket { .. }) {
             let close = throng_ws::CloseFrame {
@@ -224,18 +221,18 @@ impl SharedState<'_> {
     /// Drops the connection in a storm; it comes back after a backoff in µs, drawn between two.
     pub(crate) fn drop_in_storm(
         &mut self,
-        subscriber: &mut Subscriber,
+        client: &mut Client,
         backoff_us: (u64, u64),
         fx: &mut Effects<'_>,
     ) {
         self.tally.counters.closed_by_plan += 1;
         self.tally.sums.dropped += 1;
-        subscriber.stage = Stage::Gone;
+        client.stage = Stage::Gone;
         let now_us = self.clock.now_us();
-        let mut carried = self.take_carried(subscriber);
+        let mut carried = self.take_carried(client);
         carried.in_storm = true;
         let wait_us = backoff_us.0 + self.rng.below(backoff_us.1 - backoff_us.0 + 1);
-        self.come_back(now_us + wait_us, subscriber.n, carried);
+        self.come_back(now_us + wait_us, client.n, carried);
         fx.end(End::Now);
     }
 
@@ -243,7 +240,7 @@ impl SharedState<'_> {
     /// last.
     pub(crate) fn send_message(
         &mut self,
-        subscriber: &mut Subscriber,
+        client: &mut Client,
         due_us: u64,
         fx: &mut Effects<'_>,
     ) -> bool {
@@ -251,34 +248,34 @@ impl SharedState<'_> {
         let (Some(say), Some(template)) = (&script.scenario.say, &script.say) else {
             return false;
         };
-        let is_last = |count| u64::from(subscriber.said) >= count;
-        if subscriber.stage != Stage::Usable || say.count.is_some_and(is_last) {
+        let is_last = |count| u64::from(client.said) >= count;
+        if client.stage != Stage::Usable || say.count.is_some_and(is_last) {
             return false;
         }
-        subscriber.said += 1;
-        let (publisher, channel) = self.own_publisher(subscriber.n);
+        client.said += 1;
+        let (publisher, channel) = self.own_publisher(client.n);
         let message = Message {
             publisher,
             channel,
-            sequence: u64::from(subscriber.said),
+            sequence: u64::from(client.said),
             due_us,
         };
         let mut payload = Vec::new();
         if template.has_payload() && message.encode(say.size_bytes, &mut payload).is_err() {
             return false;
         }
-        if matches!(script.scenario.kind, Workload::Echo) && subscriber.said == 1 {
-            subscriber.tracks.expect(channel, publisher, 1);
+        if matches!(script.scenario.kind, Workload::Echo) && client.said == 1 {
+            client.tracks.expect(channel, publisher, 1);
             self.tally.sums.expecting += 1;
         }
-        self.name_channel(subscriber.n);
+        self.name_channel(client.n);
         let mut text = std::mem::take(&mut self.scratch);
         text.clear();
         let values = Values {
             payload: &payload,
-            ..self.values(subscriber.n)
+            ..self.values(client.n)
         };
-        let mut rng = script.rng_of(u64::from(subscriber.n));
+        let mut rng = script.rng_of(u64::from(client.n));
         template.render(&values, &mut rng, &mut text);
         let before = fx.out.len();
         if matches!(script.scenario.transport, Transport::WebSocket { .. }) {
@@ -304,8 +301,8 @@ impl SharedState<'_> {
     }
 
     /// Counts the end of a connection, and schedules its return.
-    pub(crate) fn closed(&mut self, mut subscriber: Subscriber, why: Closed) {
-        let lost = match subscriber.stage {
+    pub(crate) fn closed(&mut self, mut client: Client, why: Closed) {
+        let lost = match client.stage {
             Stage::Gone => return,
             Stage::ClosedByServer => LostReason::ClosedByServer,
             Stage::Broken => LostReason::Protocol,
@@ -313,7 +310,7 @@ impl SharedState<'_> {
                 Closed::Error(errno) => lost_by(errno),
                 Closed::Slow => LostReason::WriteFailed,
                 // A stream without a length ends with its connection: that is a proper end.
-                Closed::ByPeer => match &subscriber.wire {
+                Closed::ByPeer => match &client.wire {
                     Wire::Body(decoder, _) if decoder.may_end_here() => LostReason::ClosedByServer,
                     _ => LostReason::Eof,
                 },
@@ -325,10 +322,10 @@ impl SharedState<'_> {
                     _ => ConnectFailure::ClosedEarly,
                 };
                 self.tally.failed(reason);
-                if matches!(subscriber.stage, Stage::Subscribing(_)) {
+                if matches!(client.stage, Stage::Subscribing(_)) {
                     self.tally.counters.closed_by_plan += 1;
                 }
-                return self.retry(&mut subscriber);
+                return self.retry(&mut client);
             }
         };
         self.tally.lost(lost);
@@ -339,10 +336,10 @@ impl SharedState<'_> {
                 Workload::ReconnectStorm { .. } | Workload::Resume { .. }
             );
         if comes_back {
-            subscriber.returning = true;
-            self.retry(&mut subscriber);
+            client.returning = true;
+            self.retry(&mut client);
         } else {
-            self.finish_tracks(&mut subscriber, true);
+            self.finish_tracks(&mut client, true);
         }
     }
 }

@@ -17,9 +17,9 @@ use throng_bench_report::Snapshot;
 use throng_bench_worker::{Clock, PrepareError, RunShare, Script};
 
 use super::RunOptions;
+use super::collect::describe;
 use super::drive::{RunCourse, StepOrders};
 use super::local::{carry_out, check_here};
-use super::machine;
 use super::server::WatchServer;
 use super::wire::{AgentTls, Ends, PeerEvent, PeerSender, nonce, split};
 use crate::agents::{AgentSide, Assignment, Progress, RateStep, ToAgent, ToController};
@@ -82,7 +82,6 @@ struct Agent<'a> {
     // Receiver of a search's rates; none when there is no other.
     steps: Option<Sender<RateStep>>,
     stop: Arc<AtomicBool>,
-    drop_all: Arc<AtomicBool>,
 }
 
 impl<'a> Agent<'a> {
@@ -97,7 +96,7 @@ impl<'a> Agent<'a> {
         let on = move |event| drop(peer.send(Event::Peer(event)));
         let out = ends.and_then(|ends| split(ends, on));
         let mut out = out.map_err(|error| error.to_string())?;
-        let (side, challenge) = AgentSide::new(&options.token, machine::describe("agent"), nonce());
+        let (side, challenge) = AgentSide::new(&options.token, describe("agent"), nonce());
         out.send(&challenge).map_err(|error| error.to_string())?;
         let mut agent = Self {
             options,
@@ -109,7 +108,6 @@ impl<'a> Agent<'a> {
             run: None,
             steps: None,
             stop: Arc::new(AtomicBool::new(false)),
-            drop_all: Arc::new(AtomicBool::new(false)),
         };
         let outcome = agent.follow(&events, log);
         agent.stop.store(true, Ordering::Relaxed);
@@ -176,10 +174,6 @@ impl<'a> Agent<'a> {
                 self.steps = None;
                 Ok(())
             }
-            Some(ToAgent::DropAll) => {
-                self.drop_all.store(true, Ordering::Relaxed);
-                Ok(())
-            }
             Some(ToAgent::Stop) => {
                 self.stop.store(true, Ordering::Relaxed);
                 if self.run.is_none() {
@@ -233,7 +227,7 @@ impl<'a> Agent<'a> {
             return Err("started without a part".into());
         };
         let options = self.run_options();
-        let (clock, drop_all) = (self.clock.shifted(offset_us), self.drop_all.clone());
+        let clock = self.clock.shifted(offset_us);
         let begin_us = at_us.saturating_add_signed(-offset_us);
         let sender = self.sender.clone();
         let publish = script.scenario.publish.as_ref();
@@ -258,7 +252,6 @@ impl<'a> Agent<'a> {
                     clock,
                     begin_us: Some(begin_us),
                     settles: false,
-                    drop_all: &drop_all,
                     orders: orders.as_ref(),
                 };
                 let outcome = carry_out(&script, &options, &course, &mut observer);
