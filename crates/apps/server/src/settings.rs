@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use throng_broker::{AnyBroker, MemoryBroker, MemoryOptions, Remote};
+use throng_broker::{MemoryBroker, MemoryOptions};
 use throng_config::Config;
 use throng_feeds::Feed;
 use throng_history::Opened;
@@ -244,11 +244,12 @@ impl Blueprint {
             memory = kept.restore(memory);
         }
         let nodes = remote.as_ref().map(RemoteBroker::nodes);
-        let remote = remote.map(|part| Box::new(part) as Box<dyn Remote>);
+        if let Some(part) = remote {
+            memory = memory.with_remote(Box::new(part));
+        }
         if let Some(nodes) = &nodes {
             nodes.name(&self.node.name());
         }
-        let broker = AnyBroker::new(memory, remote);
         let live = &*self.live;
         let shared = Shared {
             limits: live.limits.clone(),
@@ -275,7 +276,7 @@ impl Blueprint {
         let parts = ShardParts {
             shard,
             shards: self.shards,
-            hub: Hub::new(options, broker),
+            hub: Hub::new(options, memory),
             nodes,
             is_stored,
             shared,

@@ -10,7 +10,7 @@ use throng_broker::{
 };
 use throng_hub::{Answer, Batch, Command, FormKind, Format, Hub, HubOptions, ReplyTo, Sink};
 use throng_types::{
-    ChannelName, ConnId, Epoch, Now, Payload, PayloadKind, Position, Publication, ShardId,
+    ChannelName, ConnId, Epoch, Now, Parts, Payload, PayloadKind, Position, Publication, ShardId,
 };
 
 const NOW: Now = Now {
@@ -607,21 +607,16 @@ fn what_a_driver_has_left_is_taken() {
     // The hub passes these through to the broker.
     assert_eq!(scene.hub.interest(&name("a")), 6);
     assert!(!scene.hub.write_down(NOW) && scene.hub.write_down(Now { unix_ms: 1, ..NOW }));
+    assert!(!scene.hub.give_up(&mut Parts::new(&mut |_| unreachable!())));
 }
 
 /// Many publications are asked for together, and answered each with the token after the last one's.
 #[test]
 fn publications_of_one_command_have_tokens_in_a_row() {
     let mut scene = Scene::new();
-    let draft = |channel: &str| Draft {
-        channel: name(channel),
-        payload: publication(channel, 0, 1).payload.clone(),
-        publisher: None,
-        tags: None,
-        skip_history: false,
-        idempotency_key: None,
-        version: None,
-        acknowledge: Acknowledge::Memory,
+    let draft = |channel: &str| {
+        let payload = publication(channel, 0, 1).payload.clone();
+        Draft::new(name(channel), payload)
     };
     let reply_to = ReplyTo {
         conn: Scene::conn(1),

@@ -195,10 +195,7 @@ impl World {
                 hash_seed: seed,
                 namespaces: namespaces.clone(),
             };
-            Hub::new(
-                options,
-                MemoryBroker::new(ShardId(shard), shards, home).into(),
-            )
+            Hub::new(options, MemoryBroker::new(ShardId(shard), shards, home))
         };
         Self {
             rng,

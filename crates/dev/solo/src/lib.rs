@@ -182,7 +182,7 @@ pub fn hub(shard: ShardId, shards: u8, namespaces: &Arc<Namespaces>) -> Hub {
         hash_seed: 1,
         namespaces: Arc::clone(namespaces),
     };
-    Hub::new(options, MemoryBroker::new(shard, shards, memory).into())
+    Hub::new(options, MemoryBroker::new(shard, shards, memory))
 }
 
 impl<G: Gateway> Solo<G> {

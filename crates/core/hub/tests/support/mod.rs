@@ -27,8 +27,5 @@ pub(crate) fn hub(shard: u8, shards: u8, named: Vec<(Box<str>, ChannelOptions)>)
         hash_seed: 1,
         namespaces,
     };
-    Hub::new(
-        options,
-        MemoryBroker::new(ShardId(shard), shards, home).into(),
-    )
+    Hub::new(options, MemoryBroker::new(ShardId(shard), shards, home))
 }

@@ -1,4 +1,4 @@
-//! The broker of a server: which channels go across the network, and which stay in memory.
+//! A broker with a remote one: which channels go across the network, and which stay in memory.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver as Heard, Sender, channel};
 
 use throng_broker::{
-    Acknowledge, AnyBroker, Broker, BrokerStats, Budget, ChannelOptions, Draft, HistoryQuery,
-    LiveOptions, Mail, MemoryBroker, MemoryOptions, Moving, Namespaces, Published, Receiver,
-    Refusal, Remote, Reply, ReplyLimit, Request, Retention, Subscribed, Ticket, home_of,
+    Broker, Budget, ChannelOptions, Draft, LiveOptions, MemoryBroker, MemoryOptions, Moving,
+    Namespaces, Published, Receiver, Refusal, Remote, Reply, ReplyLimit, Request, Retention,
+    Subscribed, Ticket,
 };
+use throng_types::json::payload_of;
 use throng_types::{
-    ChannelName, Load as _, Millis, Now, Parts, Payload, PayloadKind, Publication, PublicationKind,
-    Saved, ShardId,
+    ChannelName, Load as _, Millis, Now, Parts, Publication, PublicationKind, Saved, ShardId,
 };
 
 const NOW: Now = Now {
@@ -26,19 +26,7 @@ fn name(name: &str) -> ChannelName {
 }
 
 fn draft(channel: &str) -> Draft {
-    Draft {
-        channel: name(channel),
-        payload: Payload {
-            bytes: b"1".as_slice().into(),
-            kind: PayloadKind::Json,
-        },
-        publisher: None,
-        tags: None,
-        skip_history: false,
-        idempotency_key: None,
-        version: None,
-        acknowledge: Acknowledge::Memory,
-    }
+    Draft::new(name(channel), payload_of(b"1"))
 }
 
 fn delivery(channel: &str) -> Reply {
@@ -179,28 +167,28 @@ fn kept() -> LiveOptions {
     }
 }
 
-fn memory(shard: u8, shards: u8) -> MemoryBroker {
+fn memory() -> MemoryBroker {
     let live = kept();
     let options = MemoryOptions {
         nonce: 1,
         hash_seed: 1,
-        history: Budget::new(1 << 20, shards),
+        history: Budget::new(1 << 20, 1),
         streams_max: live.streams_max,
         reply: live.reply,
         namespaces: live.namespaces,
     };
-    MemoryBroker::new(ShardId(shard), shards, options)
+    MemoryBroker::new(ShardId(0), 1, options)
 }
 
 /// A broker with a far side that has left these replies, and the record of its calls by channel.
-fn remote(replies: Vec<Reply>, refuses: bool) -> (AnyBroker, Heard<String>) {
+fn remote(replies: Vec<Reply>, refuses: bool) -> (MemoryBroker, Heard<String>) {
     let (asked, heard) = channel();
     let far = Far {
         asked,
         replies: replies.into(),
         refuses,
     };
-    (AnyBroker::new(memory(0, 1), Some(Box::new(far))), heard)
+    (memory().with_remote(Box::new(far)), heard)
 }
 
 fn asked(heard: &Heard<String>) -> Vec<String> {
@@ -283,7 +271,7 @@ fn a_far_side_hears_of_its_own_channels_where_a_process_takes_over() {
     next.leave_deliveries();
     assert!(next.has_stopped());
     // In memory no steps are sent.
-    let mut alone = AnyBroker::from(memory(0, 1));
+    let mut alone = memory();
     alone.stop_at(Some(7));
     assert!(alone.has_stopped() && !alone.is_elsewhere(&name("a")));
 }
@@ -334,172 +322,6 @@ fn replies_are_taken_in_their_order_while_there_is_room() {
     assert_eq!(near.take(), ["delivery in b", "2 subscribed true"]);
     assert!(!broker.poll(&mut near));
     // In memory there are no deliveries from elsewhere.
-    let mut broker = AnyBroker::from(memory(0, 1));
+    let mut broker = memory();
     assert!(!broker.poll(&mut near));
-}
-
-/// Without a far side it is the broker in memory, between shards too.
-#[test]
-fn without_a_far_side_everything_is_in_memory() {
-    let mut names = (0..).map(|n| format!("c{n}"));
-    let away = names.find(|text| home_of(&name(text), 2) == ShardId(1));
-    let away = away.expect("one of them");
-    let mut parts = [0, 1].map(|shard| AnyBroker::from(memory(shard, 2)));
-    let mut near = [Near::with_room(9), Near::with_room(9)];
-    parts[0].request(subscribe(1, &away), NOW, &mut near[0]);
-    let drafts = vec![(Ticket(2), draft(&away)), (Ticket(3), draft(&away))];
-    parts[0].publish_all(drafts, NOW, &mut near[0]);
-    assert!(!parts[0].has_mail(ShardId(0)));
-    for (from, to) in [(0, 1), (1, 0)] {
-        let (sender, receiver) = (ShardId(from as u8), ShardId(to as u8));
-        assert!(parts[from].has_mail(receiver));
-        let mail = std::iter::from_fn(|| parts[from].take_mail(receiver));
-        for mail in mail.collect::<Vec<Mail>>() {
-            parts[to].mail(sender, mail, NOW, &mut near[to]);
-        }
-        assert!(!parts[from].has_mail(receiver));
-    }
-    let told = near[0].take();
-    let deliveries = { told.iter() }.filter(|told| told.starts_with("delivery"));
-    assert_eq!((deliveries.count(), told.len()), (2, 5), "{told:?}");
-    assert_eq!(parts[1].interest(&name(&away)), 1);
-    let streams = |broker: &AnyBroker| -> BrokerStats { broker.stats() };
-    assert_eq!(streams(&parts[1]).history_publications, 2);
-    assert_eq!(streams(&parts[0]), BrokerStats::default());
-    // It moves, and goes on where it was.
-    let mut bytes = Vec::new();
-    let mut send = |piece: &[u8]| bytes.extend_from_slice(piece);
-    let mut saved = Parts::new(&mut send);
-    let stats = parts[1].stats();
-    assert!(parts[1].give_up(&mut saved));
-    saved.end();
-    let mut moved = AnyBroker::from(memory(1, 2));
-    let mut from = Saved::new(&bytes);
-    while let Some(kind) = u8::load(&mut from) {
-        moved.load(kind, &mut from).expect("a good item");
-    }
-    assert!(
-        moved.load(99, &mut Saved::new(&[])).is_none(),
-        "no such item"
-    );
-    assert_eq!(moved.stats(), stats);
-    // With time, what is kept goes; as much at once as it is told.
-    assert!(!moved.write_down(NOW));
-    let later = Now {
-        mono: Millis(1000),
-        unix_ms: 1000,
-    };
-    assert!(
-        moved.tick(later, 0, &mut near[1]),
-        "more is due than nothing"
-    );
-    assert!(!moved.tick(later, 100, &mut near[1]));
-    assert_eq!(moved.stats().history_publications, 0);
-    // The new options take effect.
-    let live = LiveOptions {
-        namespaces: Arc::new(Namespaces::default()),
-        ..kept()
-    };
-    moved.renew(&live, later);
-    let query = HistoryQuery {
-        limit: None,
-        since: None,
-        reverse: false,
-    };
-    let request = Request::History {
-        ticket: Ticket(7),
-        channel: name(&away),
-        query,
-    };
-    moved.request(request, later, &mut near[1]);
-    assert!(near[1].take()[0].contains("NotAvailable"));
-}
-
-/// A broker with the default methods has nothing to do.
-#[test]
-fn a_broker_may_leave_much_out() {
-    struct Least(Vec<Ticket>);
-
-    impl Broker for Least {
-        type Mail = ();
-
-        fn request(&mut self, request: Request, _: Now, _: &mut impl Receiver) {
-            if let Request::Publish { ticket, .. } = request {
-                self.0.push(ticket);
-            }
-        }
-
-        fn mail(&mut self, _: ShardId, (): (), _: Now, _: &mut impl Receiver) {}
-
-        fn interest(&self, _: &ChannelName) -> u64 {
-            0
-        }
-
-        fn publish_here(
-            &mut self,
-            draft: Draft,
-            _: Now,
-            _: &mut impl Receiver,
-        ) -> Result<Published, (Refusal, Draft)> {
-            Err((Refusal::Busy, draft))
-        }
-
-        fn take_mail(&mut self, _: ShardId) -> Option<()> {
-            None
-        }
-
-        fn has_mail(&self, _: ShardId) -> bool {
-            false
-        }
-
-        fn tick(&mut self, _: Now, _: usize, _: &mut impl Receiver) -> bool {
-            false
-        }
-
-        fn stats(&self) -> BrokerStats {
-            BrokerStats::default()
-        }
-    }
-
-    let mut least = Least(Vec::new());
-    let mut near = Near::default();
-    let drafts = vec![(Ticket(3), draft("a")), (Ticket(4), draft("b"))];
-    least.publish_all(drafts, NOW, &mut near);
-    assert_eq!(least.0, [Ticket(3), Ticket(4)], "one after the other");
-    assert!(!least.poll(&mut near) && !least.write_down(NOW));
-    let mut send = |_: &[u8]| panic!("it cannot move");
-    assert!(!least.give_up(&mut Parts::new(&mut send)));
-    assert!(least.load(0, &mut Saved::new(&[])).is_none());
-}
-
-/// A draft costs what its publication will.
-#[test]
-fn a_draft_costs_what_its_publication_does() {
-    let publisher = throng_types::Publisher {
-        client: "client".into(),
-        user: "user".into(),
-        ..Default::default()
-    };
-    for (tags, publisher) in [
-        (None, None),
-        (Some("{\"a\":1}"), None),
-        (Some("{\"a\":1}"), Some(Box::new(publisher))),
-    ] {
-        let draft = Draft {
-            tags: tags.map(Into::into),
-            publisher: publisher.clone(),
-            ..draft("a")
-        };
-        let cost = draft.cost_bytes();
-        let publication = Publication {
-            channel: draft.channel,
-            told: PublicationKind::Data,
-            position: None,
-            payload: draft.payload,
-            publisher,
-            tags: draft.tags,
-            time_unix_ms: 0,
-        };
-        assert_eq!(cost, publication.cost_bytes());
-    }
 }
