@@ -66,6 +66,21 @@ pub struct Draft {
 }
 
 impl Draft {
+    /// Builds one without any option, answered as soon as it is in memory.
+    #[must_use]
+    pub const fn new(channel: ChannelName, payload: Payload) -> Self {
+        Self {
+            channel,
+            payload,
+            publisher: None,
+            tags: None,
+            skip_history: false,
+            idempotency_key: None,
+            version: None,
+            acknowledge: Acknowledge::Memory,
+        }
+    }
+
     /// Bytes that the publication costs to keep; see [`Publication::cost_bytes`].
     #[must_use]
     pub fn cost_bytes(&self) -> usize {
