@@ -41,9 +41,6 @@ fn options(auth: &Auth) -> Option<JwksOptions> {
 }
 
 /// Fetches the keys of a configuration once, if it names a source of keys.
-///
-/// # Errors
-/// A sentence on why there are none.
 pub fn fetch_keys(auth: &Auth) -> Result<Option<Arc<dyn KeySource>>, String> {
     let Some(options) = options(auth) else {
         return Ok(None);
@@ -107,9 +104,6 @@ impl KeptKeys {
     }
 
     /// Waits until a new source has asked for keys once.
-    ///
-    /// # Errors
-    /// A sentence on why none came.
     pub(crate) fn wait(&self) -> Result<(), String> {
         match self.is_new {
             true => { self.source.wait() }.map_err(|why| format!("auth.jwks_url: {why}")),
@@ -273,9 +267,6 @@ struct Fetched {
 
 impl Fetched {
     /// Starts the thread, which fetches the keys at once. `counters` are its own.
-    ///
-    /// # Errors
-    /// A sentence: the address is none, or the kernel gives no thread.
     fn start(options: &JwksOptions, counters: Arc<Counters>) -> Result<Self, String> {
         let (url, timeout_ms) = (&options.url, options.timeout_ms);
         let inner = Arc::new(Inner::default());
@@ -307,10 +298,8 @@ impl Fetched {
         })
     }
 
-    /// Waits until the first request is over, which takes as long as one may take.
-    ///
-    /// # Errors
-    /// A sentence on why there are no keys; they are asked for again later.
+    /// Waits until the first request is over, which takes as long as one may take. Error: a
+    /// sentence on why there are no keys; they are asked for again later.
     fn wait(&self) -> Result<(), String> {
         let within = Duration::from_millis(self.timeout_ms) + Duration::from_secs(2);
         let waited = self

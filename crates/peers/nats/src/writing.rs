@@ -463,9 +463,8 @@ fn item(draft: &Draft, kind: Kind) -> Item {
 
 #[cfg(test)]
 mod tests {
-    use throng_broker::Acknowledge;
     use throng_remote::Verbs as _;
-    use throng_types::{Payload, PayloadKind};
+    use throng_types::Payload;
 
     use super::*;
     use crate::link::Message;
@@ -477,17 +476,8 @@ mod tests {
         let mut node = node();
         let channel = ChannelName::new("c").expect("a name");
         let draft = Draft {
-            channel: channel.clone(),
-            payload: Payload {
-                bytes: (*b"{}").into(),
-                kind: PayloadKind::Text,
-            },
-            publisher: None,
-            tags: None,
-            skip_history: false,
             idempotency_key: Some("k".into()),
-            version: None,
-            acknowledge: Acknowledge::default(),
+            ..Draft::new(channel.clone(), Payload::text("{}"))
         };
         let state = State {
             epoch: Epoch(1),

@@ -1,8 +1,10 @@
-//! The front door over a played clock: how long a head and a body may take.
+//! Calls of the API port: how long a head and a body may take, over a played clock; and
+//! `POST /api/reload`, a call that waits for another thread.
 
 use throng_gateway_plain::Plain;
-use throng_solo::Solo;
-use throng_types::{End, Millis};
+use throng_session::{CloseReason, Event, Gateway, Port, Reloaded, Transport};
+use throng_solo::{Order, Solo};
+use throng_types::{Disconnect, End, Millis};
 
 /// Values of `limits.head_timeout` and `limits.keepalive_timeout`.
 const HEAD_MS: u64 = 10_000;
@@ -57,8 +59,8 @@ fn a_body_that_drips_ends() {
         later(&mut solo, 8000, drop);
         assert_eq!(deadline(&solo), Some(2000 + 1000 / 256));
         solo.now.mono = Millis(HEAD_MS + 3);
-        solo.event(throng_session::Event::Timeout);
-        let told = String::from_utf8_lossy(&solo.out).into_owned();
+        solo.event(Event::Timeout);
+        let told = solo.told();
         assert!(told.starts_with("HTTP/1.1 408 "), "{told}");
         assert_eq!(solo.actions.end, Some(End::Flush));
     }
@@ -84,4 +86,65 @@ fn later_heads_have_no_more_time_than_the_first() {
     let mut solo = Solo::<Plain>::caller(throng_solo::shared());
     solo.feed(format!("{request}{first}").as_bytes());
     assert_eq!(deadline(&solo), Some(HEAD_MS));
+}
+
+const CALL: &str = "POST /api/reload HTTP/1.1\r\nHost: t\r\nContent-Length: 0\r\n\r\n";
+const HEALTH: &str = "GET /healthz HTTP/1.1\r\nHost: t\r\n\r\n";
+
+fn call(port: Port, request: &str) -> Solo<Plain> {
+    let mut call = Solo::at(port, throng_solo::shared());
+    call.feed(request.as_bytes());
+    call
+}
+
+#[test]
+fn a_reload_is_ordered_and_answered_when_it_is_done() {
+    let mut call = call(Port::Api, CALL);
+    let orders = std::mem::take(&mut call.orders);
+    let [Order::Reload(who)] = orders[..] else {
+        panic!("{orders:?}");
+    };
+    assert_eq!(who, call.id);
+    assert_eq!(call.actions.deadline, Some(None), "however long it takes");
+    let session = call.session().expect("it waits");
+    let class = Plain::class(session);
+    assert_eq!(class.transport, Transport::Http);
+    assert!(!class.is_client && class.identity.is_none());
+    assert!(!Plain::moves(session), "it does not move");
+    // What comes behind it waits, and no more is read.
+    call.feed(HEALTH.as_bytes());
+    assert_eq!(call.actions.pause, Some(true));
+    assert!(call.out.is_empty());
+    let refused = Reloaded::Refused(vec!["t.toml:3:1: no".to_owned()]);
+    call.event(Event::Reloaded(&refused));
+    let expected = [r#"422 {"problems":["t.toml:3:1: no"]}"#, "200 ok"];
+    assert_eq!(call.answers(), expected);
+    assert_eq!((call.actions.pause, call.actions.end), (Some(false), None));
+}
+
+#[test]
+fn a_call_that_waits_ends_with_its_server_and_after_its_answer() {
+    let mut ends = call(Port::Api, CALL);
+    let why = CloseReason::Because(Disconnect::Shutdown);
+    ends.event(Event::Close(&why));
+    assert_eq!(ends.actions.end, None, "the answer still comes");
+    ends.event(Event::Reloaded(&Reloaded::Unavailable));
+    assert!(ends.answers()[0].starts_with("503 "));
+    assert_eq!(ends.actions.end, Some(End::Flush));
+    let mut late = call(Port::Api, CALL);
+    late.event(Event::Timeout);
+    assert_eq!(late.actions.end, Some(End::Flush));
+}
+
+#[test]
+fn it_is_posted_to_the_api_port_alone() {
+    let get = CALL.replace("POST", "GET");
+    for (port, request, status) in [
+        (Port::Client, CALL, "404"),
+        (Port::Api, get.as_str(), "405"),
+    ] {
+        let mut call = call(port, request);
+        assert!(call.orders.is_empty());
+        assert!(call.answers()[0].starts_with(status));
+    }
 }

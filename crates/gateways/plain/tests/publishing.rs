@@ -1,14 +1,12 @@
-//! Publishing requests that do not wait for each other: the order of commands and of answers.
+//! Requests to `POST /pub`: accepted forms, counters, and the answer to each result; and those that
+//! do not wait for each other: the order of commands and of answers.
 
-use std::net::{IpAddr, Ipv4Addr};
-use std::rc::Rc;
-
-use throng_broker::{Draft, Refusal};
+use throng_broker::Refusal;
 use throng_gateway_plain::Plain;
-use throng_hub::{Answer, Command};
-use throng_session::{CloseReason, Event, Port, PublishResult};
-use throng_solo::{Order, Solo};
-use throng_types::{ConnId, End, Epoch, Position, ShardId};
+use throng_metrics::Counter;
+use throng_session::{CloseReason, Event, PublishResult};
+use throng_solo::Solo;
+use throng_types::{End, Epoch, Position};
 
 fn post(target: &str, more: &str) -> String {
     format!("POST {target} HTTP/1.1\r\nHost: t\r\nContent-Length: 1\r\n{more}\r\n1")
@@ -16,39 +14,103 @@ fn post(target: &str, more: &str) -> String {
 
 /// Takes the ordered publications: channels and tokens.
 fn ordered(publisher: &mut Solo<Plain>) -> Vec<(String, u32)> {
-    let orders = std::mem::take(&mut publisher.orders);
-    let of = |order| match order {
-        Order::Hub(Command::Publish { reply_to, draft }) => (reply_to.token, vec![draft]),
-        Order::Hub(Command::PublishAll { reply_to, drafts }) => (reply_to.token, drafts),
-        other => panic!("{other:?}"),
-    };
-    let each = |(first, drafts): (u32, Vec<Draft>)| {
-        let names = drafts
-            .into_iter()
-            .map(|draft| draft.channel.as_str().to_owned());
+    let orders = publisher.published().into_iter();
+    let each = orders.flat_map(|(first, drafts)| {
+        let names = drafts.into_iter().map(|draft| draft.channel.to_string());
         names.zip(first..)
-    };
-    orders.into_iter().map(of).flat_map(each).collect()
+    });
+    each.collect()
 }
 
-fn answer(publisher: &mut Solo<Plain>, token: u32, result: PublishResult) {
-    let answer = Answer::Published { result };
-    publisher.event(Event::Answer { token, answer });
+fn names(ordered: &[(String, u32)]) -> Vec<&str> {
+    ordered.iter().map(|(name, _)| name.as_str()).collect()
 }
 
 fn at(offset: u64) -> PublishResult {
-    let epoch = Epoch(1);
+    let epoch = Epoch(11);
     Ok(Some(Position { epoch, offset }))
 }
 
-/// The statuses and bodies that were written since this was last asked.
-fn written(publisher: &mut Solo<Plain>) -> Vec<String> {
-    let out = String::from_utf8(std::mem::take(&mut publisher.out)).unwrap();
-    let answers = out.split("HTTP/1.1 ").skip(1).map(|answer| {
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        format!("{} {}", &head[..3], body.trim_end())
-    });
-    answers.collect()
+#[test]
+fn each_result_has_its_answer() {
+    let busy = "a queue is full, nothing was published; try again in a moment";
+    let away = "the broker is unavailable, nothing was published; try again in a moment";
+    let unknown = "the broker did not answer, it may have published or not; repeat it with the \
+                   same idempotency key";
+    let nowhere = "the channel's namespace is not configured";
+    let other = "the channel refused the publication";
+    for (results, expected) in [
+        (vec![Ok(None)], "200 {}".to_owned()),
+        (vec![at(4)], "200 {\"offset\":4,\"epoch\":\"b\"}".to_owned()),
+        (vec![Err(Refusal::Busy)], format!("503 {busy}")),
+        (vec![Err(Refusal::Unavailable)], format!("503 {away}")),
+        (vec![Err(Refusal::Unknown)], format!("503 {unknown}")),
+        (vec![Err(Refusal::UnknownChannel)], format!("404 {nowhere}")),
+        (vec![Err(Refusal::TooLong)], format!("400 {other}")),
+        (vec![Ok(None), Ok(None)], "200 [{},{}]".to_owned()),
+        (
+            vec![at(7), Err(Refusal::UnknownChannel), Err(Refusal::Busy)],
+            format!(
+                "404 [{{\"offset\":7,\"epoch\":\"b\"}},{{\"error\":\"{nowhere}\"}},\
+                 {{\"error\":\"{busy}\"}}]"
+            ),
+        ),
+    ] {
+        let mut publisher = Solo::<Plain>::caller(throng_solo::shared());
+        let query = vec!["channel=a"; results.len()].join("&");
+        publisher.feed(post(&format!("/pub?{query}"), "").as_bytes());
+        publisher.orders.clear();
+        for (token, result) in (0..).zip(results) {
+            assert!(publisher.out.is_empty(), "not all are answered");
+            publisher.answer(token, result);
+        }
+        assert!(publisher.out.ends_with(b"\n"));
+        assert_eq!(publisher.answers(), [expected]);
+    }
+}
+
+#[test]
+fn channels_are_named_in_the_query_as_often_as_one_likes() {
+    for (query, channels) in [
+        ("channel=a", &["a"][..]),
+        ("channel=a+b", &["a b"]),
+        ("channel=a%20b", &["a b"]),
+        ("channel=a%26b", &["a&b"]),
+        ("channel=a&channel=b&channel=a", &["a", "b", "a"]),
+        ("other=x&channel=a&x=channel", &["a"]),
+        ("channel=", &[]),
+        ("channel=a&channel=", &[]),
+        ("channel=a%0a", &[]),
+        ("channels=a", &[]),
+        ("", &[]),
+    ] {
+        let mut publisher = Solo::<Plain>::caller(throng_solo::shared());
+        publisher.feed(post(&format!("/pub?{query}"), "").as_bytes());
+        assert_eq!(names(&ordered(&mut publisher)), channels, "{query}");
+        let counted = publisher.shared.counters.counter(Counter::PublicationsApi);
+        assert_eq!(counted, channels.len() as u64, "{query}");
+        if channels.is_empty() {
+            let told = publisher.answers();
+            assert!(told[0].starts_with("400 "), "{query}: {told:?}");
+        }
+    }
+}
+
+#[test]
+fn one_request_has_so_many_channels() {
+    for (count, is_taken) in [(10_000, true), (10_001, false)] {
+        let mut shared = throng_solo::shared();
+        shared.limits.head_bytes_max = 1 << 20;
+        let mut publisher = Solo::<Plain>::caller(shared);
+        let query = vec!["channel=a"; count].join("&");
+        publisher.feed(post(&format!("/pub?{query}"), "").as_bytes());
+        let ordered = ordered(&mut publisher);
+        assert_eq!(ordered.len(), if is_taken { count } else { 0 });
+        if !is_taken {
+            let told = publisher.answers();
+            assert_eq!(told, ["400 more than 10000 channels in one request"]);
+        }
+    }
 }
 
 #[test]
@@ -60,29 +122,23 @@ fn requests_are_carried_out_as_they_come_and_answered_in_their_order() {
         post("/pub?channel=d", ""),
     ];
     publisher.feed(requests.concat().as_bytes());
-    let names = ["a", "b", "c", "d"].map(str::to_owned);
-    assert_eq!(
-        ordered(&mut publisher),
-        Vec::from_iter(names.into_iter().zip(0..))
-    );
-    answer(&mut publisher, 3, at(4));
-    answer(&mut publisher, 2, Err(Refusal::Busy));
-    assert!(
-        written(&mut publisher).is_empty(),
-        "the first is not answered"
-    );
-    answer(&mut publisher, 0, Ok(None));
-    assert_eq!(written(&mut publisher), ["200 {}"]);
-    answer(&mut publisher, 1, at(1));
-    let answers = written(&mut publisher);
+    let numbered = ["a", "b", "c", "d"].map(str::to_owned).into_iter().zip(0..);
+    assert_eq!(ordered(&mut publisher), Vec::from_iter(numbered));
+    publisher.answer(3, at(4));
+    publisher.answer(2, Err(Refusal::Busy));
+    assert!(publisher.out.is_empty(), "the first is not answered");
+    publisher.answer(0, Ok(None));
+    assert_eq!(publisher.answers(), ["200 {}"]);
+    publisher.answer(1, at(1));
+    let answers = publisher.answers();
     assert_eq!(answers.len(), 2);
     assert!(answers[0].starts_with("503 [{\"offset\":1,"), "{answers:?}");
     assert!(answers[1].starts_with("200 {\"offset\":4,"), "{answers:?}");
     // And again: tokens go on, nothing is left of those before.
     publisher.feed(post("/pub?channel=e", "").as_bytes());
     assert_eq!(ordered(&mut publisher), [("e".to_owned(), 4)]);
-    answer(&mut publisher, 4, Ok(None));
-    assert_eq!(written(&mut publisher), ["200 {}"]);
+    publisher.answer(4, Ok(None));
+    assert_eq!(publisher.answers(), ["200 {}"]);
 }
 
 #[test]
@@ -98,16 +154,16 @@ fn a_request_of_another_kind_waits_for_those_before_it() {
     publisher.feed(requests.concat().as_bytes());
     assert_eq!(ordered(&mut publisher).len(), 1);
     assert_eq!(publisher.actions.pause, Some(true), "nothing more is read");
-    assert!(written(&mut publisher).is_empty());
-    answer(&mut publisher, 0, Ok(None));
-    let answers = written(&mut publisher);
+    assert!(publisher.answers().is_empty());
+    publisher.answer(0, Ok(None));
+    let answers = publisher.answers();
     assert_eq!(answers.len(), 3, "{answers:?}");
     assert!(answers[1].starts_with("400 no channel"), "{answers:?}");
     assert_eq!(answers[2], "200 ok");
     assert_eq!(publisher.actions.pause, Some(false));
     assert_eq!(ordered(&mut publisher), [("b".to_owned(), 1)]);
-    answer(&mut publisher, 1, Ok(None));
-    assert_eq!(written(&mut publisher), ["200 {}"]);
+    publisher.answer(1, Ok(None));
+    assert_eq!(publisher.answers(), ["200 {}"]);
 }
 
 #[test]
@@ -127,9 +183,9 @@ fn whoever_asks_for_the_end_or_breaks_a_rule_has_what_came_before_answered() {
         assert_eq!(ordered(&mut publisher).len(), publications);
         assert_eq!(publisher.actions.end, None);
         for token in 0..publications as u32 {
-            answer(&mut publisher, token, Ok(None));
+            publisher.answer(token, Ok(None));
         }
-        let answers = written(&mut publisher);
+        let answers = publisher.answers();
         assert_eq!(answers.len(), 2, "{answers:?}");
         assert!(answers[1].starts_with(last), "{answers:?}");
         assert_eq!(publisher.actions.end, Some(End::Flush));
@@ -145,8 +201,8 @@ fn a_server_that_stops_answers_first() {
     assert_eq!(publisher.actions.end, None);
     publisher.feed(post("/pub?channel=b", "").as_bytes());
     assert_eq!(ordered(&mut publisher).len(), 1);
-    answer(&mut publisher, 0, Ok(None));
-    assert_eq!(written(&mut publisher), ["200 {}"]);
+    publisher.answer(0, Ok(None));
+    assert_eq!(publisher.answers(), ["200 {}"]);
     assert_eq!(publisher.actions.end, Some(End::Flush));
 }
 
@@ -166,9 +222,9 @@ fn no_more_than_a_bound_are_without_an_answer() {
     assert_eq!(ordered(&mut publisher).len(), 1024);
     assert_eq!(publisher.actions.pause, Some(true));
     for token in 0..1024 {
-        answer(&mut publisher, token, Ok(None));
+        publisher.answer(token, Ok(None));
     }
-    assert_eq!(written(&mut publisher).len(), 1024);
+    assert_eq!(publisher.answers().len(), 1024);
     publisher.feed(rest);
     let tokens: Vec<u32> = { ordered(&mut publisher) }
         .into_iter()
@@ -184,15 +240,11 @@ fn a_body_in_pieces_does_not_wait() {
         let mut publisher = Solo::<Plain>::caller(throng_solo::shared());
         publisher.feed(&both.as_bytes()[..cut]);
         publisher.feed(&both.as_bytes()[cut..]);
-        let names = ["a", "b"].map(str::to_owned);
-        assert_eq!(
-            ordered(&mut publisher),
-            Vec::from_iter(names.into_iter().zip(0..)),
-            "{cut}"
-        );
-        answer(&mut publisher, 1, at(2));
-        answer(&mut publisher, 0, at(1));
-        assert_eq!(written(&mut publisher).len(), 2, "{cut}");
+        let numbered = ["a", "b"].map(str::to_owned).into_iter().zip(0..);
+        assert_eq!(ordered(&mut publisher), Vec::from_iter(numbered), "{cut}");
+        publisher.answer(1, at(2));
+        publisher.answer(0, at(1));
+        assert_eq!(publisher.answers().len(), 2, "{cut}");
     }
 }
 
@@ -210,8 +262,8 @@ fn a_fault_within_a_body_is_told_behind_the_answers_before_it() {
         assert_eq!(publisher.actions.end, None);
         publisher.feed(post("/pub?channel=c", "").as_bytes());
         assert_eq!(ordered(&mut publisher), [("a".to_owned(), 0)]);
-        answer(&mut publisher, 0, Ok(None));
-        let answers = written(&mut publisher);
+        publisher.answer(0, Ok(None));
+        let answers = publisher.answers();
         assert_eq!(answers.len(), 2, "{answers:?}");
         assert_eq!(answers[0], "200 {}");
         let status = if is_late { "408" } else { "400" };
@@ -233,8 +285,8 @@ fn who_waits_for_answers_is_not_late() {
     assert!(matches!(publisher.actions.deadline, Some(Some(_))));
     publisher.feed(&next.as_bytes()[9..]);
     assert_eq!(publisher.actions.deadline, Some(None));
-    answer(&mut publisher, 0, Ok(None));
-    answer(&mut publisher, 1, Ok(None));
+    publisher.answer(0, Ok(None));
+    publisher.answer(1, Ok(None));
     assert!(matches!(publisher.actions.deadline, Some(Some(_))));
 }
 
@@ -253,11 +305,11 @@ fn long_requests_without_an_answer_are_few() {
     assert_eq!(ordered(&mut publisher).len(), 3);
     assert_eq!(publisher.actions.pause, Some(true));
     for token in 0..3 {
-        answer(&mut publisher, token, Ok(None));
+        publisher.answer(token, Ok(None));
     }
     assert_eq!(ordered(&mut publisher).len(), 3);
     // Answered requests no longer count.
-    answer(&mut publisher, 3, Ok(None));
+    publisher.answer(3, Ok(None));
     publisher.feed(long(6).as_bytes());
     assert_eq!(ordered(&mut publisher), [("6".to_owned(), 6)]);
 }
@@ -268,9 +320,7 @@ fn a_request_like_the_one_before_is_judged_by_what_differs() {
         api_keys: std::sync::Arc::new(throng_auth::ApiKeys::new(["sesame"]).unwrap()),
         ..throng_solo::shared()
     };
-    let id = ConnId::new(ShardId(0), 1, 1);
-    let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    let mut publisher = Solo::<Plain>::new(id, Port::Api, peer, Rc::new(shared), Rc::default());
+    let mut publisher = Solo::<Plain>::caller(shared);
     let key = "X-API-Key: sesame\r\n";
     let long = post("/pub?channel=b", key).replace("Length: 1", "Length: 3") + "23";
     // (what comes, the channels that are published to, the answer)
@@ -306,12 +356,11 @@ fn a_request_like_the_one_before_is_judged_by_what_differs() {
                 publisher.feed(later.as_bytes());
             }
             let ordered = ordered(&mut publisher);
-            let names: Vec<&str> = ordered.iter().map(|(name, _)| name.as_str()).collect();
-            assert_eq!(names.join(" "), *channels, "{request}");
+            assert_eq!(names(&ordered).join(" "), *channels, "{request}");
             for (_, token) in &ordered {
-                answer(&mut publisher, *token, Ok(None));
+                publisher.answer(*token, Ok(None));
             }
-            let answers = written(&mut publisher);
+            let answers = publisher.answers();
             let [one] = &answers[..] else {
                 panic!("{answers:?} to {request}");
             };
