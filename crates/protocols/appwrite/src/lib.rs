@@ -80,10 +80,3 @@ pub use lookup::{
 pub use news::News;
 pub use origin::Platforms;
 pub use server::{Connected, PONG, Response, Subscribed, subscription_id};
-
-/// Reads a table of cases: lines `INPUT => OUTPUT`, and comments behind `#`.
-#[cfg(test)]
-fn cases(table: &str) -> impl Iterator<Item = (&str, &str)> {
-    let lines = { table.lines() }.filter(|line| !line.is_empty() && !line.starts_with('#'));
-    lines.map(|line| line.split_once(" => ").expect("INPUT => OUTPUT"))
-}

@@ -207,7 +207,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::cases;
+    use throng_types::cases;
 
     fn parse(queries: &[&str]) -> Result<QueryFilter, RealtimeError> {
         QueryFilter::parse(queries, &MessageLimits::default(), RealtimeError::UrlQuery)
