@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 
 use throng_http1::origin::OriginRequest;
-use throng_peer::{Context, Ended, Flow, LinkId, Peer};
+use throng_peer::{Context, Flow, LinkEvent, LinkId, Peer};
 use throng_types::{Millis, Now};
 
 use crate::call::{AskLimits, BackendLimits, Call, Reply, TicketId, WholeAnswer};
@@ -94,17 +94,7 @@ impl<A: Asker> Asking<A> {
         }
     }
 
-    /// Lets the backends act, and hands their answers to the asker.
-    fn act<R>(
-        &mut self,
-        cx: &mut Context<'_, Infallible>,
-        act: impl FnOnce(&mut Backend<A::Token>, &mut Context<'_, Reply<A::Token>>) -> R,
-    ) -> R {
-        let result = act(&mut self.backend, &mut cx.inner(&mut self.answers));
-        self.hand_on(cx);
-        result
-    }
-
+    /// Hands answers of backends to the asker.
     fn hand_on(&mut self, cx: &mut Context<'_, Infallible>) {
         while let Some(reply) = self.answers.pop_front() {
             if let Reply::Whole(token, answer) = reply {
@@ -123,29 +113,16 @@ impl<A: Asker> Peer for Asking<A> {
         self.hand_on(cx);
     }
 
-    fn connected(&mut self, link: LinkId, cx: &mut Context<'_, Infallible>) {
-        self.act(cx, |backend, cx| backend.connected(link, cx));
-    }
-
-    fn bytes(&mut self, link: LinkId, input: &[u8], cx: &mut Context<'_, Infallible>) -> Flow {
-        self.act(cx, |backend, cx| backend.bytes(link, input, cx))
-    }
-
-    fn written(&mut self, link: LinkId, cx: &mut Context<'_, Infallible>) {
-        self.act(cx, |backend, cx| backend.written(link, cx));
-    }
-
-    fn ended(&mut self, link: LinkId, why: Ended, cx: &mut Context<'_, Infallible>) {
-        self.act(cx, |backend, cx| backend.ended(link, why, cx));
-    }
-
-    fn timeout(
+    fn event(
         &mut self,
         link: LinkId,
-        waits_since: Option<Millis>,
+        event: LinkEvent<'_>,
         cx: &mut Context<'_, Infallible>,
-    ) {
-        self.act(cx, |backend, cx| backend.timeout(link, waits_since, cx));
+    ) -> Flow {
+        let mut inner = cx.inner(&mut self.answers);
+        let flow = self.backend.event(link, event, &mut inner);
+        self.hand_on(cx);
+        flow
     }
 
     fn woken(&mut self, cx: &mut Context<'_, Infallible>) {
@@ -160,7 +137,8 @@ impl<A: Asker> Peer for Asking<A> {
 
 #[cfg(test)]
 mod tests {
-    use throng_peer::{Play, Want};
+    use throng_peer::Want;
+    use throng_play::Play;
 
     use super::*;
     use crate::place::Address;

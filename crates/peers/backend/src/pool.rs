@@ -88,18 +88,16 @@ impl Pool {
         closed
     }
 
-    /// Takes a link out; false if it is not there.
-    pub(crate) fn remove(&mut self, link: LinkId) -> bool {
-        let Some(place) = self.links.remove(&link) else {
-            return false;
-        };
-        if let Some(idle) = self.places.get_mut(&place) {
+    /// Takes a link out, if it is there.
+    pub(crate) fn remove(&mut self, link: LinkId) {
+        if let Some(place) = self.links.remove(&link)
+            && let Some(idle) = self.places.get_mut(&place)
+        {
             idle.retain(|idle| idle.link != link);
             if idle.is_empty() {
                 self.places.remove(&place);
             }
         }
-        true
     }
 }
 

@@ -13,7 +13,7 @@ use std::convert::Infallible;
 use std::mem;
 
 use throng_peer::task::{Link, Receiver, Task, Tasks, queue};
-use throng_peer::{Context, Ended, Flow, LinkId, Peer};
+use throng_peer::{Context, Ended, Flow, LinkEvent, LinkId, Peer};
 use throng_types::Millis;
 
 use crate::lane::Wish;
@@ -179,11 +179,6 @@ impl<N: Node> BrokerPeer<N> {
         }
     }
 
-    /// Whether a link was not ended: the host says nothing of another one.
-    fn is_mine(&self, link: LinkId) -> bool {
-        self.tasks.has(link) || self.line.as_ref().is_some_and(|line| line.link == link)
-    }
-
     // ---- the connection ----
 
     fn connect(&mut self) {
@@ -281,16 +276,19 @@ impl<N: Node> Peer for BrokerPeer<N> {
         self.act(cx);
     }
 
-    fn connected(&mut self, link: LinkId, cx: &mut Cx<'_>) {
-        self.tasks.connected(link);
-        self.act(cx);
-    }
-
-    fn bytes(&mut self, link: LinkId, input: &[u8], cx: &mut Cx<'_>) -> Flow {
-        debug_assert!(self.is_mine(link), "bytes of a link that was ended");
-        let flow = self.tasks.bytes(link, input);
-        if let Some(line) = self.line.as_mut().filter(|line| line.link == link) {
-            line.words.feed(input);
+    fn event(&mut self, link: LinkId, event: LinkEvent<'_>, cx: &mut Cx<'_>) -> Flow {
+        let mut flow = Flow::More;
+        match (&mut self.line, event) {
+            (Some(line), event) if line.link == link => match event {
+                LinkEvent::Bytes(input) => line.words.feed(input),
+                LinkEvent::Ended(why) => line.ended = Some(why),
+                // Nothing waits for what was written.
+                _ => return Flow::More,
+            },
+            (_, event) => {
+                debug_assert!(self.tasks.has(link), "an event of a link that was ended");
+                flow = self.tasks.event(link, event);
+            }
         }
         self.act(cx);
         match &self.line {
@@ -298,24 +296,6 @@ impl<N: Node> Peer for BrokerPeer<N> {
             _ => flow,
         }
     }
-
-    fn written(&mut self, link: LinkId, cx: &mut Cx<'_>) {
-        if self.tasks.has(link) {
-            self.tasks.written(link);
-            self.act(cx);
-        }
-    }
-
-    fn ended(&mut self, link: LinkId, why: Ended, cx: &mut Cx<'_>) {
-        debug_assert!(self.is_mine(link), "the end of a link that was ended");
-        match &mut self.line {
-            Some(line) if line.link == link => line.ended = Some(why),
-            _ => self.tasks.ended(link, why),
-        }
-        self.act(cx);
-    }
-
-    fn timeout(&mut self, _: LinkId, _: Option<Millis>, _: &mut Cx<'_>) {}
 
     fn woken(&mut self, cx: &mut Cx<'_>) {
         self.act(cx);

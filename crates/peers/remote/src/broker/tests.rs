@@ -1,7 +1,8 @@
 //! A peer whose server is played, byte by byte.
 
 use throng_broker::{Refusal, Reply, Request, Ticket};
-use throng_peer::{Play, Want};
+use throng_peer::Want;
+use throng_play::Play;
 
 use super::*;
 use crate::lane::REPLIES_MAX;
@@ -31,7 +32,7 @@ impl Host {
     /// One whose connection stands.
     fn up() -> Self {
         let mut host = Self::new();
-        let shaken = host.act(|peer, cx| peer.connected(LINK, cx));
+        let shaken = host.event(LINK, LinkEvent::Connected);
         assert_eq!(shaken, ["write 1 hello"]);
         assert_eq!(host.says("+"), [""; 0]);
         assert_eq!(host.flow, Flow::More);
@@ -41,6 +42,16 @@ impl Host {
 
     fn act(&mut self, act: impl FnOnce(&mut BrokerPeer<Played<true>>, &mut Cx<'_>)) -> Vec<String> {
         let (_, wants) = self.play.act(act);
+        self.shown(wants)
+    }
+
+    fn event(&mut self, link: LinkId, event: LinkEvent<'_>) -> Vec<String> {
+        let (flow, wants) = self.play.event(link, event);
+        self.flow = flow;
+        self.shown(wants)
+    }
+
+    fn shown(&mut self, wants: Vec<Want>) -> Vec<String> {
         let shown = wants.into_iter().filter_map(|want| match want {
             Want::Wake(at) => {
                 self.wake_at = at;
@@ -59,14 +70,11 @@ impl Host {
     }
 
     fn says(&mut self, text: &str) -> Vec<String> {
-        let mut flow = Flow::More;
-        let shown = self.act(|peer, cx| flow = peer.bytes(LINK, text.as_bytes(), cx));
-        self.flow = flow;
-        shown
+        self.event(LINK, LinkEvent::Bytes(text.as_bytes()))
     }
 
     fn ends(&mut self, link: u64, why: Ended) -> Vec<String> {
-        self.act(|peer, cx| peer.ended(LinkId(link), why, cx))
+        self.event(LinkId(link), LinkEvent::Ended(why))
     }
 
     /// Lets the time come at which the peer asked to be woken.
@@ -106,7 +114,7 @@ fn forget() -> Wish {
 #[test]
 fn words_come_in_and_requests_go_out() {
     let mut host = Host::new();
-    host.act(|peer, cx| peer.connected(LINK, cx));
+    host.event(LINK, LinkEvent::Connected);
     host.node().lanes[0].push(forget());
     assert_eq!(host.act(|peer, cx| peer.call((), cx)), [""; 0]);
     let refused = host.node().replies(0);
@@ -125,7 +133,7 @@ fn words_come_in_and_requests_go_out() {
         host.node().lanes[lane].push(forget());
     }
     assert_eq!(host.act(|peer, cx| peer.call((), cx)), ["write 1 FFF"]);
-    assert_eq!(host.act(|peer, cx| peer.written(LINK, cx)), [""; 0]);
+    assert_eq!(host.event(LINK, LinkEvent::Written), [""; 0]);
 }
 
 #[test]
@@ -140,8 +148,9 @@ fn a_connection_that_is_cut_is_made_again_after_longer_and_longer_pauses() {
     }
     host.pause();
     let again = LinkId(10);
-    host.act(|peer, cx| peer.connected(again, cx));
-    host.act(|peer, cx| assert_eq!(peer.bytes(again, b"+", cx), Flow::More));
+    host.event(again, LinkEvent::Connected);
+    host.event(again, LinkEvent::Bytes(b"+"));
+    assert_eq!(host.flow, Flow::More);
     assert!(host.is_up());
     host.ends(10, Ended::ByPeer);
     assert!(host.pause() <= 100, "pauses begin anew");
@@ -166,7 +175,7 @@ fn a_server_that_is_elsewhere_is_left() {
 #[test]
 fn a_handshake_that_is_given_up_ends_its_link() {
     let mut host = Host::new();
-    host.act(|peer, cx| peer.connected(LINK, cx));
+    host.event(LINK, LinkEvent::Connected);
     host.act(|peer, cx| peer.end("options changed", cx));
     assert_eq!(host.act(|peer, cx| peer.call((), cx)), ["end 1"]);
     assert!(host.pause() <= 100);
