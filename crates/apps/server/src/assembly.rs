@@ -9,7 +9,7 @@ use throng_engine::{ConnLimits, Kernel, MailboxSender, Running};
 use throng_gateway_grip::Backends;
 use throng_http1::origin::OriginEvent;
 use throng_metrics::Counters;
-use throng_remote::{RemoteBroker, Ring};
+use throng_remote::{RemoteBroker, WakeShard};
 use throng_types::{ConnId, ShardId};
 
 use crate::broker::BrokerHost;
@@ -115,7 +115,7 @@ impl Assembly {
     ) -> Result<Vec<Option<RemoteBroker>>, StartError> {
         let ring = |mailbox: &Mailbox| {
             let mailbox = mailbox.clone();
-            Box::new(move || mailbox.ring()) as Ring
+            Box::new(move || mailbox.ring()) as WakeShard
         };
         let rings = mailboxes.iter().map(ring).collect();
         self.blueprint.start_broker(rings, host)

@@ -8,7 +8,7 @@ use throng_config::{BrokerKind, Config};
 use throng_metrics::Counters;
 use throng_nats::{CredentialsFile, NatsOptions};
 use throng_redis::RedisOptions;
-use throng_remote::{BrokerPeer, Health, Node, RemoteBroker, RemoteOptions, Ring, Wake};
+use throng_remote::{BrokerPeer, Health, Node, RemoteBroker, RemoteOptions, WakePeer, WakeShard};
 use throng_types::Rng;
 
 /// Part of a remote broker; `None` with the broker in memory.
@@ -107,7 +107,7 @@ impl RemoteStart {
     /// rings.
     pub(crate) fn start(
         self,
-        rings: Vec<Ring>,
+        rings: Vec<WakeShard>,
         host: &mut impl BrokerHost,
     ) -> Result<(Vec<RemoteBroker>, Health), String> {
         match self {
@@ -133,14 +133,14 @@ pub trait BrokerHost {
     ///
     /// # Errors
     /// A sentence, if there is no thread for it.
-    fn host<N: Node>(&mut self, node: N) -> Result<Wake, String>;
+    fn host<N: Node>(&mut self, node: N) -> Result<WakePeer, String>;
 }
 
 /// Serves each node on a shard of its own, on a thread.
 pub(crate) struct Threads;
 
 impl BrokerHost for Threads {
-    fn host<N: Node>(&mut self, node: N) -> Result<Wake, String> {
+    fn host<N: Node>(&mut self, node: N) -> Result<WakePeer, String> {
         let deliver = Box::new(|reply| match reply {});
         let host = throng_outward::start("broker", || BrokerPeer::new(node), deliver);
         let host = host.map_err(|error| format!("no thread for the broker: {error}"))?;

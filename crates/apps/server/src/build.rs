@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use throng_engine::{ConnLimits, MailboxSender, ShardBuilder, ShardOptions};
 use throng_metrics::Counters;
-use throng_remote::Ring;
+use throng_remote::WakeShard;
 use throng_sys::limits::nofile;
 use throng_sys::{clock, cpu, random};
 use throng_types::ShardId;
@@ -131,7 +131,7 @@ fn build(
     let parts = plan.start(&mailboxes, &own)?;
     let ring = |mailbox: &MailboxSender<_>| {
         let mailbox = mailbox.clone();
-        Box::new(move || mailbox.ring()) as Ring
+        Box::new(move || mailbox.ring()) as WakeShard
     };
     let remotes = blueprint.start_broker(mailboxes.iter().map(ring).collect(), &mut Threads)?;
     blueprint.await_broker(predecessor.is_some());

@@ -4,7 +4,7 @@
 //! node, which bounds them.
 
 use throng_hub::ReplyTo;
-use throng_remote::Asker;
+use throng_remote::NodeCaller;
 use throng_session::SurveyReply;
 use throng_types::Slots;
 
@@ -12,7 +12,7 @@ pub(crate) enum Asked {
     /// A connection of this shard.
     Here(ReplyTo),
     /// Another node of the cluster.
-    Elsewhere(Asker),
+    Elsewhere(NodeCaller),
 }
 
 struct Waiting {

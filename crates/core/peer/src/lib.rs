@@ -12,7 +12,8 @@
 //! - [`Context::dial`] gives a link at once. Exactly one [`LinkEvent::Ended`] ends it, unless
 //!   [`Context::end`] did: no event of an ended link follows.
 //! - [`LinkEvent::Connected`] comes before all else of a link, behind the TLS handshake, and before
-//!   it nothing is written. It comes once more behind the handshake that [`Context::secure`] begins.
+//!   it nothing is written. It comes once more behind the handshake that [`Context::secure`]
+//!   begins.
 //! - Every [`Context::write`] to a link is followed by [`LinkEvent::Written`] once the kernel has
 //!   taken all that was written until then; several writes may share one.
 //! - Input comes as one read brought it; after [`Flow::Hold`] none comes until [`Context::resume`].

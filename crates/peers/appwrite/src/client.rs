@@ -19,9 +19,9 @@ use throng_peer::{Context, Flow, LinkEvent, LinkId, Peer};
 use throng_types::ConnId;
 
 use crate::api::{Answer, Api};
-use crate::call::Reply;
 use crate::changes::Known;
 use crate::directory::{Directory, DirectoryOptions, Inquiry, Next, Outcome, Settled};
+use crate::feed::Reply;
 use crate::identify::Note;
 use crate::presences::{Presences, presence_answer};
 use crate::sampled::Sampled;

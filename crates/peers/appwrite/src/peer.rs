@@ -21,9 +21,8 @@ use throng_peer::task::{Receiver, Sender, Task, Tasks, queue};
 use throng_peer::{Context, Flow, LinkEvent, LinkId, Peer};
 use throng_redis_link::Source;
 
-use crate::call::{Call, Reply, Stood};
 use crate::client::{ApiOptions, Client, asker_of, tell_found, tell_presence};
-use crate::feed::{Feed, Offers};
+use crate::feed::{Call, Feed, Offers, Reply, Stood};
 use crate::sampled::Sampled;
 use crate::subscriber::{Heard, Standstill, Subscriber};
 

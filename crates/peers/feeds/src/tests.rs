@@ -13,11 +13,10 @@ use throng_play::Play;
 use throng_types::Millis;
 
 use crate::event::Event;
-use crate::feed::{Feed, FeedOptions, SourceOptions};
+use crate::feed::{Feed, FeedOptions, SourceOptions, Status};
 use crate::inlet::{Call, Order, Reply, Results, Round};
 use crate::peer::FeedsPeer;
 use crate::source::{Fault, LOOK_MS, Setup, Source};
-use crate::status::Status;
 
 const SHARDS: u8 = 2;
 

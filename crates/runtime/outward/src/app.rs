@@ -21,7 +21,7 @@ use throng_tls::Fault;
 use throng_types::{ConnId, Millis, Now};
 
 use crate::calls::CallSender;
-use crate::names::{Found, Mail};
+use crate::names::{Addresses, Mail};
 use crate::tls::Clients;
 
 /// Between two tries to deliver a reply whose destination is busy, in milliseconds.
@@ -286,7 +286,7 @@ impl<P: Peer> Outward<P> {
     fn found<K: Kernel>(
         &mut self,
         name: String,
-        found: Found,
+        found: Addresses,
         conns: &mut Conns<LinkId, K>,
         now: Now,
     ) {

@@ -1,7 +1,7 @@
 //! The fetching before an issuer that a test plays, with a clock of the test's.
 
 use throng_auth::RefreshOptions;
-use throng_backend::{Asking, BackendLimits};
+use throng_backend::{BackendLimits, ClientPeer};
 use throng_peer::{Ended, LinkEvent, LinkId, Peer as _, Want};
 use throng_play::Play;
 use throng_types::Millis;
@@ -12,7 +12,7 @@ const KEYS: &str = r#"{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"a",
     "x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}"#;
 
 struct Stage {
-    play: Play<Asking<Fetcher>>,
+    play: Play<ClientPeer<Fetcher>>,
     inner: Arc<Inner>,
     counters: Arc<Counters>,
     /// Time at which it asked to be woken.
@@ -41,7 +41,7 @@ impl Stage {
             ..BackendLimits::default()
         };
         Self {
-            play: Play::new(Asking::new(fetcher, limits)),
+            play: Play::new(ClientPeer::new(fetcher, limits)),
             inner,
             counters,
             wake_at: None,
@@ -68,7 +68,7 @@ impl Stage {
     #[track_caller]
     fn wake(&mut self) {
         self.play.now.mono = self.wake_at.take().expect("a deadline");
-        let wants = self.play.act(Asking::woken).1;
+        let wants = self.play.act(ClientPeer::woken).1;
         self.take(wants);
     }
 

@@ -8,7 +8,7 @@ use throng_backend::Address;
 use throng_metrics::Gauge;
 use throng_peer::{Ended, Want};
 use throng_play::Play;
-use throng_types::{ConnId, ShardId};
+use throng_types::{ConnId, Millis, ShardId};
 
 use super::*;
 use crate::directory::DirectoryOptions;

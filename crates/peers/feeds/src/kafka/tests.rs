@@ -28,14 +28,14 @@ const LONG_MS: u64 = 250;
 
 fn options(url: &str) -> KafkaOptions {
     let reads = KafkaTopics {
-        feed: "f",
-        topics: &["t".to_owned()],
-        group: "g",
-        channel_header: "to",
+        feed: "f".to_owned(),
+        topics: vec!["t".to_owned()],
+        group: "g".to_owned(),
+        channel_header: "to".to_owned(),
         begins_with_newest: false,
         data_bytes_max: 1000,
     };
-    KafkaOptions::new(url, &reads).expect("a URL")
+    KafkaOptions::new(url, reads).expect("a URL")
 }
 
 fn setup(net: Net) -> Setup {
@@ -422,7 +422,7 @@ fn a_record_is_an_event() {
         tags: Some("{}".to_owned()),
         is_too_long: false,
     };
-    assert_eq!(event(&options, &place, record), whole);
+    assert_eq!(event(&options.reads, &place, record), whole);
     let strange = Record {
         key: Some(b"\xff".to_vec()),
         headers: vec![header("to", b"\xff")],
@@ -432,5 +432,5 @@ fn a_record_is_an_event() {
         place: "kafka f t-3 0".to_owned(),
         ..Event::default()
     };
-    assert_eq!(event(&options, &place, strange), empty);
+    assert_eq!(event(&options.reads, &place, strange), empty);
 }

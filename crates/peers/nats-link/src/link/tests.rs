@@ -4,7 +4,7 @@ use throng_peer::{Ended, LinkEvent, LinkId, Want};
 use throng_play::Talk;
 
 use super::Link;
-use crate::Door;
+use crate::Handshake;
 
 const INFO: &str = "INFO {\"headers\":true,\"server_id\":\"S\",\"max_payload\":99}\r\n";
 const TIMEOUT_MS: u64 = 1000;
@@ -23,14 +23,14 @@ fn server<F: Future<Output = String> + 'static>(
             host: "h".to_owned(),
             ..Target::default()
         };
-        let door = Door {
+        let handshake = Handshake {
             target: &target,
             credentials: None,
             authorities: None,
             timeout_ms: TIMEOUT_MS,
             replies: "in.",
         };
-        match door.connect(&net, &[("in.*", 1), ("all", 2)]).await {
+        match handshake.connect(&net, &[("in.*", 1), ("all", 2)]).await {
             Ok((_, link)) => talk(net, link).await,
             Err(why) => why,
         }

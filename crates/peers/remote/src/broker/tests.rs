@@ -5,8 +5,8 @@ use throng_peer::Want;
 use throng_play::Play;
 
 use super::*;
-use crate::lane::REPLIES_MAX;
 use crate::node::tests::{Played, channel};
+use crate::queues::REPLIES_MAX;
 use crate::verbs::Verbs as _;
 
 const LINK: LinkId = LinkId(1);
@@ -100,12 +100,12 @@ impl Host {
     }
 
     fn is_up(&mut self) -> bool {
-        self.node().core().desk.status.is_up()
+        self.node().core().io.status.is_up()
     }
 }
 
-fn forget() -> Wish {
-    Wish::Request(Request::Forget {
+fn forget() -> ShardCommand {
+    ShardCommand::Request(Request::Forget {
         ticket: Ticket(1),
         channel: channel(),
     })
@@ -115,7 +115,7 @@ fn forget() -> Wish {
 fn words_come_in_and_requests_go_out() {
     let mut host = Host::new();
     host.event(LINK, LinkEvent::Connected);
-    host.node().lanes[0].push(forget());
+    host.node().shards[0].push(forget());
     assert_eq!(host.act(|peer, cx| peer.call((), cx)), [""; 0]);
     let refused = host.node().replies(0);
     let is_refused = |reply: &Reply| {
@@ -129,8 +129,8 @@ fn words_come_in_and_requests_go_out() {
     assert_eq!(host.wake_at, Some(host.play.now.mono + TICK_MS));
     host.says("b");
     assert_eq!(host.node().words, "ab");
-    for lane in [0, 1, 1] {
-        host.node().lanes[lane].push(forget());
+    for shard in [0, 1, 1] {
+        host.node().shards[shard].push(forget());
     }
     assert_eq!(host.act(|peer, cx| peer.call((), cx)), ["write 1 FFF"]);
     assert_eq!(host.event(LINK, LinkEvent::Written), [""; 0]);
@@ -182,15 +182,15 @@ fn a_handshake_that_is_given_up_ends_its_link() {
 }
 
 #[test]
-fn a_full_lane_holds_the_link() {
+fn a_full_shard_holds_the_link() {
     let mut host = Host::up();
-    let lane = host.node().lanes[0].clone();
-    (0..REPLIES_MAX).for_each(|_| lane.leave(Reply::Broken(channel())));
+    let shard = host.node().shards[0].clone();
+    (0..REPLIES_MAX).for_each(|_| shard.reply(Reply::Broken(channel())));
     assert_eq!(host.says("ab"), [""; 0]);
     assert_eq!((host.flow, &*host.node().words), (Flow::Hold, ""));
     assert_eq!(host.wakes(), [""; 0]);
     assert_eq!(host.node().words, "");
-    assert!(lane.take(&mut Default::default()), "it was full");
+    assert!(shard.take(&mut Default::default()), "it was full");
     assert_eq!(host.act(|peer, cx| peer.call((), cx)), ["resume 1"]);
     assert_eq!(host.node().words, "ab");
     assert_eq!(host.says("c"), [""; 0]);
@@ -223,7 +223,7 @@ fn many_words_take_several_turns_and_the_end_comes_behind_them() {
 fn words_that_are_refused_or_none_end_the_link() {
     for (said, taken) in [("axb", "ax"), ("a!b", "a")] {
         let mut host = Host::up();
-        host.node().lanes[0].push(forget());
+        host.node().shards[0].push(forget());
         assert_eq!(host.says(said), ["end 1"]);
         assert_eq!(host.node().words, taken);
         assert!(!host.is_up());
