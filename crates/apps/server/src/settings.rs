@@ -9,7 +9,7 @@ use throng_config::Config;
 use throng_feeds::Feed;
 use throng_hub::{Hub, HubOptions};
 use throng_metrics::{Counters, Gauge};
-use throng_remote::{RemoteBroker, Ring};
+use throng_remote::{RemoteBroker, WakeShard};
 use throng_session::{DateCell, Forwarded, Meter, NodeKey, Notices, Port, Shared};
 use throng_sys::{memory, random};
 use throng_types::{Rng, ShardId};
@@ -167,7 +167,7 @@ impl Blueprint {
     /// ring wakes a shard; gives each shard's part, in the order of the rings.
     pub(crate) fn start_broker(
         &self,
-        rings: Vec<Ring>,
+        rings: Vec<WakeShard>,
         host: &mut impl BrokerHost,
     ) -> Result<Vec<Part>, StartError> {
         let Some(mut options) = self.broker.clone() else {

@@ -28,8 +28,7 @@ pub fn appwrite_url(input: &[u8]) {
         subscriptions_max: 3,
         ..MessageLimits::default()
     };
-    let _ = ConnectRequest::parse(query);
-    let Ok(request) = ConnectRequest::parse_with(query, &limits) else {
+    let Ok(request) = ConnectRequest::parse(query, &limits) else {
         return;
     };
     assert!(!request.project.is_empty());

@@ -1,88 +1,93 @@
-//! A peer whose whole business is to ask HTTP backends: an [`Asker`] says what, and gets answers.
+//! A peer whose whole business is to ask HTTP backends: an [`Client`] says what, and gets answers.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
 
 use throng_http1::origin::OriginRequest;
-use throng_peer::{Context, Ended, Flow, LinkId, Peer};
+use throng_peer::{Context, Flow, LinkEvent, LinkId, Peer};
 use throng_types::{Millis, Now};
 
 use crate::call::{AskLimits, BackendLimits, Call, Reply, TicketId, WholeAnswer};
 use crate::peer::Backend;
 
-/// A state machine that asks HTTP backends. It bounds what it has under way, and hands on what it
-/// learns by itself.
-pub trait Asker {
+/// A state machine that requests HTTP backends. It bounds what it has under way, and hands on what
+/// it learns by itself.
+pub trait Client {
     /// A request of the rest of the server.
     type Call: Send + 'static;
     /// Comes back with the answer to a question.
     type Token: Send + 'static;
 
     /// Takes a request of the rest of the server.
-    fn call(&mut self, call: Self::Call, asks: &mut Asks<Self::Token>);
+    fn call(&mut self, call: Self::Call, requests: &mut Requests<Self::Token>);
 
     /// Takes the answer to a question.
-    fn answered(&mut self, token: Self::Token, answer: WholeAnswer, asks: &mut Asks<Self::Token>);
+    fn answered(
+        &mut self,
+        token: Self::Token,
+        answer: WholeAnswer,
+        requests: &mut Requests<Self::Token>,
+    );
 
     /// Acts on its own deadline, which is unset now.
-    fn woken(&mut self, asks: &mut Asks<Self::Token>);
+    fn woken(&mut self, requests: &mut Requests<Self::Token>);
 }
 
 /// The time, and a place for questions.
-pub struct Asks<T> {
+pub struct Requests<T> {
     /// The clocks, as read at the start of the turn.
     pub now: Now,
-    /// Bound: what the asker may have under way.
+    /// Bound: what the client may have under way.
     questions: Vec<(OriginRequest, AskLimits, T)>,
     wake_at: Option<Millis>,
 }
 
-impl<T> Asks<T> {
-    /// Asks; exactly one [`Asker::answered`] follows.
+impl<T> Requests<T> {
+    /// Requests; exactly one [`Client::answered`] follows.
     pub fn ask(&mut self, request: OriginRequest, limits: AskLimits, token: T) {
         self.questions.push((request, limits, token));
     }
 
-    /// Moves the asker's own deadline, for [`Asker::woken`].
+    /// Moves the client's own deadline, for [`Client::woken`].
     pub const fn wake_at(&mut self, at: Millis) {
         self.wake_at = Some(at);
     }
 }
 
-pub struct Asking<A: Asker> {
-    asker: A,
+pub struct ClientPeer<A: Client> {
+    client: A,
     backend: Backend<A::Token>,
-    /// Bound: what the asker has under way.
+    /// Bound: what the client has under way.
     answers: VecDeque<Reply<A::Token>>,
     questions: u64,
 }
 
-impl<A: Asker> Asking<A> {
-    pub const fn new(asker: A, limits: BackendLimits) -> Self {
+impl<A: Client> ClientPeer<A> {
+    pub const fn new(client: A, limits: BackendLimits) -> Self {
         Self {
-            asker,
+            client,
             backend: Backend::new(limits),
             answers: VecDeque::new(),
             questions: 0,
         }
     }
 
-    /// Lets the asker act, and sends its questions.
+    /// Lets the client act, and sends its questions.
     fn ask(
         &mut self,
         cx: &mut Context<'_, Infallible>,
-        act: impl FnOnce(&mut A, &mut Asks<A::Token>),
+        act: impl FnOnce(&mut A, &mut Requests<A::Token>),
     ) {
-        let mut asks = Asks {
+        let mut requests = Requests {
             now: cx.now,
             questions: Vec::new(),
             wake_at: None,
         };
-        act(&mut self.asker, &mut asks);
-        if asks.wake_at.is_some() {
-            cx.wake_at(asks.wake_at);
+        act(&mut self.client, &mut requests);
+        if requests.wake_at.is_some() {
+            cx.wake_at(requests.wake_at);
         }
-        for (request, limits, token) in asks.questions {
+        for (request, limits, token) in requests.questions {
             self.questions += 1;
             let call = Call::Ask {
                 ticket: TicketId(self.questions),
@@ -94,58 +99,37 @@ impl<A: Asker> Asking<A> {
         }
     }
 
-    /// Lets the backends act, and hands their answers to the asker.
-    fn act<R>(
-        &mut self,
-        cx: &mut Context<'_, Infallible>,
-        act: impl FnOnce(&mut Backend<A::Token>, &mut Context<'_, Reply<A::Token>>) -> R,
-    ) -> R {
-        let result = act(&mut self.backend, &mut cx.inner(&mut self.answers));
-        self.hand_on(cx);
-        result
-    }
-
+    /// Hands answers of backends to the client.
     fn hand_on(&mut self, cx: &mut Context<'_, Infallible>) {
         while let Some(reply) = self.answers.pop_front() {
             if let Reply::Whole(token, answer) = reply {
-                self.ask(cx, |asker, asks| asker.answered(token, answer, asks));
+                self.ask(cx, |client, requests| {
+                    client.answered(token, answer, requests)
+                });
             }
         }
     }
 }
 
-impl<A: Asker> Peer for Asking<A> {
+impl<A: Client> Peer for ClientPeer<A> {
     type Call = A::Call;
     type Reply = Infallible;
 
     fn call(&mut self, call: A::Call, cx: &mut Context<'_, Infallible>) {
-        self.ask(cx, |asker, asks| asker.call(call, asks));
+        self.ask(cx, |client, requests| client.call(call, requests));
         self.hand_on(cx);
     }
 
-    fn connected(&mut self, link: LinkId, cx: &mut Context<'_, Infallible>) {
-        self.act(cx, |backend, cx| backend.connected(link, cx));
-    }
-
-    fn bytes(&mut self, link: LinkId, input: &[u8], cx: &mut Context<'_, Infallible>) -> Flow {
-        self.act(cx, |backend, cx| backend.bytes(link, input, cx))
-    }
-
-    fn written(&mut self, link: LinkId, cx: &mut Context<'_, Infallible>) {
-        self.act(cx, |backend, cx| backend.written(link, cx));
-    }
-
-    fn ended(&mut self, link: LinkId, why: Ended, cx: &mut Context<'_, Infallible>) {
-        self.act(cx, |backend, cx| backend.ended(link, why, cx));
-    }
-
-    fn timeout(
+    fn event(
         &mut self,
         link: LinkId,
-        waits_since: Option<Millis>,
+        event: LinkEvent<'_>,
         cx: &mut Context<'_, Infallible>,
-    ) {
-        self.act(cx, |backend, cx| backend.timeout(link, waits_since, cx));
+    ) -> Flow {
+        let mut inner = cx.inner(&mut self.answers);
+        let flow = self.backend.event(link, event, &mut inner);
+        self.hand_on(cx);
+        flow
     }
 
     fn woken(&mut self, cx: &mut Context<'_, Infallible>) {
@@ -160,40 +144,41 @@ impl<A: Asker> Peer for Asking<A> {
 
 #[cfg(test)]
 mod tests {
-    use throng_peer::{Play, Want};
+    use throng_peer::{Ended, Want};
+    use throng_play::Play;
 
     use super::*;
     use crate::place::Address;
 
-    /// Asks three questions and one without a backend, and is woken a second later.
+    /// Requests three questions and one without a backend, and is woken a second later.
     #[derive(Default)]
     struct Three {
         answers: Vec<(u32, WholeAnswer)>,
         woken: usize,
     }
 
-    impl Asker for Three {
+    impl Client for Three {
         type Call = OriginRequest;
         type Token = u32;
 
-        fn call(&mut self, request: OriginRequest, asks: &mut Asks<u32>) {
+        fn call(&mut self, request: OriginRequest, requests: &mut Requests<u32>) {
             let limits = AskLimits {
                 bytes_max: 100,
                 timeout_ms: 1000,
             };
-            asks.wake_at(asks.now.mono + 1000);
+            requests.wake_at(requests.now.mono + 1000);
             for token in 0..3 {
-                asks.ask(request.clone(), limits, token);
+                requests.ask(request.clone(), limits, token);
             }
             let to = Default::default();
-            asks.ask(OriginRequest { to, ..request }, limits, 3);
+            requests.ask(OriginRequest { to, ..request }, limits, 3);
         }
 
-        fn answered(&mut self, token: u32, answer: WholeAnswer, _: &mut Asks<u32>) {
+        fn answered(&mut self, token: u32, answer: WholeAnswer, _: &mut Requests<u32>) {
             self.answers.push((token, answer));
         }
 
-        fn woken(&mut self, _: &mut Asks<u32>) {
+        fn woken(&mut self, _: &mut Requests<u32>) {
             self.woken += 1;
         }
     }
@@ -202,9 +187,9 @@ mod tests {
     fn each_question_has_one_answer() {
         let address = Address::from_url("http://a:1/x", 500).unwrap();
         let request = OriginRequest::new(address.to, "GET", address.path, Vec::new());
-        let mut play = Play::new(Asking::new(Three::default(), BackendLimits::default()));
+        let mut play = Play::new(ClientPeer::new(Three::default(), BackendLimits::default()));
         let wants = play.act(|peer, cx| peer.call(request, cx)).1;
-        assert!(matches!(&play.peer.asker.answers[..], [(3, Err(_))]));
+        assert!(matches!(&play.peer.client.answers[..], [(3, Err(_))]));
         assert!(wants.contains(&Want::Wake(Some(Millis(1000)))));
         let links: Vec<LinkId> = { wants.iter() }
             .filter_map(|want| match want {
@@ -214,15 +199,15 @@ mod tests {
             .collect();
         assert_eq!(links.len(), 3);
         let why = Ended::Unreachable("no".to_owned());
-        play.act(|peer, cx| peer.ended(links[1], why, cx));
-        play.act(|peer, cx| peer.connected(links[0], cx));
-        play.act(|peer, cx| peer.written(links[0], cx));
+        play.event(links[1], LinkEvent::Ended(why));
+        play.event(links[0], LinkEvent::Connected);
+        play.event(links[0], LinkEvent::Written);
         let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi";
-        play.act(|peer, cx| peer.bytes(links[0], answer, cx));
+        play.event(links[0], LinkEvent::Bytes(answer));
         play.now.mono = Millis(1000);
-        play.act(|peer, cx| peer.timeout(links[2], None, cx));
-        play.act(Asking::woken);
-        let Three { answers, woken } = play.peer.asker;
+        play.event(links[2], LinkEvent::Timeout(None));
+        play.act(ClientPeer::woken);
+        let Three { answers, woken } = play.peer.client;
         assert_eq!((answers.len(), woken), (4, 1));
         assert!(matches!(&answers[1], (1, Err(_))));
         assert_eq!(answers[2], (0, Ok((200, b"hi".to_vec()))));

@@ -1,4 +1,4 @@
-//! Surroundings of a node: the shards' lanes, the clocks, chance, and the bytes to be written.
+//! Surroundings of a node: the shards' queues, the clocks, chance, and the bytes to be written.
 //!
 //! Never: sockets, threads. Its owner passes the time in.
 
@@ -16,15 +16,15 @@ use throng_types::{ChannelName, Position, Rng};
 use crate::agent::{self, Looked};
 use crate::arrival::{self, Arrival};
 use crate::doubt::Doubt;
-use crate::lane::Lane;
-use crate::nodes::{NodeEvent, ToNodes};
+use crate::queues::ShardQueues;
+use crate::queues::{NodeEvent, ToNodes};
 use crate::status::Status;
 
 /// The ticket of a request whose reply is ignored.
 pub const NOBODY: Ticket = Ticket(u32::MAX);
 
 /// Surroundings of a node.
-pub struct Desk {
+pub struct NodeIo {
     pub options: RemoteOptions,
     /// Monotonic milliseconds at the beginning of the turn.
     pub now_ms: u64,
@@ -36,15 +36,19 @@ pub struct Desk {
     pub out: Vec<u8>,
     /// State of a hand-over from another process.
     pub arrival: Arrival,
-    pub(crate) lanes: Vec<Arc<Lane>>,
+    pub(crate) shards: Vec<Arc<ShardQueues>>,
     pub(crate) status: Arc<Status>,
     pub(crate) doubt: Doubt,
-    /// Lanes in which something was left. Bound: the lanes.
+    /// Shards for which something was left. Bound: the shards.
     pub(crate) rung: BTreeSet<u8>,
 }
 
-impl Desk {
-    pub(crate) fn new(options: RemoteOptions, lanes: Vec<Arc<Lane>>, status: Arc<Status>) -> Self {
+impl NodeIo {
+    pub(crate) fn new(
+        options: RemoteOptions,
+        shards: Vec<Arc<ShardQueues>>,
+        status: Arc<Status>,
+    ) -> Self {
         Self {
             rng: Rng::new(options.seed),
             options,
@@ -52,7 +56,7 @@ impl Desk {
             unix_ms: 0,
             out: Vec::new(),
             arrival: Arrival::default(),
-            lanes,
+            shards,
             status,
             doubt: Doubt::default(),
             rung: BTreeSet::new(),
@@ -67,20 +71,20 @@ impl Desk {
 
     #[must_use]
     pub fn shards(&self) -> u8 {
-        self.lanes.len() as u8
+        self.shards.len() as u8
     }
 
     /// Whether every shard has room for what comes.
     #[must_use]
-    pub fn lanes_have_room(&self) -> bool {
-        let mut lanes = self.lanes.iter();
-        lanes.all(|lane| lane.has_room() || !lane.is_open())
+    pub fn shards_have_room(&self) -> bool {
+        let mut shards = self.shards.iter();
+        shards.all(|shard| shard.has_room() || !shard.is_open())
     }
 
     /// Rings the shards for which something was left.
     pub(crate) fn ring(&mut self) {
-        for lane in std::mem::take(&mut self.rung) {
-            self.lanes[usize::from(lane)].ring();
+        for shard in std::mem::take(&mut self.rung) {
+            self.shards[usize::from(shard)].ring();
         }
     }
 
@@ -117,16 +121,16 @@ impl Desk {
         (self.rng.next_u64() >> 1).max(1)
     }
 
-    pub fn leave(&mut self, lane: u8, reply: Reply) {
-        if let Some(to) = self.lanes.get(usize::from(lane)) {
-            to.leave(reply);
-            self.rung.insert(lane);
+    pub fn reply(&mut self, shard: u8, reply: Reply) {
+        if let Some(to) = self.shards.get(usize::from(shard)) {
+            to.reply(reply);
+            self.rung.insert(shard);
         }
     }
 
     /// A request that may be carried out; the others are refused. `is_up` says whether there is a
     /// connection: without one, subscribers wait and leave, and all else is unavailable.
-    pub fn admit(&mut self, lane: u8, request: Request, is_up: bool) -> Option<Request> {
+    pub fn admit(&mut self, shard: u8, request: Request, is_up: bool) -> Option<Request> {
         let options = { &self.options.namespaces }.find(request.channel());
         let is_known = options.is_some();
         let options = options.copied().unwrap_or_default();
@@ -145,16 +149,16 @@ impl Desk {
             }
             _ => return Some(request),
         };
-        self.refuse(lane, request, refusal);
+        self.refuse(shard, request, refusal);
         None
     }
 
     /// Queues the reply that refuses a request, if a caller waits for it.
-    pub fn refuse(&mut self, lane: u8, request: Request, refusal: Refusal) {
+    pub fn refuse(&mut self, shard: u8, request: Request, refusal: Refusal) {
         let is_nobodys =
             |reply: &Reply| matches!(reply, Reply::Published { ticket, .. } if *ticket == NOBODY);
         if let Some(reply) = request.refused(refusal).filter(|it| !is_nobodys(it)) {
-            self.leave(lane, reply);
+            self.reply(shard, reply);
         }
     }
 
@@ -164,24 +168,24 @@ impl Desk {
             return false;
         };
         self.arrival.heard(cut);
-        for lane in 0..self.shards() {
-            self.lanes[usize::from(lane)].cut(cut);
-            self.rung.insert(lane);
+        for shard in 0..self.shards() {
+            self.shards[usize::from(shard)].cut(cut);
+            self.rung.insert(shard);
         }
         true
     }
 
     /// Whether no shard has handed in what the peer has not taken.
     #[must_use]
-    pub fn lanes_are_taken(&self) -> bool {
-        self.lanes.iter().all(|lane| lane.waiting() == 0)
+    pub fn requests_are_taken(&self) -> bool {
+        self.shards.iter().all(|shard| shard.waiting() == 0)
     }
 
     /// Leaves a reply with every shard of a set.
-    pub fn leave_all(&mut self, shards: u64, reply: impl Fn() -> Reply) {
-        for lane in 0..self.shards() {
-            if shards & 1 << lane != 0 {
-                self.leave(lane, reply());
+    pub fn reply_all(&mut self, shards: u64, reply: impl Fn() -> Reply) {
+        for shard in 0..self.shards() {
+            if shards & 1 << shard != 0 {
+                self.reply(shard, reply());
             }
         }
     }
@@ -189,15 +193,15 @@ impl Desk {
     /// The next request of some shard to other nodes.
     #[must_use]
     pub fn next_to_nodes(&self) -> Option<(u8, ToNodes)> {
-        let mut lanes = (0..).zip(&self.lanes);
-        lanes.find_map(|(lane, from)| Some((lane, from.next_to_nodes()?)))
+        let mut shards = (0..).zip(&self.shards);
+        shards.find_map(|(shard, from)| Some((shard, from.next_to_nodes()?)))
     }
 
     /// Lets a shard know of other nodes.
-    pub fn tell_shard(&mut self, lane: u8, event: NodeEvent) {
-        if let Some(to) = self.lanes.get(usize::from(lane)) {
+    pub fn tell_shard(&mut self, shard: u8, event: NodeEvent) {
+        if let Some(to) = self.shards.get(usize::from(shard)) {
             to.tell_shard(event);
-            self.rung.insert(lane);
+            self.rung.insert(shard);
         }
     }
 
@@ -230,7 +234,7 @@ impl Desk {
     /// Reports to shards that nothing continues what they have of a channel.
     pub(crate) fn tell_broken(&mut self, channel: &ChannelName, shards: u64) {
         self.count(Counter::BrokerBroken);
-        self.leave_all(shards, || Reply::Broken(channel.clone()));
+        self.reply_all(shards, || Reply::Broken(channel.clone()));
     }
 
     /// Ends a doubt whose time is over.
@@ -240,7 +244,7 @@ impl Desk {
         }
     }
 
-    /// Answer to a subscriber, after the look that [`agent::wanted`] describes; `None` in
+    /// Answer to a subscriber, after the look that [`agent::subscriber_query`] describes; `None` in
     /// channels without history. Nothing is recovered from a position in doubt.
     #[must_use]
     pub fn subscribed(

@@ -1,4 +1,5 @@
-//! The queues between one shard and the peer.
+//! The queues between one shard and the peer. Questions and answers between nodes are bytes that
+//! only those who ask understand.
 //!
 //! Rule for "full": a shard has at most [`REQUESTS_MAX`] requests and [`REQUEST_BYTES_MAX`] of
 //! drafts without an answer; one more is refused as busy. While [`REPLIES_MAX`] or
@@ -17,8 +18,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use throng_broker::{Moving, Reply, Request};
 
-use crate::nodes::{NodeEvent, QUESTIONS_MAX, ToNodes};
-
 /// Requests of one shard without an answer. Queue: `to the broker`.
 pub const REQUESTS_MAX: usize = 8192;
 /// Bytes of their drafts. Queue: `to the broker`.
@@ -28,14 +27,52 @@ pub const REPLIES_MAX: usize = 32_768;
 /// Their bytes. Queue: `from the broker`.
 pub const REPLY_BYTES_MAX: usize = 32 << 20;
 
+/// Questions without all of their answers. Queue: `questions to nodes`.
+pub const QUESTIONS_MAX: usize = 1024;
+
+/// Those of them that clients have caused, so that operators' questions always have places. Queue:
+/// `questions to nodes`.
+pub const CLIENTS_QUESTIONS_MAX: usize = 64;
+
+/// The asking side on another node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeCaller {
+    /// Node, shard and ticket of the asker.
+    pub(crate) who: Box<str>,
+    /// Number of the peer by which the question came.
+    pub(crate) way: usize,
+}
+
+/// News of other nodes.
+#[derive(Debug, PartialEq, Eq)]
+pub enum NodeEvent {
+    /// Another node asks; [`crate::Nodes::answer`] is to follow.
+    Asked(NodeCaller, Vec<u8>),
+    /// Every node that was asked has answered the question with this ticket; `None` if one has not,
+    /// or could not be asked.
+    Answered(u32, Option<Vec<Vec<u8>>>),
+}
+
+/// Command of a shard for other nodes.
+pub enum ToNodes {
+    /// The name of this node, by which others ask it alone.
+    Named(Box<str>),
+    /// Question to all nodes, with a ticket of the shard's.
+    Ask(u32, Vec<u8>),
+    /// Question to the node of this name for a client. No answer comes if there is none.
+    AskOne(u32, Box<str>, Vec<u8>),
+    /// Answer to another node's question.
+    Answer(NodeCaller, Vec<u8>),
+}
+
 /// Wakes a shard, so that it looks around.
-pub type Ring = Box<dyn Fn() + Send + Sync>;
+pub type WakeShard = Box<dyn Fn() + Send + Sync>;
 
-/// Calls a [`crate::BrokerPeer`], so that it looks into its lanes. The peer ends with it.
-pub type Wake = Arc<dyn Fn() + Send + Sync>;
+/// Calls a [`crate::BrokerPeer`], so that it looks into its queues. The peer ends with it.
+pub type WakePeer = Arc<dyn Fn() + Send + Sync>;
 
-/// Wish of a shard for the peer.
-pub(crate) enum Wish {
+/// ShardCommand of a shard for the peer.
+pub(crate) enum ShardCommand {
     /// Something of the broker.
     Request(Request),
     /// To know what becomes of it where one process hands over to another.
@@ -43,7 +80,7 @@ pub(crate) enum Wish {
 }
 
 /// News of the peer for a shard.
-pub(crate) enum Left {
+pub(crate) enum QueuedReply {
     Reply(Reply),
     /// The cut of this number was made here among the deliveries.
     Cut(u64),
@@ -52,15 +89,15 @@ pub(crate) enum Left {
 #[derive(Default)]
 struct Replies {
     /// Queue: `from the broker`.
-    queue: VecDeque<Left>,
+    queue: VecDeque<QueuedReply>,
     bytes: usize,
 }
 
 /// The queues between one shard and the peer.
-pub(crate) struct Lane {
+pub(crate) struct ShardQueues {
     /// Bound: [`REQUESTS_MAX`]; a leave or a quit has room, of which there is one for each
     /// subscribe, and so has what is handed over, of which there are two for each channel.
-    requests: Mutex<VecDeque<Wish>>,
+    requests: Mutex<VecDeque<ShardCommand>>,
     replies: Mutex<Replies>,
     /// Bound: [`QUESTIONS_MAX`] questions, and an answer to each of others'.
     to_nodes: Mutex<VecDeque<ToNodes>>,
@@ -83,7 +120,7 @@ fn cost(reply: &Reply) -> usize {
     size_of::<Reply>() + more
 }
 
-impl Lane {
+impl ShardQueues {
     pub(crate) fn new(ring: Arc<dyn Fn() + Send + Sync>) -> Self {
         Self {
             requests: Mutex::default(),
@@ -95,8 +132,8 @@ impl Lane {
         }
     }
 
-    pub(crate) fn push(&self, wish: Wish) {
-        lock(&self.requests).push_back(wish);
+    pub(crate) fn push(&self, command: ShardCommand) {
+        lock(&self.requests).push_back(command);
     }
 
     /// Requests that the peer has not taken.
@@ -105,7 +142,7 @@ impl Lane {
     }
 
     /// Takes all that the peer has left. True if it had no room for more.
-    pub(crate) fn take(&self, into: &mut VecDeque<Left>) -> bool {
+    pub(crate) fn take(&self, into: &mut VecDeque<QueuedReply>) -> bool {
         let mut replies = lock(&self.replies);
         let was_full = replies.queue.len() >= REPLIES_MAX || replies.bytes >= REPLY_BYTES_MAX;
         replies.bytes = 0;
@@ -123,22 +160,22 @@ impl Lane {
     }
 
     /// Takes up to so many requests, in order.
-    pub(crate) fn take_requests(&self, most: usize, into: &mut Vec<Wish>) {
+    pub(crate) fn take_requests(&self, most: usize, into: &mut Vec<ShardCommand>) {
         let mut requests = lock(&self.requests);
         let count = most.min(requests.len());
         into.extend(requests.drain(..count));
     }
 
     /// Leaves a reply; the shard looks for it when it is rung.
-    pub(crate) fn leave(&self, reply: Reply) {
+    pub(crate) fn reply(&self, reply: Reply) {
         let mut replies = lock(&self.replies);
         replies.bytes += cost(&reply);
-        replies.queue.push_back(Left::Reply(reply));
+        replies.queue.push_back(QueuedReply::Reply(reply));
     }
 
     /// Marks the place of a cut.
     pub(crate) fn cut(&self, cut: u64) {
-        lock(&self.replies).queue.push_back(Left::Cut(cut));
+        lock(&self.replies).queue.push_back(QueuedReply::Cut(cut));
     }
 
     /// Whether nothing waits for the shard.
