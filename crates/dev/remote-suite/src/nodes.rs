@@ -95,10 +95,6 @@ fn host(node: impl Node) -> io::Result<WakePeer> {
 }
 
 /// Starts the `servers` of each node, and waits until all are connected.
-///
-/// # Panics
-/// If one of them does not connect.
-#[must_use]
 pub fn nodes<N: Node, F: FnOnce(NodeIo) -> N>(
     setup: &Setup,
     on: On,
