@@ -6,7 +6,10 @@ use std::sync::Arc;
 use jsonwebtoken::DecodingKey;
 use jsonwebtoken::crypto::aws_lc::DEFAULT_PROVIDER;
 
-use crate::key_set::{Algorithm, KeySet, KeySetError, KeySource, RSA_BITS_MIN, bits};
+use crate::key_set::{
+    Algorithm, ED25519, Family, HMAC, KeySet, KeySetError, KeySource, P256, P384, RSA,
+    RSA_BITS_MIN, bits,
+};
 
 /// Keys and rules for checking tokens. An algorithm is accepted if there is a key for it.
 #[derive(Clone, Default)]
@@ -66,12 +69,6 @@ pub enum KeyError {
     #[error("the claims are not a JSON object")]
     Claims,
 }
-
-/// Algorithms that one key serves.
-type Family = &'static [Algorithm];
-
-const HMAC: Family = &[Algorithm::Hs256, Algorithm::Hs384, Algorithm::Hs512];
-const RSA: Family = &[Algorithm::Rs256, Algorithm::Rs384, Algorithm::Rs512];
 
 #[derive(Debug)]
 pub(crate) struct Keys {
@@ -140,8 +137,8 @@ fn ecdsa(pem: &str) -> Result<(Family, DecodingKey), KeyError> {
     refuse_private(pem)?;
     let key = DecodingKey::from_ec_pem(pem.as_bytes()).map_err(|_| KeyError::Ecdsa)?;
     match key.try_get_as_bytes().map(<[u8]>::len) {
-        Ok(65) => Ok((&[Algorithm::Es256], key)),
-        Ok(97) => Ok((&[Algorithm::Es384], key)),
+        Ok(65) => Ok((P256, key)),
+        Ok(97) => Ok((P384, key)),
         _ => Err(KeyError::Ecdsa),
     }
 }
@@ -150,7 +147,7 @@ fn eddsa(pem: &str) -> Result<(Family, DecodingKey), KeyError> {
     refuse_private(pem)?;
     let key = DecodingKey::from_ed_pem(pem.as_bytes()).map_err(|_| KeyError::Eddsa)?;
     match key.try_get_as_bytes().map(<[u8]>::len) {
-        Ok(32) => Ok((&[Algorithm::EdDsa], key)),
+        Ok(32) => Ok((ED25519, key)),
         _ => Err(KeyError::Eddsa),
     }
 }
