@@ -33,4 +33,4 @@ pub use reason::{Disconnect, Unsubscribe};
 pub use rng::{Rng, fnv1a, mix};
 pub use save::{Load, Parts, Save, Saved, check_saved, save_count};
 pub use slots::Slots;
-pub use text::{form_decoded, hex_byte, hex_value, nearest, percent_decoded};
+pub use text::{cases, form_decoded, hex_byte, hex_value, nearest, percent_decoded};

@@ -14,6 +14,15 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         .map(|(_, candidate)| candidate)
 }
 
+/// Reads a table of cases, for tests: lines `INPUT => OUTPUT`, and comments behind `#`.
+///
+/// # Panics
+/// If a line is neither.
+pub fn cases(table: &str) -> impl Iterator<Item = (&str, &str)> {
+    let lines = { table.lines() }.filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines.map(|line| line.split_once(" => ").expect("INPUT => OUTPUT"))
+}
+
 /// Decodes a part of a URL (RFC 3986 section 2.1); none if a percent sign lacks its two digits, or
 /// the result is not UTF-8.
 #[must_use]
