@@ -1,6 +1,7 @@
 //! Feeds: what the configuration says, and how their publications reach a shard's hub.
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -59,11 +60,11 @@ fn source_of(options: &throng_config::Feed, config: &Config) -> Result<SourceOpt
         )?),
         FeedKind::Kafka => SourceOptions::Kafka(KafkaOptions::new(
             url,
-            &KafkaTopics {
-                feed: &options.name,
-                topics: &options.topics,
-                group: &options.group,
-                channel_header: &options.channel_header,
+            KafkaTopics {
+                feed: options.name.clone(),
+                topics: options.topics.clone(),
+                group: options.group.clone(),
+                channel_header: options.channel_header.clone(),
                 begins_with_newest: options.begin == FeedBegin::Newest,
                 data_bytes_max,
             },
@@ -76,13 +77,13 @@ fn source_of(options: &throng_config::Feed, config: &Config) -> Result<SourceOpt
         )?),
         FeedKind::Nats => SourceOptions::Nats(NatsOptions::new(
             url,
-            &NatsStream {
-                feed: &options.name,
-                stream: options.stream.as_deref().unwrap_or_default(),
-                subject: options.subject.as_deref(),
-                consumer: &options.group,
-                credentials: options.credentials.as_deref(),
-                channel_header: &options.channel_header,
+            NatsStream {
+                feed: options.name.clone(),
+                stream: options.stream.clone().unwrap_or_default(),
+                subject: options.subject.clone(),
+                consumer: options.group.clone(),
+                credentials: options.credentials.as_ref().map(PathBuf::from),
+                channel_header: options.channel_header.clone(),
                 begins_with_newest: options.begin == FeedBegin::Newest,
                 data_bytes_max,
             },

@@ -4,12 +4,12 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use throng_broker::{AnyBroker, MemoryBroker, MemoryOptions, Remote};
+use throng_broker::{MemoryBroker, MemoryOptions};
 use throng_config::Config;
 use throng_feeds::Feed;
 use throng_hub::{Hub, HubOptions};
 use throng_metrics::{Counters, Gauge};
-use throng_remote::{RemoteBroker, Ring};
+use throng_remote::{RemoteBroker, WakeShard};
 use throng_session::{DateCell, Forwarded, Meter, NodeKey, Notices, Port, Shared};
 use throng_sys::{memory, random};
 use throng_types::{Rng, ShardId};
@@ -166,7 +166,7 @@ impl Blueprint {
     /// ring wakes a shard; gives each shard's part, in the order of the rings.
     pub(crate) fn start_broker(
         &self,
-        rings: Vec<Ring>,
+        rings: Vec<WakeShard>,
         host: &mut impl BrokerHost,
     ) -> Result<Vec<Part>, StartError> {
         let Some(mut options) = self.broker.clone() else {
@@ -226,11 +226,12 @@ impl Blueprint {
             memory = kept.restore(memory);
         }
         let nodes = remote.as_ref().map(RemoteBroker::nodes);
-        let remote = remote.map(|part| Box::new(part) as Box<dyn Remote>);
+        if let Some(part) = remote {
+            memory = memory.with_remote(Box::new(part));
+        }
         if let Some(nodes) = &nodes {
             nodes.name(&self.node.name());
         }
-        let broker = AnyBroker::new(memory, remote);
         let live = &*self.live;
         let shared = Shared {
             limits: live.limits.clone(),
@@ -257,7 +258,7 @@ impl Blueprint {
         let parts = ShardParts {
             shard,
             shards: self.mould.shards,
-            hub: Hub::new(options, broker),
+            hub: Hub::new(options, memory),
             nodes,
             is_stored,
             shared,

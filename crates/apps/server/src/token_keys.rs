@@ -15,7 +15,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
 use throng_auth::{KEY_SET_BYTES_MAX, KeySet, KeySource, Refresh, RefreshOptions};
-use throng_backend::{Address, AskLimits, Asker, Asking, Asks, BackendLimits, WholeAnswer};
+use throng_backend::{
+    Address, AskLimits, BackendLimits, Client, ClientPeer, Requests, WholeAnswer,
+};
 use throng_config::Auth;
 use throng_http1::field::Header;
 use throng_http1::origin::OriginRequest;
@@ -146,20 +148,20 @@ struct Fetcher {
     counters: Arc<Counters>,
 }
 
-impl Asker for Fetcher {
+impl Client for Fetcher {
     /// A key is missing, or it begins.
     type Call = ();
     type Token = ();
 
-    fn call(&mut self, (): (), asks: &mut Asks<()>) {
+    fn call(&mut self, (): (), asks: &mut Requests<()>) {
         self.look(asks);
     }
 
-    fn woken(&mut self, asks: &mut Asks<()>) {
+    fn woken(&mut self, asks: &mut Requests<()>) {
         self.look(asks);
     }
 
-    fn answered(&mut self, (): (), answer: WholeAnswer, asks: &mut Asks<()>) {
+    fn answered(&mut self, (): (), answer: WholeAnswer, asks: &mut Requests<()>) {
         let fetched = read(answer);
         self.is_fetching = false;
         self.refresh.end(fetched.is_ok(), asks.now.mono);
@@ -169,8 +171,8 @@ impl Asker for Fetcher {
 }
 
 impl Fetcher {
-    /// Asks for the keys if they are due, or waits until they are.
-    fn look(&mut self, asks: &mut Asks<()>) {
+    /// Requests for the keys if they are due, or waits until they are.
+    fn look(&mut self, asks: &mut Requests<()>) {
         if self.is_fetching {
             return;
         }
@@ -285,7 +287,7 @@ impl Fetched {
             idle_max: 0,
             ..BackendLimits::default()
         };
-        let peer = Asking::new(fetcher, limits);
+        let peer = ClientPeer::new(fetcher, limits);
         let host = throng_outward::start("jwks", move || peer, Box::new(|reply| match reply {}));
         let host = host.map_err(|error| error.to_string())?;
         let calls = host.calls();

@@ -4,7 +4,7 @@
 use throng_feeds::{Call, Round, RoundId};
 use throng_hub::{Command, ReplyTo};
 use throng_outward::CallSender;
-use throng_remote::Asker;
+use throng_remote::NodeCaller;
 use throng_session::{Publications, PublishResult, SurveyReply};
 use throng_types::Slots;
 
@@ -13,7 +13,7 @@ pub(crate) enum Caller {
     /// A connection of this shard.
     Here(ReplyTo),
     /// Another node of the cluster.
-    Elsewhere(Asker),
+    Elsewhere(NodeCaller),
 }
 
 struct Waiting {

@@ -1,7 +1,7 @@
 //! The hub: what sessions call, and the requests to the broker that follow from it.
 
 use throng_broker::{
-    AnyBroker, Broker, BrokerStats, Draft, LiveOptions, Published, Receiver, Refusal, Reply,
+    Broker, BrokerStats, Draft, LiveOptions, MemoryBroker, Published, Receiver, Refusal, Reply,
     Request,
 };
 use throng_types::{ChannelName, ConnId, Millis, Now, ShardId};
@@ -26,7 +26,7 @@ pub struct HubStats {
 }
 
 /// One shard's hub, with its part of a broker.
-pub struct Hub<B = AnyBroker> {
+pub struct Hub<B = MemoryBroker> {
     /// Called past the hub only for what hands it nothing.
     pub broker: B,
     pub(crate) local: Local,

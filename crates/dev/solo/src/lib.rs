@@ -189,8 +189,7 @@ pub fn hub(shard: ShardId, shards: u8, namespaces: &Arc<Namespaces>) -> Hub {
         hash_seed: 1,
         namespaces: Arc::clone(namespaces),
     };
-    let memory = MemoryBroker::new(shard, shards, memory);
-    Hub::new(options, memory.into())
+    Hub::new(options, MemoryBroker::new(shard, shards, memory))
 }
 
 /// The only hub, with these namespaces beside the one without a name, which has no options.

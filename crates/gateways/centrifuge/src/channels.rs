@@ -17,7 +17,6 @@ use crate::asked::Pending;
 use crate::results::{history_query, history_result};
 use crate::socket::{Socket, TokenUse, code_of, ttl};
 
-/// Handles the command `sub_refresh`.
 pub(crate) fn sub_refresh(
     ws: &mut Socket,
     command: u32,

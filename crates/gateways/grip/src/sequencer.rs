@@ -32,7 +32,6 @@ pub(crate) enum Offered {
 /// Answer to the question for the last item of a channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LastItem {
-    /// Id of the last item.
     Id(Box<str>),
     /// No item, and no question for a while: there was no subscriber, so a publisher that looks at
     /// subscriptions has sent nothing, and the client may have missed something.

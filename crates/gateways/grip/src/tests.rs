@@ -17,10 +17,32 @@ use throng_hub::{Answer, Command};
 use throng_session::{Event, Flow, Port, Shared};
 use throng_solo::{Order as Wish, Solo};
 use throng_types::{ChannelName, ConnId, End, Millis, Publication, PublicationKind, ShardId};
+use throng_ws::{Masking, Opcode, encode_header};
 
 use crate::forms::{draft, hub_channel};
 use crate::upload::KEPT_BYTES_MAX;
 use crate::{Grip, GripOptions, GripShared, Order, RouteBook};
+
+/// A WebSocket's handshake on this path; its key and the answer to it are RFC 6455's own example.
+fn upgrade(path: &str) -> String {
+    format!(
+        "GET {path} HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    )
+}
+
+const ACCEPT: (&str, &str) = ("Sec-WebSocket-Accept", "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+/// Fields of a backend that speaks WebSocket over HTTP.
+const EVENTS: (&str, &str) = ("Content-Type", "application/websocket-events");
+const EXTENSION: (&str, &str) = ("Sec-WebSocket-Extensions", "grip");
+
+/// A frame; a client's key of zeros leaves its content as it is.
+fn frame(masking: Masking, opcode: Opcode, content: &[u8]) -> Vec<u8> {
+    let mut frame = Vec::new();
+    encode_header(masking, opcode, content.len(), &mut frame);
+    frame.extend_from_slice(content);
+    frame
+}
 
 mod answers;
 mod backend_asked;
@@ -54,8 +76,13 @@ struct Client {
 
 impl Client {
     fn new() -> Self {
+        Self::with(|_| ())
+    }
+
+    /// A client of a server with other options.
+    fn with(change: impl FnOnce(&mut GripOptions)) -> Self {
+        let own = Rc::new(GripShared::new(options_with(change)));
         let id = ConnId::new(ShardId(0), 1, 1);
-        let own = Rc::new(GripShared::new(options()));
         Self::of(id, own, Rc::new(throng_solo::shared()))
     }
 
@@ -205,14 +232,23 @@ impl Client {
 fn options() -> Arc<GripOptions> {
     let routes = "* localhost:7999\n*,path_beg=/debug,debug localhost:7999\n\
                   *,path_beg=/over localhost:7999,over_http\n";
-    let book = RouteBook {
-        routes: parse_routes(routes).routes,
-        ..RouteBook::default()
-    };
     Arc::new(GripOptions {
-        book: Arc::new(book),
+        book: book(routes),
         body_bytes_max: 1 << 20,
         ..GripOptions::default()
+    })
+}
+
+fn options_with(change: impl FnOnce(&mut GripOptions)) -> Arc<GripOptions> {
+    let mut options = Arc::into_inner(options()).expect("nobody else has them");
+    change(&mut options);
+    Arc::new(options)
+}
+
+fn book(routes: &str) -> Arc<RouteBook> {
+    Arc::new(RouteBook {
+        routes: parse_routes(routes).routes,
+        ..RouteBook::default()
     })
 }
 

@@ -322,7 +322,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::cases;
+    use throng_types::cases;
 
     fn parse(frame: &str) -> Result<ClientMessage, RealtimeError> {
         ClientMessage::parse(frame.as_bytes(), &MessageLimits::default())

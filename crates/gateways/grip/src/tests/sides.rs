@@ -4,20 +4,9 @@
 use throng_broker::Refusal;
 use throng_session::{CloseReason, Meter, WorkLimits};
 use throng_types::Disconnect;
-use throng_ws::{CloseFrame, Masking, Opcode, encode_close, encode_header};
+use throng_ws::{CloseFrame, encode_close};
 
 use super::*;
-
-const EVENTS: (&str, &str) = ("Content-Type", "application/websocket-events");
-const ACCEPT: (&str, &str) = ("Sec-WebSocket-Accept", "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
-const GRIP: (&str, &str) = ("Sec-WebSocket-Extensions", "grip");
-
-fn frame(masking: Masking, opcode: Opcode, content: &[u8]) -> Vec<u8> {
-    let mut frame = Vec::new();
-    encode_header(masking, opcode, content.len(), &mut frame);
-    frame.extend_from_slice(content);
-    frame
-}
 
 fn close(masking: Masking, code: u16, reason: &str) -> Vec<u8> {
     let mut frame = Vec::new();
@@ -38,10 +27,7 @@ impl Socket {
     fn asks(over_http: bool, client: Client) -> Self {
         let mut client = client;
         let path = if over_http { "/over" } else { "/a" };
-        client.says(&format!(
-            "GET {path} HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
-             Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
-        ));
+        client.says(&upgrade(path));
         client.asked();
         Self {
             client,
@@ -57,11 +43,11 @@ impl Socket {
     fn opened(over_http: bool, client: Client) -> Self {
         let mut socket = Self::asks(over_http, client);
         if over_http {
-            socket.client.head(1, 200, &[EVENTS, GRIP]);
+            socket.client.head(1, 200, &[EVENTS, EXTENSION]);
             socket.client.body(1, "OPEN\r\n");
             socket.client.end(1);
         } else {
-            socket.client.head(1, 101, &[ACCEPT, GRIP]);
+            socket.client.head(1, 101, &[ACCEPT, EXTENSION]);
         }
         assert!(socket.client.told().starts_with("HTTP/1.1 101 "));
         socket
@@ -212,12 +198,7 @@ fn a_backend_subscribes_its_client() {
 /// A client gets as many channels as it may have.
 #[test]
 fn the_channels_of_a_websocket_are_bounded() {
-    let mut options = Arc::into_inner(options()).expect("nobody else has them");
-    options.channels_max = 2;
-    let own = Rc::new(GripShared::new(Arc::new(options)));
-    let id = ConnId::new(ShardId(0), 1, 1);
-    let client = Client::of(id, own, Rc::new(throng_solo::shared()));
-    let mut socket = Socket::opened(false, client);
+    let mut socket = Socket::opened(false, Client::with(|options| options.channels_max = 2));
     for name in ["a", "b", "c"] {
         socket.control(&format!(r#"{{"type":"subscribe","channel":"{name}"}}"#));
     }
@@ -227,26 +208,15 @@ fn the_channels_of_a_websocket_are_bounded() {
 /// A route may give channels that the backend cannot take away.
 #[test]
 fn a_route_subscribes_its_websockets() {
-    let mut options = Arc::into_inner(options()).expect("nobody else has them");
-    let book = RouteBook {
-        routes: parse_routes("* localhost:7999,sub=own\n").routes,
-        ..RouteBook::default()
-    };
-    options.book = Arc::new(book);
-    let own = Rc::new(GripShared::new(Arc::new(options)));
-    let id = ConnId::new(ShardId(0), 1, 1);
-    let client = Client::of(id, own, Rc::new(throng_solo::shared()));
-    let mut socket = Socket::asks(false, client);
+    let client = || Client::with(|options| options.book = book("* localhost:7999,sub=own\n"));
+    let mut socket = Socket::asks(false, client());
     assert_eq!(socket.client.hub, [""; 0], "not before it is one");
-    socket.client.head(1, 101, &[ACCEPT, GRIP]);
+    socket.client.head(1, 101, &[ACCEPT, EXTENSION]);
     assert_eq!(std::mem::take(&mut socket.client.hub), ["+grip:own"]);
     socket.control(r#"{"type":"unsubscribe","channel":"own"}"#);
     assert_eq!(socket.client.hub, [""; 0]);
     // Its messages are sorted also if the backend says nothing of GRIP.
-    let id = ConnId::new(ShardId(0), 2, 1);
-    let own = socket.client.solo.own.clone();
-    let client = Client::of(id, own, Rc::new(throng_solo::shared()));
-    let mut socket = Socket::asks(false, client);
+    let mut socket = Socket::asks(false, client());
     socket.client.head(1, 101, &[ACCEPT]);
     socket.told();
     socket

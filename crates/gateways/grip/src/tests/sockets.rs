@@ -2,35 +2,24 @@
 
 use throng_http1::origin::RequestRest;
 use throng_session::Gateway;
-use throng_ws::{Masking, Opcode, encode_header};
 
 use super::*;
 
-const EVENTS: (&str, &str) = ("Content-Type", "application/websocket-events");
-const ACCEPT: (&str, &str) = ("Sec-WebSocket-Accept", "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
-
 fn upgrades(path: &str) -> Client {
-    Client::asks(&format!(
-        "GET {path} HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
-         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
-    ))
+    Client::asks(&upgrade(path))
 }
 
-/// A text frame; a client's key of zeros leaves its text as it is.
-fn frame(masking: Masking, text: &str) -> Vec<u8> {
-    let mut frame = Vec::new();
-    encode_header(masking, Opcode::Text, text.len(), &mut frame);
-    frame.extend_from_slice(text.as_bytes());
-    frame
+fn of_server(text: &str) -> Vec<u8> {
+    frame(Masking::Server, Opcode::Text, text.as_bytes())
 }
 
 /// A server's frame, as `told_lossy` gives it.
 fn text(text: &str) -> String {
-    String::from_utf8_lossy(&frame(Masking::Server, text)).into_owned()
+    String::from_utf8_lossy(&of_server(text)).into_owned()
 }
 
 fn said(text: &str) -> Vec<u8> {
-    frame(Masking::Client([0; 4]), text)
+    frame(Masking::Client([0; 4]), Opcode::Text, text.as_bytes())
 }
 
 impl Client {
@@ -111,7 +100,7 @@ fn messages_of_a_backend_that_instructs_are_sorted() {
     let told = client.told();
     assert!(!told.contains("Extensions"), "{told}");
     let to = |client: &mut Client, content: &str| {
-        client.backend(1, OriginEvent::Body(frame(Masking::Server, content)));
+        client.backend(1, OriginEvent::Body(of_server(content)));
         client.told_lossy()
     };
     assert_eq!(to(&mut client, "m:hello"), text("hello"));
@@ -147,7 +136,7 @@ fn a_backends_message_is_bounded() {
         client.head(1, 101, &[ACCEPT, extension]);
         client.told_lossy();
         let message = "x".repeat((1 << 20) + more);
-        let marked = frame(Masking::Server, &format!("m:{message}"));
+        let marked = of_server(&format!("m:{message}"));
         client.backend(1, OriginEvent::Body(marked));
         let is_told = client.told_lossy() == text(&message);
         assert_eq!((is_told, client.ended.is_none()), (more == 0, more == 0));
@@ -158,12 +147,12 @@ fn a_backends_message_is_bounded() {
 #[test]
 fn a_detached_backend_is_not_told_of_a_close() {
     let mut client = upgrades("/a");
-    client.head(1, 101, &[ACCEPT, ("Sec-WebSocket-Extensions", "grip")]);
+    client.head(1, 101, &[ACCEPT, EXTENSION]);
     for order in [
         r#"{"type":"subscribe","channel":"a"}"#,
         r#"{"type":"detach"}"#,
     ] {
-        let control = frame(Masking::Server, &format!("c:{order}"));
+        let control = of_server(&format!("c:{order}"));
         client.backend(1, OriginEvent::Body(control));
     }
     client.sent();
@@ -177,8 +166,7 @@ fn a_backend_that_speaks_http_gets_events() {
     let mut client = upgrades("/over");
     let asked = client.asked();
     assert_eq!((&*asked.method, &*asked.body), ("POST", &b"OPEN\r\n"[..]));
-    let extension = ("Sec-WebSocket-Extensions", "grip");
-    client.head(1, 200, &[EVENTS, extension]);
+    client.head(1, 200, &[EVENTS, EXTENSION]);
     client.body(1, "OPEN\r\nTEXT 7\r\nm:hello\r\n");
     assert_eq!(client.told(), "", "its answer is not whole");
     client.end(1);
@@ -210,21 +198,4 @@ fn a_backend_that_speaks_http_gets_events() {
     client.solo.act(|session, cx| session.refresh(cx));
     client.sort();
     assert_eq!(&*client.asked().body, b"");
-}
-
-#[test]
-fn a_backend_hears_of_a_client_that_has_gone() {
-    let mut client = upgrades("/over");
-    client.asked();
-    client.head(1, 200, &[EVENTS]);
-    client.body(1, "OPEN\r\n");
-    client.end(1);
-    let goes_on = client.solo.act(|session, cx| session.connection_gone(cx));
-    client.sort();
-    assert_eq!(goes_on, Some(true));
-    assert_eq!(&*client.asked().body, b"DISCONNECT\r\n");
-    // A held one without a last request to its backend is removed at once.
-    let mut client = Client::gets();
-    let goes_on = client.solo.act(|session, cx| session.connection_gone(cx));
-    assert_eq!(goes_on, Some(false));
 }

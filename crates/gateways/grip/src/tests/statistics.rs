@@ -9,20 +9,18 @@ use super::*;
 use crate::{PortKind, StatsOptions};
 
 fn world() -> World {
-    let mut options = Arc::into_inner(options()).expect("nobody else has them");
-    options.ports = vec![PortKind::Stats];
-    options.stats = Some(StatsOptions {
-        format: StatsFormat::Json,
-        report_interval_ms: 10_000,
-        sends_connections: true,
-        connection_ttl_ms: 120_000,
-        subscription_ttl_ms: 60_000,
-        linger_ms: 60_000,
-    });
-    let mut book = RouteBook::clone(&options.book);
-    book.routes = parse_routes("*,id=own localhost:7999\n").routes;
-    options.book = Arc::new(book);
-    World::with(Arc::new(options))
+    World::with(options_with(|options| {
+        options.ports = vec![PortKind::Stats];
+        options.stats = Some(StatsOptions {
+            format: StatsFormat::Json,
+            report_interval_ms: 10_000,
+            sends_connections: true,
+            connection_ttl_ms: 120_000,
+            subscription_ttl_ms: 60_000,
+            linger_ms: 60_000,
+        });
+        options.book = book("*,id=own localhost:7999\n");
+    }))
 }
 
 /// Connects a reader on a shard, with prefixes of packets.

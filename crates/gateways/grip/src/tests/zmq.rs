@@ -15,11 +15,11 @@ const REP: u8 = 2;
 
 fn world() -> World {
     let sockets = [Socket::Pull, Socket::Sub, Socket::Rep];
-    let mut options = Arc::into_inner(options()).expect("nobody else has them");
-    options.ports = sockets.map(PortKind::Zmq).to_vec();
-    options.tells_topics = true;
-    options.uris.publish_pull = Some("tcp://here:1".to_owned());
-    World::with(Arc::new(options))
+    World::with(options_with(|options| {
+        options.ports = sockets.map(PortKind::Zmq).to_vec();
+        options.tells_topics = true;
+        options.uris.publish_pull = Some("tcp://here:1".to_owned());
+    }))
 }
 
 /// The greeting of a ZMTP 3.0 peer, and its READY (RFC 23).
@@ -108,18 +108,10 @@ fn list(ids: &[&str]) -> Value {
 /// A client's WebSocket over HTTP on a shard, in a channel, and its public id.
 fn socket(world: &mut World, shard: u8, channel: &str) -> (ConnId, String) {
     let conn = world.connect(shard, Port::Client);
-    world.say(
-        conn,
-        "GET /over HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
-         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
-    );
+    world.say(conn, upgrade("/over"));
     let control = format!(r#"c:{{"type":"subscribe","channel":"{channel}"}}"#);
     let body = format!("OPEN\r\nTEXT {:x}\r\n{control}\r\n", control.len());
-    let fields = [
-        ("Content-Type", "application/websocket-events"),
-        ("Sec-WebSocket-Extensions", "grip"),
-    ];
-    world.answer(conn, 1, 200, &fields, &body);
+    world.answer(conn, 1, 200, &[EVENTS, EXTENSION], &body);
     assert!(world.told(conn).starts_with("HTTP/1.1 101 "));
     let id = world.shards[usize::from(shard)]
         .1
@@ -312,8 +304,7 @@ fn a_publisher_has_backends_asked() {
         let asked = world.asked();
         assert_eq!(asked.len(), 1);
         assert_eq!((asked[0].0, &*asked[0].2.body), (*conn, &b""[..]));
-        let fields = [("Content-Type", "application/websocket-events")];
-        world.answer(*conn, asked[0].1, 200, &fields, "");
+        world.answer(*conn, asked[0].1, 200, &[EVENTS], "");
     }
     let of_stream = world.shards[1].1.shared.node.client_id(stream);
     for id in [of_stream.as_str(), "nobody"] {

@@ -3,10 +3,10 @@ use serde_json::json;
 
 use super::json_patch::{PatchError, apply_patch};
 use super::*;
-use crate::cases;
 use crate::instruct::{Instruct, ResponseHead};
 use crate::tnet;
 use crate::value::Value;
+use throng_types::cases;
 
 #[track_caller]
 fn one(item: &str) -> Item {
