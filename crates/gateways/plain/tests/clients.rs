@@ -27,10 +27,7 @@ const PATHS: [(&str, &str, Transport); 3] = [
 
 fn opens(shared: Shared, port: Port, target: &str, fields: &str) -> Solo<Plain> {
     let mut solo = Solo::at(port, shared);
-    solo.now = Now {
-        mono: Millis(1000),
-        unix_ms: NOW_S * 1000,
-    };
+    solo.now = Now::new(1000, NOW_S * 1000);
     solo.get(target, fields);
     solo
 }
@@ -98,10 +95,7 @@ fn a_token_says_who_a_client_is_and_when_it_ends() {
         assert_eq!(due.since(solo.now.mono), 10_000, "{path}");
         solo.subscribed("a", Ok(Recovery::NotAsked));
         solo.told();
-        let at = |ms| Now {
-            mono: Millis(1000 + ms),
-            unix_ms: NOW_S * 1000 + ms,
-        };
+        let at = |ms| Now::new(1000 + ms, NOW_S * 1000 + ms);
         solo.now = at(9000);
         solo.event(Event::Timeout);
         assert_eq!((solo.told().as_str(), solo.actions.end), ("", None));
