@@ -23,36 +23,31 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use self::release::{ARCHITECTURES, Arch, Release, files};
+pub(crate) use self::release::{output, run_to_end};
 use crate::tree;
-
-const HELP: &str = "\
-Usage: cargo xtask dist [OPTIONS]
-
-Makes target/packages: static binaries, archives, .deb, .rpm, container images, SBOM, SHA256SUMS.
-
-  --arch ARCH      x86_64 or aarch64; may be repeated (default: both)
-  --sign FILE      Signs SHA256SUMS with this secret key of minisign
-  --help           Prints this
-
-It downloads the compilers and tools that it needs into target/tools: python3 with venv, go,
-rustup and a network are what has to be here. Two runs at the same commit make the same bytes.
-";
 
 /// Largest allowed size; a larger binary is a mistake, such as debug information left in.
 const BINARY_BYTES_MAX: u64 = 17_500_000;
 
-#[derive(Debug, PartialEq, Eq)]
-struct Options {
+/// Makes target/packages: static binaries, archives, .deb, .rpm, container images, SBOM, SHA256SUMS
+///
+/// It downloads the compilers and tools that it needs into target/tools: python3 with venv, go,
+/// rustup and a network are what has to be here. Two runs at the same commit make the same bytes.
+#[derive(Debug, PartialEq, Eq, clap::Args)]
+pub(crate) struct Options {
+    /// x86_64 or aarch64; may be repeated [default: both]
+    #[arg(long = "arch", value_name = "ARCH", value_parser = Arch::named)]
     architectures: Vec<Arch>,
+    /// Signs SHA256SUMS with this secret key of minisign
+    #[arg(long, value_name = "FILE")]
     sign: Option<PathBuf>,
 }
 
 /// Makes them; false if some of them could not be made.
-pub(crate) fn run(arguments: &[&str]) -> Result<bool> {
-    let Some(options) = parse(arguments)? else {
-        print!("{HELP}");
-        return Ok(true);
-    };
+pub(crate) fn run(mut options: Options) -> Result<bool> {
+    if options.architectures.is_empty() {
+        options.architectures = ARCHITECTURES.to_vec();
+    }
     let release = Release::of(tree::root()?)?;
     if release.out.exists() {
         fs::remove_dir_all(&release.out).context("cannot empty target/packages")?;
@@ -77,36 +72,6 @@ pub(crate) fn run(arguments: &[&str]) -> Result<bool> {
         eprintln!("error: not made: {what}");
     }
     Ok(lacking.is_empty())
-}
-
-fn parse(arguments: &[&str]) -> Result<Option<Options>> {
-    let mut options = Options {
-        architectures: Vec::new(),
-        sign: None,
-    };
-    let mut words = arguments.iter();
-    while let Some(word) = words.next() {
-        let mut value = || {
-            words
-                .next()
-                .with_context(|| format!("{word} needs a value"))
-        };
-        match *word {
-            "--arch" => {
-                let name = *value()?;
-                let known = ARCHITECTURES.iter().find(|arch| arch.name == name);
-                let known = known.with_context(|| format!("{name}: x86_64 or aarch64"))?;
-                options.architectures.push(*known);
-            }
-            "--sign" => options.sign = Some(value()?.into()),
-            "--help" | "-h" => return Ok(None),
-            other => bail!("{other} is not understood; see cargo xtask dist --help"),
-        }
-    }
-    if options.architectures.is_empty() {
-        options.architectures = ARCHITECTURES.to_vec();
-    }
-    Ok(Some(options))
 }
 
 /// Everything for one architecture.
@@ -142,16 +107,9 @@ fn sign(folder: &Path, key: &Path) -> Result<()> {
     let key = key
         .canonicalize()
         .with_context(|| format!("no key {}", key.display()))?;
-    let status = Command::new("minisign")
-        .args(["-S", "-m", "SHA256SUMS", "-s"])
-        .arg(key)
-        .current_dir(folder)
-        .status()
-        .context("cannot start minisign; Debian's package has that name")?;
-    if !status.success() {
-        bail!("minisign failed");
-    }
-    Ok(())
+    let mut minisign = Command::new("minisign");
+    minisign.args(["-S", "-m", "SHA256SUMS", "-s"]).arg(key);
+    run_to_end(minisign.current_dir(folder)).context("Debian's package is named minisign")
 }
 
 fn list(release: &Release) -> Result<()> {
@@ -166,21 +124,12 @@ fn list(release: &Release) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::release::output;
     use super::*;
 
     #[test]
-    fn options_are_understood_or_named() {
-        let both = parse(&[]).unwrap().unwrap();
-        assert_eq!(both.architectures, ARCHITECTURES);
-        let one = parse(&["--arch", "aarch64", "--sign", "key"]).unwrap();
-        let one = one.unwrap();
-        assert_eq!(one.architectures[0].short, "arm64");
-        assert_eq!(one.sign.as_deref(), Some(Path::new("key")));
-        assert_eq!(parse(&["--help"]).unwrap(), None);
-        for wrong in [&["--arch", "riscv"][..], &["--arch"], &["--fast"]] {
-            assert!(parse(wrong).is_err(), "{wrong:?}");
-        }
+    fn architectures_are_known_by_their_names() {
+        assert_eq!(Arch::named("aarch64").unwrap().short, "arm64");
+        assert!(Arch::named("riscv").is_err());
     }
 
     #[test]

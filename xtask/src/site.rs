@@ -11,6 +11,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
+use crate::dist::{output, run_to_end};
 use crate::markdown::{is_outside, links, resolved};
 use crate::tree::Tree;
 
@@ -46,13 +47,8 @@ pub(crate) fn build() -> Result<()> {
         fs::copy(&from, site.join(name)).with_context(|| format!("no {}", from.display()))?;
     }
     fs::copy(mermaid(&tree.root)?, site.join("mermaid.min.js"))?;
-    let done = Command::new(mdbook(&tree.root)?)
-        .arg("build")
-        .arg(&site)
-        .status()?;
-    if !done.success() {
-        bail!("mdbook failed");
-    }
+    let mut mdbook = Command::new(mdbook(&tree.root)?);
+    run_to_end(mdbook.arg("build").arg(&site))?;
     let book = site.join("book");
     let dead = dead_links(&book)?;
     if !dead.is_empty() {
@@ -129,23 +125,11 @@ fn mermaid(root: &Path) -> Result<PathBuf> {
     fs::create_dir_all(&folder)?;
     let mut npm = Command::new("npm");
     npm.args(["pack", "--silent", MERMAID]).current_dir(&folder);
-    let packed = npm
-        .output()
-        .context("cannot start npm, which .ci/install installs")?;
-    if !packed.status.success() {
-        bail!(
-            "npm pack {MERMAID} failed:\n{}",
-            String::from_utf8_lossy(&packed.stderr)
-        );
-    }
-    let said = String::from_utf8_lossy(&packed.stdout);
-    let name = said.trim().lines().last().context("npm packed nothing")?;
+    let said = output(&mut npm).context("npm, which .ci/install installs")?;
+    let name = said.lines().last().context("npm packed nothing")?;
     let mut tar = Command::new("tar");
-    tar.args(["-xzf", name, "package/dist/mermaid.min.js"])
-        .current_dir(&folder);
-    if !tar.status()?.success() {
-        bail!("cannot take {} out of {name}", file.display());
-    }
+    tar.args(["-xzf", name, "package/dist/mermaid.min.js"]);
+    output(tar.current_dir(&folder))?;
     Ok(file)
 }
 

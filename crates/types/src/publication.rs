@@ -25,6 +25,16 @@ pub struct Payload {
     pub kind: PayloadKind,
 }
 
+impl Payload {
+    #[must_use]
+    pub fn text(text: &str) -> Self {
+        Self {
+            bytes: text.as_bytes().into(),
+            kind: PayloadKind::Text,
+        }
+    }
+}
+
 /// Client behind a connection: with a publication that it made, or in a channel where it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Save)]
 pub struct Publisher {
@@ -80,6 +90,20 @@ pub struct Publication {
 }
 
 impl Publication {
+    /// Builds one without tags whose publisher is unknown.
+    #[must_use]
+    pub const fn new(channel: ChannelName, position: Option<Position>, payload: Payload) -> Self {
+        Self {
+            channel,
+            told: PublicationKind::Data,
+            position,
+            payload,
+            publisher: None,
+            tags: None,
+            time_unix_ms: 0,
+        }
+    }
+
     /// The form in which a publication travels between shards and stays in history.
     #[must_use]
     pub fn shared(self) -> Arc<Self> {

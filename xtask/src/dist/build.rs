@@ -4,10 +4,10 @@ use std::env;
 use std::path::PathBuf;
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context as _, Result};
 use cargo_metadata::MetadataCommand;
 
-use super::release::{Arch, Release};
+use super::release::{Arch, Release, run_to_end};
 use super::tools;
 
 /// Builds the binary. It names the commit, and no path of this machine.
@@ -40,9 +40,7 @@ pub(crate) fn binary(release: &Release, arch: Arch) -> Result<PathBuf> {
             "THRONG_VERSION",
             format!("{} ({})", release.version, release.commit),
         );
-    if !cargo.status().context("cannot start cargo")?.success() {
-        bail!("cargo zigbuild --target {target} failed");
-    }
+    run_to_end(&mut cargo).with_context(|| format!("cargo zigbuild --target {target}"))?;
     let folder = metadata.target_directory.into_std_path_buf();
     Ok(folder.join(target).join("dist/throng"))
 }

@@ -27,6 +27,14 @@ pub(crate) const ARCHITECTURES: [Arch; 2] = [
     },
 ];
 
+impl Arch {
+    /// Finds the one with this name.
+    pub(crate) fn named(name: &str) -> Result<Self> {
+        let known = ARCHITECTURES.iter().find(|arch| arch.name == name);
+        known.copied().context("x86_64 or aarch64")
+    }
+}
+
 /// Facts about the release being built.
 pub(crate) struct Release {
     /// The root of the checkout.
@@ -84,6 +92,20 @@ pub(crate) fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     }
     paths.sort();
     Ok(paths)
+}
+
+/// Runs a program that prints what it does.
+///
+/// # Errors
+/// If it does not start or ends badly.
+pub(crate) fn run_to_end(command: &mut Command) -> Result<()> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let status = command.status();
+    let status = status.with_context(|| format!("cannot start {name}"))?;
+    if !status.success() {
+        bail!("{name} failed");
+    }
+    Ok(())
 }
 
 /// Runs a program and returns its output, trimmed.

@@ -6,9 +6,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context as _, Result};
 
-use super::release::output;
+use super::release::{output, run_to_end};
 
 /// Compiles and links C for any Linux, with musl.
 const ZIG: [&str; 2] = ["cargo-zigbuild==0.24.0", "ziglang==0.17.1"];
@@ -46,11 +46,8 @@ pub(crate) fn nfpm(root: &Path) -> Result<PathBuf> {
     if !program.exists() {
         println!("installing {NFPM}");
         let mut go = Command::new("go");
-        let status = go.args(["install", NFPM]).env("GOBIN", &folder).status();
-        let status = status.context("cannot start go, which installs nfpm for .deb and .rpm")?;
-        if !status.success() {
-            bail!("go install {NFPM} failed");
-        }
+        let installed = run_to_end(go.args(["install", NFPM]).env("GOBIN", &folder));
+        installed.context("go install, which brings nfpm for .deb and .rpm")?;
     }
     Ok(program)
 }

@@ -1,7 +1,7 @@
 //! Forbidden edges: what a manifest names against the plan of the house.
 
 use crate::finding::Finding;
-use crate::plan::{self, FENCES, FOR_TESTS, HOUSE};
+use crate::plan::{self, PLAN};
 use crate::tree::{Dependency, Package, Tree};
 
 /// Checks every line of every manifest, and that the plan and the folders are the same.
@@ -10,7 +10,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let rooms: Vec<&str> = tree.packages.iter().map(Package::room).collect();
     findings.extend(empty_rows(&rooms).map(|row| {
         let message = format!("the row {row:?} has no crate: remove it");
-        Finding::new("xtask/src/plan.rs", message)
+        Finding::new("xtask/plan.toml", message)
     }));
     let manifests = tree
         .files
@@ -30,24 +30,24 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
 
 /// Rows that no crate has.
 fn empty_rows<'a>(rooms: &'a [&str]) -> impl Iterator<Item = &'static str> + 'a {
-    HOUSE.iter().map(|row| row.name).filter(|name| {
+    PLAN.rooms.keys().map(String::as_str).filter(|name| {
         let mut rows = rooms.iter().filter_map(|room| plan::row(room));
-        !rows.any(|row| row.name == *name)
+        !rows.any(|(row, _)| row == *name)
     })
 }
 
 fn of_package(package: &Package) -> Vec<Finding> {
     let manifest = format!("{}/Cargo.toml", package.folder);
     let room = package.room();
-    let Some(row) = plan::row(room) else {
-        let message = format!("{room} has no row in xtask/src/plan.rs: decide what it may use");
+    let Some((_, uses)) = plan::row(room) else {
+        let message = format!("{room} has no row in xtask/plan.toml: decide what it may use");
         return vec![Finding::new(manifest, message)];
     };
     package
         .dependencies
         .iter()
         .filter_map(|dependency| match &dependency.folder {
-            Some(folder) => own(row, room, folder, dependency.for_tests),
+            Some(folder) => own(uses, room, folder, dependency.for_tests),
             None => foreign(room, dependency),
         })
         .map(|message| Finding::new(manifest.clone(), message))
@@ -55,16 +55,16 @@ fn of_package(package: &Package) -> Vec<Finding> {
 }
 
 /// An edge between two rooms.
-fn own(row: &plan::Room, room: &str, folder: &str, for_tests: bool) -> Option<String> {
+fn own(uses: &[String], room: &str, folder: &str, for_tests: bool) -> Option<String> {
     let to = folder.strip_prefix("crates/").unwrap_or(folder);
-    let allowed = plan::covers(row.uses, to) || (for_tests && plan::covers(FOR_TESTS, to));
+    let allowed = plan::covers(uses, to) || (for_tests && plan::covers(&PLAN.for_tests, to));
     (!allowed).then(|| {
         format!(
-            "{room} may not use {to}; it may use: {} (xtask/src/plan.rs)",
-            if row.uses.is_empty() {
+            "{room} may not use {to}; it may use: {} (xtask/plan.toml)",
+            if uses.is_empty() {
                 "nothing of ours".to_owned()
             } else {
-                row.uses.join(", ")
+                uses.join(", ")
             }
         )
     })
@@ -73,10 +73,10 @@ fn own(row: &plan::Room, room: &str, folder: &str, for_tests: bool) -> Option<St
 /// An edge to a package from outside.
 fn foreign(room: &str, dependency: &Dependency) -> Option<String> {
     let package = &dependency.name;
-    let fence = { FENCES.iter() }.find(|fence| plan::covers(fence.packages, package))?;
-    (!plan::covers(fence.rooms, room)).then(|| {
+    let fence = { PLAN.fences.iter() }.find(|fence| plan::covers(&fence.packages, package))?;
+    (!plan::covers(&fence.rooms, room)).then(|| {
         format!(
-            "{room} may not use {package}, only {} may: {} (xtask/src/plan.rs)",
+            "{room} may not use {package}, only {} may: {} (xtask/plan.toml)",
             fence.rooms.join(", "),
             fence.why
         )
@@ -153,9 +153,9 @@ mod tests {
 
     #[test]
     fn a_row_without_a_room_is_found() {
-        let all: Vec<&str> = HOUSE.iter().map(|row| row.name).collect();
+        let all: Vec<&str> = PLAN.rooms.keys().map(String::as_str).collect();
         assert_eq!(empty_rows(&all).next(), None, "they are there");
-        assert_eq!(empty_rows(&[]).count(), HOUSE.len());
+        assert_eq!(empty_rows(&[]).count(), PLAN.rooms.len());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! vices.
 
 use crate::finding::Finding;
-use crate::plan::{self, PURE, UNSAFE};
+use crate::plan::{self, PLAN};
 use crate::tree::Tree;
 
 /// The one copy that is edited; `tidy --update` puts it into each pure room.
@@ -14,7 +14,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     for package in &tree.packages {
         let path = format!("{}/Cargo.toml", package.folder);
         let manifest = tree.text(&path).unwrap_or_default();
-        let has_unsafe = plan::covers(UNSAFE, package.room());
+        let has_unsafe = plan::covers(&PLAN.with_unsafe, package.room());
         if let Some(message) = lints_fault(manifest, has_unsafe) {
             findings.push(Finding::new(path, message));
         }
@@ -32,7 +32,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
 pub(super) fn clippy_files(tree: &Tree) -> impl Iterator<Item = (String, &'static str)> {
     tree.packages
         .iter()
-        .filter(|package| plan::covers(PURE, package.room()))
+        .filter(|package| plan::covers(&PLAN.pure, package.room()))
         .map(|package| (format!("{}/clippy.toml", package.folder), PURE_CLIPPY))
 }
 

@@ -6,7 +6,7 @@
 
 use crate::finding::Finding;
 use crate::paths::paths;
-use crate::plan::{self, PURE, UNSAFE};
+use crate::plan::{self, PLAN};
 use crate::source::Source;
 use crate::tree::{Tree, is_test_file};
 
@@ -52,10 +52,10 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
         let Some(package) = tree.package_of(path) else {
             continue;
         };
-        if plan::covers(PURE, package.room()) && !is_test_file(path) {
+        if plan::covers(&PLAN.pure, package.room()) && !is_test_file(path) {
             impurities(path, source, &mut findings);
         }
-        if !plan::covers(UNSAFE, package.room()) {
+        if !plan::covers(&PLAN.with_unsafe, package.room()) {
             unsafes(path, source, &mut findings);
         }
     }
@@ -73,7 +73,7 @@ fn impurities(path: &str, source: &Source, findings: &mut Vec<Finding>) {
 
 fn unsafes(path: &str, source: &Source, findings: &mut Vec<Finding>) {
     for token in source.tokens.iter().filter(|token| token.is("unsafe")) {
-        let message = format!("`unsafe` outside {}", UNSAFE.join(", "));
+        let message = format!("`unsafe` outside {}", PLAN.with_unsafe.join(", "));
         findings.push(Finding::at(path, token.line, message));
     }
 }

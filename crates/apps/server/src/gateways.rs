@@ -137,11 +137,8 @@ pub(crate) struct OwnPort {
 
 /// Sources from which gateways hear events of other servers, in a process that hands over.
 pub(crate) trait Sources: Send + Sync {
-    /// Called once the new process gets everything: takes what came before, and nothing more
-    /// until [`Sources::go_on`].
-    ///
-    /// # Errors
-    /// A sentence, if that takes too long.
+    /// Called once the new process gets everything: takes what came before, and nothing more until
+    /// [`Sources::go_on`]. Error: a sentence, if that takes too long.
     fn stand_still(&self) -> Result<(), String>;
 
     /// The hand-over is over, however it ended.
@@ -190,7 +187,6 @@ pub struct Slot<G: Gateway> {
 }
 
 impl<G: Listed> Slot<G> {
-    #[must_use]
     pub fn new(gateway: G) -> Self {
         Self {
             shared: gateway.shared(),

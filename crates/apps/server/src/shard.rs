@@ -6,8 +6,9 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
-use throng_engine::{Conns, Kernel};
+use throng_engine::{Conns, Kernel, MailboxSender};
 use throng_hub::{Command, Hub};
 use throng_metrics::{Counters, Gauge};
 use throng_session::{
@@ -16,24 +17,26 @@ use throng_session::{
 use throng_types::{ConnId, Millis, Now, ShardId, Slots};
 
 use crate::drain::{Drain, DrainOptions, Ends};
-use crate::feed_batches::{FeedBatches, FeedRound};
 use crate::gateways::{GatewayMail, Gateways, Host, Session};
 use crate::handover::HandOver;
 use crate::live::{Live, Renewed};
 use crate::options::AskReload;
 use crate::outbox::{Note, Outboxes};
-use crate::peers::Peers;
-use crate::peers::{PAYER, UNCOUNTED, tag_payer};
+use crate::peers::{PAYER, Peers, UNCOUNTED, tag_payer};
 use crate::sessions::Sessions;
 use crate::sink::HubSink;
 use crate::stats::{Observatory, Ticker};
-use crate::surveys::Surveys;
+use crate::waiting::{FeedBatches, FeedRound, Surveys};
 
 /// Members visited in one turn: few enough that what is published meanwhile joins the fan-out
 /// at the next turn, and that a crowd does not keep others waiting.
 pub(crate) const VISITS_PER_TURN: usize = 256;
 /// Streams whose history is looked at in one turn.
 const EXPIRIES_PER_TURN: usize = 256;
+
+/// Between two tries to reach a shard whose mailbox is full, and how many there are.
+const TRY_EVERY: Duration = Duration::from_millis(10);
+const TRIES: usize = 1000;
 
 /// Mail between shards, and orders from the handle and from drivers.
 pub struct Mail(pub(crate) Message);
@@ -59,6 +62,19 @@ impl Mail {
     /// Mail from a gateway's driver.
     pub(crate) const fn to_gateway(mail: GatewayMail) -> Self {
         Self(Message::Driver(mail))
+    }
+
+    /// Sends it to a shard whose mailbox may be full for some seconds; false if it has no room all
+    /// the time, as one that has ended.
+    pub(crate) fn send_patiently(mut self, mailbox: &MailboxSender<Self>) -> bool {
+        for _ in 0..TRIES {
+            match mailbox.send(self) {
+                Ok(()) => return true,
+                Err(back) => self = back,
+            }
+            std::thread::sleep(TRY_EVERY);
+        }
+        false
     }
 
     /// Takes a driver's mail back that found no room.
@@ -209,7 +225,6 @@ impl ShardApp {
     }
 
     /// Whether publications wait for others, for their channel's `max_delay`.
-    #[must_use]
     pub fn is_gathering(&self) -> bool {
         self.parts.hub.deadline().is_some()
     }

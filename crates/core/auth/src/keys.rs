@@ -1,4 +1,4 @@
-//! Keys that tokens are checked with, and the algorithms of each.
+//! Keys that tokens are checked with, and the rules for it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,8 +6,7 @@ use std::sync::Arc;
 use jsonwebtoken::DecodingKey;
 use jsonwebtoken::crypto::aws_lc::DEFAULT_PROVIDER;
 
-use crate::algorithm::{Algorithm, RSA_BITS_MIN, bits};
-use crate::key_set::{KeySet, KeySetError, KeySource};
+use crate::key_set::{Algorithm, KeySet, KeySetError, KeySource, RSA_BITS_MIN, bits};
 
 /// Keys and rules for checking tokens. An algorithm is accepted if there is a key for it.
 #[derive(Clone, Default)]
@@ -26,9 +25,7 @@ pub struct KeyConfig {
     pub key_set: Option<Box<str>>,
     /// Source of another set, which changes while the server runs.
     pub key_source: Option<Arc<dyn KeySource>>,
-    /// Audience (`aud`) that tokens must name.
     pub audience: Option<Box<str>>,
-    /// Issuer (`iss`) that tokens must have.
     pub issuer: Option<Box<str>>,
     /// Seconds by which the clocks of issuer and server may differ (`exp`, `nbf`).
     pub leeway_s: u64,
@@ -61,58 +58,47 @@ impl fmt::Debug for KeyConfig {
 /// Reason why a key cannot be used: a mistake of the operator, found at start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
-    /// No key to check tokens with.
     #[error("no token key is configured")]
     None,
     /// Anyone could sign with an empty secret.
     #[error("the HMAC secret is empty")]
     EmptySecret,
-    /// A private key where the public one belongs.
     #[error("this is a private key; give its public key")]
     Private,
-    /// Not a PEM text of an RSA key.
     #[error("not an RSA key in PEM")]
     Rsa,
-    /// An RSA key that is too small to be safe.
     #[error("the RSA key has fewer than {RSA_BITS_MIN} bits")]
     RsaTooSmall,
-    /// Not a PEM text of a P-256 or P-384 key.
     #[error("not an ECDSA key on P-256 or P-384 in PEM")]
     Ecdsa,
-    /// Not a PEM text of an Ed25519 key.
     #[error("not an Ed25519 key in PEM")]
     Eddsa,
-    /// Not a set of keys that can check tokens.
     #[error("{0}")]
     KeySet(#[from] KeySetError),
     /// The key serves other algorithms than the one that was asked for.
     #[error("the key does not fit the algorithm {0}")]
     WrongAlgorithm(Algorithm),
-    /// The claims are not a JSON object.
     #[error("the claims are not a JSON object")]
     Claims,
 }
 
-/// The keys of a [`KeyConfig`], parsed.
 #[derive(Debug)]
 pub(crate) struct Keys {
     hmac: Vec<DecodingKey>,
     rsa: Option<DecodingKey>,
     ecdsa: Option<(Algorithm, DecodingKey)>,
     eddsa: Option<DecodingKey>,
-    set: Option<KeySet>,
-    source: Option<Arc<dyn KeySource>>,
+    pub(crate) set: Option<KeySet>,
+    /// Source of the set that changes.
+    pub(crate) source: Option<Arc<dyn KeySource>>,
 }
 
 impl Keys {
     pub(crate) fn parse(config: &KeyConfig) -> Result<Self, KeyError> {
         let secrets = [&config.hmac_secret, &config.hmac_previous_secret];
+        let secrets = secrets.into_iter().flatten();
         let keys = Self {
-            hmac: secrets
-                .into_iter()
-                .flatten()
-                .map(|s| hmac(s))
-                .collect::<Result<_, _>>()?,
+            hmac: secrets.map(|it| hmac(it)).collect::<Result<_, _>>()?,
             rsa: config.rsa_public_pem.as_deref().map(rsa).transpose()?,
             ecdsa: config.ecdsa_public_pem.as_deref().map(ecdsa).transpose()?,
             eddsa: config.eddsa_public_pem.as_deref().map(eddsa).transpose()?,
@@ -133,25 +119,13 @@ impl Keys {
         Ok(keys)
     }
 
-    /// The set from the configuration, which does not change.
-    pub(crate) const fn set(&self) -> Option<&KeySet> {
-        self.set.as_ref()
-    }
-
-    /// Source of the set that changes.
-    pub(crate) fn source(&self) -> Option<&dyn KeySource> {
-        self.source.as_deref()
-    }
-
     /// The keys outside of sets for this algorithm, the preferred one first; empty if it is not
     /// accepted.
     pub(crate) fn for_algorithm(&self, algorithm: Algorithm) -> &[DecodingKey] {
         let one = match algorithm {
             Algorithm::Hs256 | Algorithm::Hs384 | Algorithm::Hs512 => return &self.hmac,
             Algorithm::Rs256 | Algorithm::Rs384 | Algorithm::Rs512 => self.rsa.as_ref(),
-            Algorithm::Es256 | Algorithm::Es384 => self
-                .ecdsa
-                .as_ref()
+            Algorithm::Es256 | Algorithm::Es384 => { self.ecdsa.as_ref() }
                 .filter(|(curve, _)| *curve == algorithm)
                 .map(|(_, key)| key),
             Algorithm::EdDsa => self.eddsa.as_ref(),

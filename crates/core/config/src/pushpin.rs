@@ -7,8 +7,8 @@
 
 use std::path::Path;
 
-use crate::document::rows;
 use crate::kind::{Endpoint, ForwardedFor, TextKind as _};
+use crate::sources::rows;
 use crate::sources::{ConfigFile, Origin, Problem};
 
 const OPTIONS: &str = include_str!("pushpin.txt");
@@ -26,7 +26,6 @@ const DEFAULTS: [(&str, &str, &str); 5] = [
     ("handler.prometheus_prefix", "grip.prometheus_prefix", ""),
 ];
 
-/// A value for one of our options.
 #[derive(Clone, Debug)]
 pub(crate) struct Value {
     /// Path of our option, such as `listen.client`.
@@ -35,19 +34,15 @@ pub(crate) struct Value {
     pub(crate) origin: Origin,
 }
 
-/// Values and messages from a file of Pushpin's.
 #[derive(Default)]
 pub(crate) struct Layer {
     /// In the order of the file; later ones win.
     pub(crate) values: Vec<Value>,
-    /// Reasons not to start with this file.
     pub(crate) problems: Vec<Problem>,
     pub(crate) warnings: Vec<String>,
 }
 
-/// Meaning of a value.
 enum Meaning {
-    /// A value for the option of ours.
     Set(String),
     /// As if the line were not there.
     Nothing,
@@ -163,7 +158,6 @@ fn lines(text: &str) -> Vec<Line<'_>> {
 }
 
 struct Reader<'f> {
-    /// The folder of the file.
     folder: &'f Path,
     /// Added to the ports of publishers.
     offset: u16,

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use crate::histogram::BOUNDS_US;
-use crate::{Counter, Gauge, Histogram, Label};
+use crate::totals::Sample;
+use crate::{Histogram, Label, Totals};
 
-/// Every metric with its kind, its label and its meaning.
 #[must_use]
 pub fn reference_text() -> String {
     let mut out = String::from(
@@ -17,26 +17,17 @@ pub fn reference_text() -> String {
          shards. Every series is there from the start, with the value 0.\n\n\
          This page is generated from the table of metrics.\n",
     );
-    table(
-        &mut out,
-        "Counters",
-        Counter::ALL.iter().map(|c| (c.name(), c.help(), c.label())),
-    );
-    table(
-        &mut out,
-        "Gauges",
-        Gauge::ALL.iter().map(|g| (g.name(), g.help(), g.label())),
-    );
+    let totals = Totals::new();
+    let of = |kind| totals.samples().filter(move |it| it.kind == kind);
+    let series = |it: Sample| (it.name, it.help, it.label);
+    table(&mut out, "Counters", of("counter").map(series));
+    table(&mut out, "Gauges", of("gauge").map(series));
     out.push_str(
         "| `throng_build_info` | `version` | The version of the running program; always 1. |\n",
     );
-    table(
-        &mut out,
-        "Histograms",
-        Histogram::ALL
-            .iter()
-            .map(|h| (h.name(), h.help(), h.label())),
-    );
+    let histograms = Histogram::ALL.iter();
+    let histograms = histograms.map(|it| (it.name(), it.help(), it.label()));
+    table(&mut out, "Histograms", histograms);
     let bounds: Vec<String> = BOUNDS_US.iter().map(ToString::to_string).collect();
     let _ = writeln!(
         out,
@@ -87,14 +78,19 @@ fn table(
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
     fn every_metric_has_one_row() {
         let text = reference_text();
-        let names = Counter::ALL.iter().map(|c| c.name());
-        let names = names.chain(Gauge::ALL.iter().map(|g| g.name()));
-        for name in names.chain(Histogram::ALL.iter().map(|h| h.name())) {
+        let totals = Totals::new();
+        let names: BTreeSet<&str> = totals.samples().map(|it| it.name).collect();
+        for name in names
+            .into_iter()
+            .chain(Histogram::ALL.iter().map(|h| h.name()))
+        {
             assert_eq!(text.matches(&format!("| `{name}` |")).count(), 1, "{name}");
         }
         let recovered = "| `throng_recovered_total` | `result`: complete, failed | Attempts to \

@@ -16,7 +16,6 @@ pub enum Transport {
 
 impl Transport {
     /// Its name in the server API and on the dashboard.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Http => "http",
@@ -59,7 +58,6 @@ pub enum CloseReason {
 }
 
 impl CloseReason {
-    #[must_use]
     pub fn counter(&self) -> Counter {
         Counter::closed(match self {
             Self::Because(reason) => *reason,
@@ -69,7 +67,6 @@ impl CloseReason {
     }
 
     /// Returns the milliseconds to wait before a reconnect, if this reason has them.
-    #[must_use]
     pub fn reconnect_ms(&self) -> Option<u64> {
         match self {
             Self::Drain { reconnect_ms } => Some(*reconnect_ms),
@@ -78,7 +75,6 @@ impl CloseReason {
     }
 
     /// The code that Centrifugo's clients know it by.
-    #[must_use]
     pub fn code(&self) -> u16 {
         match self {
             Self::Because(reason) => reason.code(),
@@ -88,7 +84,6 @@ impl CloseReason {
     }
 
     /// The sentence beside the code.
-    #[must_use]
     pub fn reason(&self) -> &str {
         match self {
             Self::Because(reason) => reason.reason(),

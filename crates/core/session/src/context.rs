@@ -37,7 +37,6 @@ pub struct Form {
 
 impl Form {
     /// A form; `number` counts from zero within the gateway.
-    #[must_use]
     pub const fn new(number: u8, kind: FormKind) -> Self {
         Self { number, kind }
     }
@@ -75,10 +74,8 @@ impl<S, O> Context<'_, S, O> {
         self.shared.counters.count(counter);
     }
 
-    /// Charges a piece of work to the connection that is being served, before it is done.
-    ///
-    /// # Errors
-    /// Whose allowance is used up; it is counted.
+    /// Charges a piece of work to the connection that is being served, before it is done. Error:
+    /// the allowance that is used up; it is counted.
     pub fn spend(&self, work: Work) -> Result<(), Overspent> {
         let spent = self.shared.meter.spend(work, self.now);
         if let Err(over) = spent {
@@ -123,7 +120,6 @@ impl<S, O> Context<'_, S, O> {
         self.actions.end(end);
     }
 
-    #[must_use]
     pub const fn has_ended(&self) -> bool {
         self.actions.end.is_some()
     }
@@ -176,7 +172,6 @@ impl<S, O> Context<'_, S, O> {
     }
 
     /// Names this connection to the hub; the answer brings the token back.
-    #[must_use]
     pub const fn reply_to(&self, token: u32) -> ReplyTo {
         ReplyTo {
             conn: self.id,
@@ -231,7 +226,6 @@ impl<S, O> Context<'_, S, O> {
     }
 
     /// The hub's name for a wire form of this gateway.
-    #[must_use]
     pub const fn format(&self, form: Form) -> Format {
         Format::new(self.forms_from + form.number, form.kind)
     }

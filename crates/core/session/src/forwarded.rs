@@ -47,7 +47,6 @@ pub struct Forwarded {
 
 impl Forwarded {
     /// With the proxies that are believed, and the census if there may be a limit.
-    #[must_use]
     pub fn new(trusted: Arc<[Block]>, census: Option<Arc<dyn Census>>) -> Self {
         Self {
             trusted,
@@ -63,12 +62,10 @@ impl Forwarded {
     }
 
     /// The proxies that are believed.
-    #[must_use]
     pub fn trusted(&self) -> &[Block] {
         &self.trusted
     }
 
-    #[must_use]
     pub fn trusts(&self, address: IpAddr) -> bool {
         self.trusted.iter().any(|block| block.contains(address))
     }
@@ -104,7 +101,6 @@ impl Forwarded {
     }
 
     /// Returns the client behind a connection, if a proxy has named it.
-    #[must_use]
     pub fn client_of(&self, conn: ConnId) -> Option<IpAddr> {
         let clients = self.clients.borrow();
         clients.get(&conn.index()).map(|(client, _)| *client)

@@ -60,7 +60,6 @@ pub struct Notices {
 
 impl Notices {
     /// Creates an empty collection. Publications of the server API are recorded only on request.
-    #[must_use]
     pub fn new(wants_published: bool) -> Self {
         Self {
             wants_published: Cell::new(wants_published),
@@ -135,7 +134,6 @@ impl Notices {
         kept < PER_S_MAX
     }
 
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.waiting.borrow().is_empty()
     }
@@ -147,7 +145,6 @@ impl Notices {
     }
 
     /// Returns the number of notices dropped since the last call.
-    #[must_use]
     pub fn take_suppressed(&self) -> u64 {
         self.suppressed.take()
     }

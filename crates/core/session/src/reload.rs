@@ -20,7 +20,6 @@ pub enum Reloaded {
 
 impl Reloaded {
     /// The status of the answer, and its body: JSON.
-    #[must_use]
     pub fn answer(&self) -> (u16, Vec<u8>) {
         match self {
             Self::Done {

@@ -10,13 +10,11 @@ use crate::Transport;
 const FORM: u8 = 2;
 
 /// Encodes a [`Survey`] or a [`NodeReply`] for another node.
-#[must_use]
 pub fn to_node(value: &impl Save) -> Vec<u8> {
     (FORM, value).saved()
 }
 
 /// Decodes it; `None` if the bytes are not of this form.
-#[must_use]
 pub fn from_node<T: Load>(bytes: &[u8]) -> Option<T> {
     match bytes.split_first()? {
         (&FORM, value) => T::load_whole(value),
@@ -187,7 +185,6 @@ pub struct NodeCount {
 
 impl NodeCount {
     /// Adds up the replies of all shards; users and channels are counted once.
-    #[must_use]
     pub fn sum(replies: Vec<SurveyReply>) -> Self {
         let mut all = Self::default();
         for reply in replies {

@@ -74,11 +74,8 @@ impl Setting<'_> {
     /// Starts the peer, measures it and ends it. Answers how it was started too.
     fn measure(&self, peer: &Peer, scenario: Scenario) -> Result<(String, Samples)> {
         let folder = self.cache.empty_folder(&format!("run-{}", peer.key))?;
-        let addresses = match self.suite {
-            Suite::Tls => Addresses::secure()?,
-            _ if peer.has_two_ports => Addresses::pick()?,
-            _ => Addresses::single()?,
-        };
+        let is_secure = self.suite == Suite::Tls;
+        let addresses = Addresses::pick(is_secure || peer.has_two_ports, is_secure);
         let mut command = (peer.command)(addresses, &folder)?;
         let server = Server::start(&mut command, self.suite.dialect(), addresses, &folder)?;
         let samples = scenario::measure(scenario, &server, &self.scale, self.origin)?;

@@ -5,10 +5,9 @@
 mod tree;
 
 use std::fs::File;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -16,6 +15,7 @@ use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use throng_client::Exchange;
 use throng_http1::encode_request;
+use throng_testkit::free_port;
 
 use crate::client::Dialect;
 
@@ -40,30 +40,15 @@ pub(crate) struct Addresses {
 }
 
 impl Addresses {
-    /// On loopback, free a moment ago. A server with one listener uses [`Addresses::single`].
-    pub(crate) fn pick() -> Result<Self> {
-        Ok(Self {
-            subscribe: free_address()?,
-            publish: free_address()?,
-            is_secure: false,
-        })
-    }
-
-    /// Picks addresses with TLS for subscribers.
-    pub(crate) fn secure() -> Result<Self> {
-        Ok(Self {
-            is_secure: true,
-            ..Self::pick()?
-        })
-    }
-
-    pub(crate) fn single() -> Result<Self> {
-        let address = free_address()?;
-        Ok(Self {
-            subscribe: address,
-            publish: address,
-            is_secure: false,
-        })
+    /// On loopback: two for a server with a port for publishers.
+    pub(crate) fn pick(has_two_ports: bool, is_secure: bool) -> Self {
+        let free = || SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
+        let subscribe = free();
+        Self {
+            subscribe,
+            publish: if has_two_ports { free() } else { subscribe },
+            is_secure,
+        }
     }
 }
 
@@ -223,21 +208,4 @@ fn signal(pid: u32, signal: Signal) {
         // It may have ended by itself.
         let _ = kill_process(pid, signal);
     }
-}
-
-/// Ports below those that the kernel gives to outgoing connections, so that none of the client's
-/// thousands is in the way.
-fn free_address() -> Result<SocketAddr> {
-    const FIRST: u16 = 20_000;
-    const COUNT: u16 = 12_000;
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let start = (std::process::id() % u32::from(COUNT)) as u16;
-    for _ in 0..COUNT {
-        let offset = (start + NEXT.fetch_add(1, Ordering::Relaxed) % COUNT) % COUNT;
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, FIRST + offset));
-        if TcpListener::bind(address).is_ok() {
-            return Ok(address);
-        }
-    }
-    bail!("no port is free from {FIRST} on")
 }

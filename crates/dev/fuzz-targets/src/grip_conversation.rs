@@ -13,24 +13,6 @@ use throng_http1::field::HeaderRef;
 use throng_http1::{HttpLimits, parse_response};
 use throng_types::Millis;
 
-pub(crate) const SEEDS: &[&[u8]] = &[
-    b"rHTTP/1.1 200 OK\r\nContent-Type: application/websocket-events\r\n\
-      Sec-WebSocket-Extensions: grip\r\nKeep-Alive-Interval: 30\r\nSet-Meta-User: \
-      u\r\n\r\nOPEN\r\nTEXT 4\r\nm:hi\r\n\0mhello\0bworld\0rHTTP/1.1 200 OK\r\nContent-Type: \
-      application/websocket-events\r\nContent-Bytes-Accepted: 3\r\n\r\n\0t\x40\0cbye\0rHTTP/1.1 \
-      200 OK\r\nContent-Type: application/websocket-events\r\n\r\nCLOSE\r\n",
-    b"rHTTP/1.1 200 OK\r\nContent-Type: application/websocket-events\r\n\r\nOPEN\r\n\
-      \0f\0m1\0u\0m2\0t\xff\0rHTTP/1.1 200 OK\r\nContent-Type: \
-      application/websocket-events\r\n\r\nTEXT 1\r\nx\r\nDISCONNECT\r\n\0l",
-    b"rHTTP/1.1 200 OK\r\nContent-Type: application/websocket-events\r\n\
-      Sec-WebSocket-Extensions: grip; message-prefix=\"\"\r\n\r\nOPEN\r\nTEXT \
-      11\r\nc:{\"type\":\"detach\"}\r\n\0m3\0x\0c",
-    b"rHTTP/1.1 403 No\r\nA: b\r\n\r\nno\0m1",
-    b"u\0rHTTP/1.1 200 OK\r\nContent-Type: application/websocket-events\r\nKeep-Alive-Interval: \
-      20\r\n\r\n\0t\x7f\0rHTTP/1.1 200 OK\r\nContent-Type: application/websocket-events\r\n\r\n\
-      OPEN\r\n\0l\0s",
-];
-
 const LIMITS: ConversationLimits = ConversationLimits {
     pending_bytes_max: 64,
     reply_bytes_max: 500,
@@ -145,8 +127,7 @@ impl Watched {
     }
 }
 
-/// Runs one input of this target; panics if the target finds a fault.
-pub fn grip_conversation(input: &[u8]) {
+pub(crate) fn grip_conversation(input: &[u8]) {
     let mut out = Vec::new();
     let conversation = Conversation::start(LIMITS, "id", &mut out);
     let mut watched = Watched {

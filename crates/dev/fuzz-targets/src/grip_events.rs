@@ -9,23 +9,7 @@ use throng_grip::ws_events::{
     grip_prefix,
 };
 
-pub(crate) const SEEDS: &[&[u8]] = &[
-    b"OPEN\r\nTEXT 5\r\nhello\r\nTEXT \
-      3c\r\nc:{\"type\":\"subscribe\",\"channel\":\"a\",\"filters\":[\"skip-self\"]}\r\nTEXT \
-      26\r\nc:{\"type\":\"unsubscribe\",\"channel\":\"a\"}\r\n",
-    b"TEXT 2f\r\nc:{\"type\":\"set-meta\",\"name\":\"user\",\"value\":\"u\"}\r\nBINARY \
-      3\r\nm:\xff\r\nPING\r\nPONG 0\r\n\r\n",
-    b"TEXT 5a\r\nc:{\"type\":\"keep-alive\",\"content\":\"x\",\"timeout\":20,\
-      \"mode\":\"interval\",\"message-type\":\"ping\"}\r\nCLOSE 5\r\n\x03\xe8bye\r\n",
-    b"TEXT 52\r\nc:{\"type\":\"send-delayed\",\"message-type\":\"binary\",\
-      \"content-bin\":\"AP8=\",\"timeout\":1}\r\nTEXT 1d\r\nc:{\"type\":\"session\",\
-      \"id\":\"s\"}\r\nDISCONNECT\r\n",
-    b"NEW 2\r\nab\r\nTEXT 13\r\nc:{\"type\":\"detach\"}\r\nTEXT \
-      1a\r\nc:{\"type\":\"flush-delayed\"}\r\nTEXT B\r\nm: at last!",
-];
-
-/// Runs one input of this target; panics if the target finds a fault.
-pub fn grip_events(input: &[u8]) {
+pub(crate) fn grip_events(input: &[u8]) {
     let _ = grip_prefix([input]);
     let Ok(events) = decode_events(input) else {
         return;
@@ -82,11 +66,12 @@ fn bears(control: &ControlMessage) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Target;
 
     #[test]
     fn seeds_are_what_they_seem() {
-        for seed in SEEDS {
-            let events = decode_events(seed).expect("events");
+        for seed in Target::named("grip_events").seeds() {
+            let events = decode_events(&seed).expect("events");
             for event in events {
                 if let Some(control) = event.bytes().strip_prefix(b"c:") {
                     assert!(ControlMessage::parse(control).is_ok());

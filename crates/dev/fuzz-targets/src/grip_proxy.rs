@@ -14,21 +14,7 @@ use throng_http1::{HttpLimits, parse_request};
 
 use crate::pieces::parts;
 
-pub(crate) const SEEDS: &[&[u8]] = &[
-    b"truncate:1,append\0/a/../b/./c?d=..\0GET /x/y?z HTTP/1.1\r\nHost: h\r\nConnection: \
-      keep-alive\r\nX-Forwarded-For: 1.1.1.1, 2.2.2.2\r\nGrip-Sig: forged\r\nGrip-Last: a; \
-      last-id=\"b\"\r\neb9bf0f5-x: 1\r\nTE: trailers\r\n\r\n",
-    b"append\0next?p=2#f\0POST /publish/ HTTP/1.1\r\nHost: h\r\nAccept: application/json;q=1, \
-      text/*\r\nCDN-Loop: me, \"you, too\"\r\nOrigin: http://a\r\n\
-      Access-Control-Request-Headers: x,,y\r\nContent-Length: 0\r\n\r\n",
-    b"\0https://other/\0GET / HTTP/1.1\r\nHost: h\r\nX-Forwarded-Proto: \
-      https\r\nX-Forwarded-Protocol: https\r\n\r\n",
-    b"truncate:0\0//host/path\0GET /%41 HTTP/1.0\r\nProxy-Connection: a\r\nExpect: \
-      100-continue\r\n\r\n",
-];
-
-/// Runs one input of this target; panics if the target finds a fault.
-pub fn grip_proxy(input: &[u8]) {
+pub(crate) fn grip_proxy(input: &[u8]) {
     let [rule, link, wire] = parts::<3>(input);
     let text = |bytes| std::str::from_utf8(bytes).unwrap_or_default();
     key(rule);

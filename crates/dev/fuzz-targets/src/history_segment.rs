@@ -9,19 +9,8 @@ use throng_broker::{
     write_frame,
 };
 
-pub(crate) const SEEDS: &[&[u8]] = &[
-    // The head of a segment.
-    b"throngHS\x01\0\0\0\x07\0\0\0\0\0\0\0\x02\x05\0\0\0\x01\0\0\0\x03\0\0\0",
-    // A stream that keeps nothing, and what is published in it.
-    b"\x01\x01\0\0\0a\x02\0\0\0\x05\0\0\0\0\0\0\0\0\x01\0\0\0\x03\0\0\0\x05\0\0\0\0\0\0\0",
-    b"\x02\x01\0\0\0a\x02\0\0\0\x06\0\0\0\0\0\0\0\0\x02\0\0\0{}\0\0\0\xff\0\0\0\0\0\0\0",
-    b"\x03\x01\0\0\0a\x03\0\0\0",
-    b"\x05\x03\0\0\0a\nk\xff\0\0\0\0\0\0\0\x01\x02\0\0\0\x06\0\0\0\0\0\0\0",
-    b"\x06",
-];
-
 /// Checks that only whole records are read, and that no record harms its reader.
-pub fn history_segment(input: &[u8]) {
+pub(crate) fn history_segment(input: &[u8]) {
     let mut frames = Frames::new(input);
     let count = frames.by_ref().count();
     assert!(frames.end() <= input.len());

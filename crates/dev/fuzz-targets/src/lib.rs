@@ -1,56 +1,36 @@
 //! What fuzzers run: one function for each thing that reads bytes from outside.
 //!
-//! Each target lives in a file of its own and takes any bytes: it panics if the code under test
-//! breaks a promise, and returns otherwise. `fuzz/` hands them to libFuzzer; [`drive`] runs them
+//! Each target is a function that takes any bytes: it panics if the code under test breaks a
+//! promise, and returns otherwise. `fuzz/` hands them to libFuzzer; [`drive`] runs them
 //! with a small mutator of our own in ordinary tests. Never: clocks, randomness, files. The same
 //! bytes do the same again.
 //!
-//! A new target needs a file, a line in each of the two lists below, and what the test
+//! A new target needs its seeds in `seeds/`, its name in the list below, and what the test
 //! `fuzz_has_every_target` asks for.
 
 pub mod drive;
-mod mutate;
-mod pieces;
 
-mod appwrite_client;
-mod appwrite_feed;
-mod appwrite_identity;
-mod appwrite_url;
-mod auth_origin;
-mod auth_token;
-mod centrifuge_api;
-mod centrifuge_commands;
-mod centrifuge_protobuf;
-mod config_toml;
-mod fossil_delta;
+mod appwrite;
+mod auth;
+mod centrifuge;
+mod config;
+mod feeds;
 mod grip_conversation;
 mod grip_events;
-mod grip_filters;
-mod grip_instruct;
-mod grip_items;
-mod grip_patch;
 mod grip_proxy;
-mod grip_pushpin_conf;
-mod grip_routes;
-mod grip_zmq;
 mod grip_zmtp;
 mod history_segment;
-mod http1_body;
-mod http1_request;
-mod http1_response;
-mod kafka_answers;
-mod kafka_batches;
-mod nats_words;
-mod plain_publication;
-mod postgres_messages;
-mod proxy_header;
-mod redis_answers;
-mod session_ids;
+mod holds;
+mod http1;
+mod items;
+mod mutate;
+mod pieces;
 mod session_ports;
 mod sse_decode;
 mod tls_records;
-mod ws_decode;
-mod ws_handshake;
+mod ws;
+
+use throng_testkit::unescaped;
 
 /// One thing to run.
 #[derive(Clone, Copy, Debug)]
@@ -59,61 +39,51 @@ pub struct Target {
     pub name: &'static str,
     /// Panics if a promise is broken.
     pub run: fn(&[u8]),
-    /// Small valid inputs from which mutations start.
-    pub seeds: &'static [&'static [u8]],
+    /// Small valid inputs from which mutations start: one a line, with the escapes of Rust.
+    seeds: &'static str,
+}
+
+impl Target {
+    /// Bytes of each seed; lines with `# ` are comments.
+    pub fn seeds(&self) -> Vec<Vec<u8>> {
+        let lines = self.seeds.lines().filter(|line| !line.starts_with("# "));
+        lines.map(unescaped).collect()
+    }
+
+    /// Finds a target by its name.
+    pub fn named(name: &str) -> &'static Self {
+        let found = ALL.iter().find(|target| target.name == name);
+        found.expect("a target of this name")
+    }
 }
 
 macro_rules! targets {
-    ($($name:ident,)*) => {
-        $(pub use $name::$name;)*
-
+    ($($module:ident: $($name:ident)+;)+) => {
         /// Every fuzz target, with its seeds.
-        pub const ALL: &[Target] = &[$(Target {
+        pub const ALL: &[Target] = &[$($(Target {
             name: stringify!($name),
-            run: $name,
-            seeds: $name::SEEDS,
-        },)*];
+            run: $module::$name,
+            seeds: include_str!(concat!("../seeds/", stringify!($name), ".txt")),
+        },)+)+];
     };
 }
 
 targets! {
-    appwrite_client,
-    appwrite_feed,
-    appwrite_identity,
-    appwrite_url,
-    auth_origin,
-    auth_token,
-    centrifuge_api,
-    centrifuge_commands,
-    centrifuge_protobuf,
-    config_toml,
-    fossil_delta,
-    grip_conversation,
-    grip_events,
-    grip_filters,
-    grip_instruct,
-    grip_items,
-    grip_patch,
-    grip_proxy,
-    grip_pushpin_conf,
-    grip_routes,
-    grip_zmq,
-    grip_zmtp,
-    history_segment,
-    http1_body,
-    http1_request,
-    http1_response,
-    kafka_answers,
-    kafka_batches,
-    nats_words,
-    plain_publication,
-    postgres_messages,
-    proxy_header,
-    redis_answers,
-    session_ids,
-    session_ports,
-    sse_decode,
-    tls_records,
-    ws_decode,
-    ws_handshake,
+    appwrite: appwrite_client appwrite_feed appwrite_identity appwrite_url;
+    auth: auth_origin auth_token session_ids;
+    centrifuge: centrifuge_api centrifuge_commands centrifuge_protobuf fossil_delta;
+    config: config_toml grip_pushpin_conf;
+    feeds: kafka_answers kafka_batches nats_words postgres_messages redis_answers;
+    grip_conversation: grip_conversation;
+    grip_events: grip_events;
+    grip_proxy: grip_proxy;
+    grip_zmtp: grip_zmtp;
+    history_segment: history_segment;
+    holds: grip_filters grip_instruct grip_routes;
+    http1: http1_body http1_request http1_response proxy_header;
+    items: grip_items grip_patch grip_zmq plain_publication;
+    session_ports: session_ports;
+    sse_decode: sse_decode;
+    tls_records: tls_records;
+    ws: ws_decode ws_handshake;
 }

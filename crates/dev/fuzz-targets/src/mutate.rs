@@ -41,7 +41,7 @@ const INTERESTING: &[&[u8]] = &[
 ];
 
 /// One more input, made of the seeds.
-pub(crate) fn mutate(seeds: &[&[u8]], chance: &mut Chance) -> Vec<u8> {
+pub(crate) fn mutate(seeds: &[Vec<u8>], chance: &mut Chance) -> Vec<u8> {
     let mut input = chance.pick(seeds).to_vec();
     for _ in 0..=chance.below(5) {
         change(&mut input, seeds, chance);
@@ -50,7 +50,7 @@ pub(crate) fn mutate(seeds: &[&[u8]], chance: &mut Chance) -> Vec<u8> {
     input
 }
 
-fn change(input: &mut Vec<u8>, seeds: &[&[u8]], chance: &mut Chance) {
+fn change(input: &mut Vec<u8>, seeds: &[Vec<u8>], chance: &mut Chance) {
     let at = chance.below(input.len() + 1);
     let rest = input.len() - at;
     let few = chance.below(rest.min(16) + 1);
@@ -81,13 +81,13 @@ fn change(input: &mut Vec<u8>, seeds: &[&[u8]], chance: &mut Chance) {
         }
         7 => {
             // The head of this one, the tail of another.
-            let other = *chance.pick(seeds);
+            let other = chance.pick(seeds);
             let from = chance.below(other.len() + 1);
             input.truncate(at);
             input.extend_from_slice(&other[from..]);
         }
         _ => {
-            let other = *chance.pick(seeds);
+            let other = chance.pick(seeds);
             let from = chance.below(other.len() + 1);
             let to = from + chance.below(other.len() - from + 1);
             input.splice(at..at, other[from..to].iter().copied());

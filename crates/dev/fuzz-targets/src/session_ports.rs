@@ -32,79 +32,6 @@ use throng_types::{ConnId, Millis, Now, Overflow, ShardId};
 
 use outside::{NoBackends, NoNews, Nobody};
 
-pub(crate) const SEEDS: &[&[u8]] = &[
-    b"\x00\x070\x01GET /ws?channel=a&channel=b HTTP/1.1\r\nHost: h\r\nUpgrade: \
-      websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: \
-      dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n\x81\x85\x00\x00\x00\x00hello\x89\x80\x00\x00\x00\x00",
-    b"\x00P\x02\x09GET /connection/websocket HTTP/1.1\r\nHost: h\r\nUpgrade: \
-      websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: \
-      dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n\x81\x99\x00\x00\x00\x00{\"id\":1,\"connect\":{}}\n{}\n\
-      \x81\xd0\x00\x00\x00\x00{\"id\":2,\"subscribe\":{\"channel\":\"a\"}}\n\
-      {\"id\":3,\"publish\":{\"channel\":\"a\",\"data\":1}}",
-    b"\x00\x10\x10\x10GET /sse?channel=a&recover=1 HTTP/1.1\r\nHost: h\r\nOrigin: \
-      http://h\r\nLast-Event-ID: 9f.a.1\r\n\r\n",
-    b"\x00\x03\x04\x05GET /v1/realtime?project=p&channels[]=files HTTP/1.1\r\nHost: h\r\n\
-      Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n\
-      Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n\
-      \x81\x8f\x00\x00\x00\x00{\"type\":\"ping\"}\x81\xb0\x00\x00\x00\x00{\"type\":\"subscribe\
-      \",\"data\":[{\"channels\":[\"a\"]}]}",
-    b"\x00\x03\x04\x05POST /g/x?y=z HTTP/1.1\r\nHost: grip\r\nX-Forwarded-For: \
-      1.2.3.4\r\nContent-Length: 2\r\n\r\nabGET /healthz HTTP/1.1\r\nHost: h\r\n\r\n",
-    b"\x00\x05\x111GET /socket HTTP/1.1\r\nHost: grip\r\nUpgrade: websocket\r\nConnection: \
-      Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: \
-      dGhlIHNhbXBsZSBub25jZQ==\r\nGrip-Sig: a.b.c\r\n\r\n\x81\x85\x00\x00\x00\x00hello",
-    b"\x00   POST /connection/uni_http_stream HTTP/1.1\r\nHost: h\r\nContent-Length: \
-      18\r\n\r\n{\"subs\":{\"a\":{}}}\n",
-    b"\x00\x04\x09\x30POST /emulation HTTP/1.1\r\nHost: h\r\nContent-Length: 53\r\n\r\n\
-      {\"session\":\"s\",\"node\":\"0707070707070707\",\"data\":\"{}\"}\
-      POST /connection/http_stream HTTP/1.1\r\nHost: h\r\nContent-Length: 56\r\n\r\n\
-      {\"id\":1,\"connect\":{}}\n{\"id\":2,\"history\":{\"channel\":\"a\"}}",
-    b"\x01\x09\x09\x09POST /api/publish HTTP/1.1\r\nHost: h\r\nX-API-Key: \
-      k\r\nTransfer-Encoding: chunked\r\n\r\n1b\r\n{\"channel\":\"a\",\"data\":\"\\n\"}\r\n0\r\n\
-      \r\nGET /healthz HTTP/1.1\r\nHost: h\r\n\r\n",
-    b"\x010\x09\x01GET /healthz HTTP/1.1\r\nHost: h\r\n\r\nPOST /api/channels HTTP/1.1\r\nHost: \
-      h\r\nX-API-Key: k\r\nContent-Length: 16\r\n\r\n{\"pattern\":\"a*\"}",
-    b"\x01\x05\x09\x31GET /pub HTTP/1.1\r\nHost: h\r\nX-API-Key: k\r\nUpgrade: \
-      websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: \
-      dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n\x81\x85\x00\x00\x00\x00a\tk\n1\x82\x81\x00\x00\x00\x00x",
-    b"\x01\x05\x09\x31POST /pub?channel=a HTTP/1.1\r\nHost: h\r\nX-API-Key: k\r\nContent-Length: \
-      1\r\n\r\n1POST /pub?channel=bc HTTP/1.1\r\nHost: h\r\nX-API-Key: k\r\nContent-Length: \
-      2\r\n\r\n23POST /pub?channel=a HTTP/1.1\r\nHost: h\r\nX-API-Key: j\r\nContent-Length: \
-      1\r\n\r\n1",
-    b"\x01@\x31\x05POST /pub?channel=a HTTP/1.1\r\nHost: h\r\nX-API-Key: k\r\nContent-Length: \
-      1\r\n\r\n1POST /pub?channel=a&channel=b HTTP/1.1\r\nHost: h\r\nX-API-Key: \
-      k\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n2\r\n0\r\n\r\nPOST /api/publish \
-      HTTP/1.1\r\nHost: h\r\nX-API-Key: k\r\nContent-Length: 26\r\n\r\n\
-      {\"channel\":\"a\",\"data\":\"3\"}POST /pub?channel=a HTTP/1.1\r\nHost: h\r\nX-API-Key: \
-      k\r\nTransfer-Encoding: chunked\r\n\r\nno\r\n",
-    b"\x01@\x02\x05POST /pub?channel=a HTTP/1.1\r\nHost: h\r\nAuthorization: apikey \
-      k\r\nContent-Length: 2\r\n\r\nhi",
-    b"\x01\x05\x05\x05POST /v1/realtime/events HTTP/1.1\r\nHost: h\r\nX-API-Key: k\r\n\
-      Content-Length: 81\r\n\r\n{\"project\":\"p\",\"roles\":[\"any\"],\
-      \"data\":{\"events\":[],\"channels\":[\"a\"],\"payload\":1}}",
-    b"\x02\x11\x01\x05POST /publish/ HTTP/1.1\r\nHost: h\r\nContent-Length: \
-      57\r\n\r\n{\"items\":[{\"channel\":\"a\",\"http-stream\":{\"content\":\"x\"}}]}",
-    b"\x04@\x01\x05\xff\x00\x00\x00\x00\x00\x00\x00\x01\x7f\x03\x01NULL\x00\x00\x00\x00\x00\
-      \x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\
-      \x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x04\
-      \x1a\x05READY\x0bSocket-Type\x00\x00\x00\x04PUSH\x001J{\"channel\":\"a\",\
-      \"ws-message\":{\"content\":\"hello\"}}",
-    b"\x06@\x01\x05\xff\x00\x00\x00\x00\x00\x00\x00\x01\x7f\x03\x01NULL\x00\x00\x00\x00\x00\
-      \x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\
-      \x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x04\
-      \x19\x05READY\x0bSocket-Type\x00\x00\x00\x03REQ\x01\x00\x00&34:6:method,12:get-zmq-uris,\
-      2:id,1:1,}",
-    // A request without an envelope ends the connection, and the one behind it is not answered.
-    b"\x06\x40\x01\x05\xff\x00\x00\x00\x00\x00\x00\x00\x01\x7f\x03\x01NULL\x00\x00\x00\x00\x00\
-      \x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\
-      \x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x04\
-      \x19\x05READY\x0bSocket-Type\x00\x00\x00\x03REQ\x00\x02no\x01\x00\x00\x1d25:6:method,\
-      12:get-zmq-uris,}",
-    // The body turns out to be broken when the backend was asked already.
-    b"\x00\x05\x05\x20GET / HTTP/1.1\r\nHost:grip\r\nTransfer-Encoding:chunked\r\n\r\n3\r\n\
-      abc\r\no",
-];
-
 const NOW: Now = Now {
     mono: Millis(5_000),
     unix_ms: 1_790_000_000_000,
@@ -367,8 +294,7 @@ fn feed(port: u8, wire: &[u8], chunk_bytes: &[usize]) -> Option<Outcome> {
     Some(Outcome { out, orders, ended })
 }
 
-/// Runs one input of this target; panics if the target finds a fault.
-pub fn session_ports(input: &[u8]) {
+pub(crate) fn session_ports(input: &[u8]) {
     let Some((&[port, chunks @ ..], wire)) = input.split_first_chunk::<4>() else {
         return;
     };
@@ -396,11 +322,13 @@ pub fn session_ports(input: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Target;
 
     /// Each but the last is answered with success, or waits for an answer that never comes.
     #[test]
     fn seeds_are_what_they_seem() {
-        for seed in &SEEDS[..SEEDS.len() - 1] {
+        let seeds = Target::named("session_ports").seeds();
+        for seed in &seeds[..seeds.len() - 1] {
             let outcome = feed(seed[0], &seed[4..], &[7]).expect("not paused");
             let out = String::from_utf8_lossy(&outcome.out);
             let is_refused = [" 400 ", " 401 ", " 403 ", " 404 ", " 405 ", " 502 "]

@@ -1,15 +1,11 @@
 //! Any bytes to the event stream decoder: it never panics, what it reports does not depend
 //! on how they were cut, and every event it reports comes out again when it is encoded.
 //!
-//! Input: one byte of limits, four chunk lengths (used over and over), then the wire.
+//! Input: one byte of limits, four lengths of pieces (used over and over), then the wire.
 
 use throng_sse::{SseDecoder, SseEvent, SseLimits, StreamError, encode_event};
 
-pub(crate) const SEEDS: &[&[u8]] = &[
-    b"\x00\x03\x01\x07\x02\xef\xbb\xbf: hi\nid: 7\nevent: add\ndata: one\ndata:two\nretry: \
-      1500\n\ndata\r\n\r\n",
-    b"\x9f\x01\x02\x03\x04id: 1\rdata: x\r\rid\ndata: {\"a\":1}\n\n",
-];
+use crate::pieces::chopped;
 
 #[derive(Debug, Default, PartialEq)]
 struct Outcome {
@@ -20,31 +16,24 @@ struct Outcome {
     fault: Option<StreamError>,
 }
 
-fn decode(limits: SseLimits, wire: &[u8], chunk_bytes: &[usize]) -> Outcome {
+fn decode(limits: SseLimits, pieces: &[&[u8]]) -> Outcome {
     let mut decoder = SseDecoder::new(limits);
     let mut outcome = Outcome::default();
-    let mut rest = wire;
-    for chunk in chunk_bytes.iter().cycle() {
-        let (piece, others) = rest.split_at(rest.len().min(*chunk));
-        rest = others;
+    for piece in pieces {
         let result = decoder.feed(piece, |event| {
             let (id, name) = (event.id.to_owned(), event.event.to_owned());
             let data = event.data.to_vec();
             outcome.events.push((id, name, data, event.retry_ms));
         });
         outcome.fault = result.err();
-        if rest.is_empty() {
-            break;
-        }
     }
     outcome.last_event_id = decoder.last_event_id().to_owned();
     outcome.retry_ms = decoder.retry_ms();
     outcome
 }
 
-/// Runs one input of this target; panics if the target finds a fault.
-pub fn sse_decode(input: &[u8]) {
-    let [limit, first, second, third, fourth, wire @ ..] = input else {
+pub(crate) fn sse_decode(input: &[u8]) {
+    let Some(([limit], wire)) = chopped(input) else {
         return;
     };
     let limits = match limit {
@@ -54,11 +43,7 @@ pub fn sse_decode(input: &[u8]) {
             event_bytes_max: usize::from(limit / 16),
         },
     };
-    let whole = decode(limits, wire, &[wire.len()]);
-    let chunks = [first, second, third, fourth].map(|&bytes| usize::from(bytes) + 1);
-    assert_eq!(decode(limits, wire, &chunks), whole);
-    assert_eq!(decode(limits, wire, &[1]), whole);
-
+    let whole = wire.read(|pieces| decode(limits, pieces));
     let mut again = Vec::new();
     for (id, name, data, retry_ms) in &whole.events {
         assert!(data.len() < limits.event_bytes_max);
@@ -70,6 +55,6 @@ pub fn sse_decode(input: &[u8]) {
         };
         encode_event(&event, &mut again).expect("what was decoded can be encoded");
     }
-    let events = decode(SseLimits::default(), &again, &chunks).events;
+    let events = decode(SseLimits::default(), &[&again]).events;
     assert_eq!(events, whole.events);
 }

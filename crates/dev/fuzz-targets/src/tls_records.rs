@@ -9,13 +9,6 @@ use throng_tls::{Certificates, ClientTls, Link, MinVersion, Records, ServerTls, 
 
 use crate::pieces::parts;
 
-pub(crate) const SEEDS: &[&[u8]] = &[
-    b"\x10\x14\x11\x18\x02\x10\x00hello, and some more of it",
-    b"\x04\x0b\x10\x00word\x17\x03\x03\x00\x05hello",
-    b"\x13\x00\x15\x03\x03\x00\x02\x02\x28",
-    b"\x23\x10\x00\x17\x03\x03\x00\x02ab",
-];
-
 /// Server with a certificate, and a client that accepts any certificate.
 static BOTH: LazyLock<(ServerTls, ClientTls)> = LazyLock::new(|| {
     let issued = Authority::new("ours").issue(&["localhost"]);
@@ -48,7 +41,7 @@ fn shaken() -> (Link, Link) {
 
 /// Checks that the server reads what the client sends, in order, and nothing from an attacker; and
 /// that a refused connection is not read again.
-pub fn tls_records(input: &[u8]) {
+pub(crate) fn tls_records(input: &[u8]) {
     let [steps, mut text] = parts::<2>(input);
     // Before hands are shaken, anything may come.
     let mut stranger = Link::server(&BOTH.0).expect("there is randomness");

@@ -47,32 +47,29 @@ fn no_target_fails() {
 #[test]
 fn seeds_are_there_and_small() {
     for target in ALL {
-        assert!(!target.seeds.is_empty(), "{}", target.name);
-        for seed in target.seeds {
+        let seeds = target.seeds();
+        assert!(!seeds.is_empty(), "{}", target.name);
+        for seed in seeds {
             assert!(seed.len() <= 600, "{}: {} bytes", target.name, seed.len());
         }
     }
 }
 
-/// cargo-fuzz needs a file and an entry for each target.
+/// cargo-fuzz needs an entry for each target.
 #[test]
 fn fuzz_has_every_target() {
     let fuzz = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../fuzz");
     let manifest = fs::read_to_string(fuzz.join("Cargo.toml")).expect("fuzz/Cargo.toml");
+    assert_eq!(
+        manifest.matches("[[bin]]").count(),
+        ALL.len(),
+        "an entry without a target"
+    );
     for Target { name, .. } in ALL {
         let entry = format!(
-            "[[bin]]\nname = \"{name}\"\npath = \"fuzz_targets/{name}.rs\"\ntest = false\ndoc = \
-             false\nbench = false\n"
+            "[[bin]]\nname = \"{name}\"\npath = \"target.rs\"\ntest = false\ndoc = false\n\
+             bench = false\n"
         );
         assert!(manifest.contains(&entry), "fuzz/Cargo.toml lacks\n{entry}");
-        let line = format!(
-            "//! See `crates/dev/fuzz-targets/src/{name}.rs`.\n#![no_main]\n\
-             libfuzzer_sys::fuzz_target!(|input: &[u8]| throng_fuzz_targets::{name}(input));\n"
-        );
-        let file = fuzz.join(format!("fuzz_targets/{name}.rs"));
-        let text = fs::read_to_string(&file).unwrap_or_default();
-        assert_eq!(text, line, "{}", file.display());
     }
-    let files = fs::read_dir(fuzz.join("fuzz_targets")).expect("fuzz/fuzz_targets");
-    assert_eq!(files.count(), ALL.len(), "a file without a target");
 }

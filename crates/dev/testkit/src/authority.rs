@@ -33,10 +33,6 @@ pub struct Issued {
 
 impl Issued {
     /// Speaks TLS as a server with it.
-    ///
-    /// # Panics
-    /// If it is no certificate with its key.
-    #[must_use]
     pub fn serve(&self, stream: TcpStream) -> impl Read + Write + use<> {
         let certificate = CertificateDer::from_pem_slice(self.certificate.as_bytes());
         let key = PrivateKeyDer::from_pem_slice(self.key.as_bytes()).expect("a key");
@@ -54,20 +50,12 @@ impl Issued {
 
 impl Authority {
     /// A new one, of this name.
-    ///
-    /// # Panics
-    /// If there is no randomness.
-    #[must_use]
     pub fn new(name: &str) -> Self {
         Self::with(name, KeyPair::generate().expect("a key"))
     }
 
     /// Creates an authority whose certificates and signatures all have one length, so that a run
     /// can be repeated.
-    ///
-    /// # Panics
-    /// If there is no randomness.
-    #[must_use]
     pub fn even(name: &str) -> Self {
         Self::with(name, KeyPair::generate_for(&PKCS_ED25519).expect("a key"))
     }
@@ -88,31 +76,21 @@ impl Authority {
     }
 
     /// Returns the authority's own certificate as a PEM text.
-    #[must_use]
     pub fn pem(&self) -> &str {
         &self.pem
     }
 
     /// A certificate for names and addresses.
-    #[must_use]
     pub fn issue(&self, names: &[&str]) -> Issued {
         self.issue_until(names, 2100)
     }
 
     /// One that ends with the beginning of a year.
-    ///
-    /// # Panics
-    /// If a name is none.
-    #[must_use]
     pub fn issue_until(&self, names: &[&str], year: i32) -> Issued {
         self.issue_with(names, year, KeyPair::generate().expect("a key"))
     }
 
     /// One of an even authority with such a key too.
-    ///
-    /// # Panics
-    /// If a name is none.
-    #[must_use]
     pub fn issue_even(&self, names: &[&str]) -> Issued {
         self.issue_with(
             names,
@@ -150,10 +128,6 @@ impl Default for PemFiles {
 
 impl PemFiles {
     /// An empty folder.
-    ///
-    /// # Panics
-    /// If there is no place for it.
-    #[must_use]
     pub fn new() -> Self {
         Self {
             folder: tempfile::tempdir().expect("a temporary folder"),
@@ -161,21 +135,16 @@ impl PemFiles {
     }
 
     /// Where a file is.
-    #[must_use]
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
     /// Folder that holds the files.
-    #[must_use]
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
     /// Writes a file, in one step as programs that renew certificates do.
-    ///
-    /// # Panics
-    /// If it cannot.
     pub fn write(&self, name: &str, text: &str) -> String {
         let (path, fresh) = (self.path(name), self.path(&format!("{name}.new")));
         fs::write(&fresh, text).expect("a file");
@@ -190,5 +159,35 @@ impl PemFiles {
             self.write(&format!("{name}.pem"), &issued.certificate),
             self.write(&format!("{name}.key"), &issued.key),
         ]
+    }
+}
+
+/// A server's certificate for this machine, and the authority that its clients believe.
+pub struct TlsFiles {
+    /// Has signed the certificate.
+    pub authority: Authority,
+    /// The server's, named `server`, and what else a test writes.
+    pub files: PemFiles,
+    /// Path of the file with the authority.
+    pub trusted: String,
+}
+
+impl Default for TlsFiles {
+    fn default() -> Self {
+        let (authority, files) = (Authority::new("ours"), PemFiles::new());
+        files.write_issued("server", &authority.issue(&["localhost", "127.0.0.1"]));
+        Self {
+            trusted: files.write("authority.pem", authority.pem()),
+            authority,
+            files,
+        }
+    }
+}
+
+impl TlsFiles {
+    /// Section `[tls]` of a configuration, with more behind it.
+    pub fn config(&self, more: &str) -> String {
+        let [certificate, key] = ["server.pem", "server.key"].map(|name| self.files.path(name));
+        format!("[tls]\ncertificate = {certificate:?}\nkey = {key:?}\n{more}")
     }
 }

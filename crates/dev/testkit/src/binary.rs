@@ -1,10 +1,13 @@
-//! The `throng` binary of this checkout.
+//! The `throng` binary of this checkout, and a place where another one can be installed.
 
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
 use serde_json::Value;
+use tempfile::TempDir;
 
 /// The folder of the workspace.
 pub(crate) fn root() -> PathBuf {
@@ -27,10 +30,6 @@ pub(crate) fn target() -> PathBuf {
 
 /// Path of the binary, built if it is not up to date: `cargo test -p` builds only what it tests. On
 /// a machine without cargo, `THRONG_BIN` gives the path.
-///
-/// # Panics
-/// If it does not build.
-#[must_use]
 pub fn throng() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| std::env::var_os("THRONG_BIN").map_or_else(build, PathBuf::from))
@@ -74,4 +73,38 @@ fn build() -> PathBuf {
         String::from_utf8_lossy(&built.stderr)
     );
     executable.expect("cargo says where it put the binary")
+}
+
+/// Where the binary of a server seems to be: the next upgrade starts what is installed there then.
+pub struct Installed(TempDir);
+
+impl Default for Installed {
+    fn default() -> Self {
+        let this = Self(tempfile::tempdir().expect("a folder"));
+        this.install(throng());
+        this
+    }
+}
+
+impl Installed {
+    /// Path for [`Setup::binary`](crate::Setup::binary).
+    pub fn path(&self) -> PathBuf {
+        self.0.path().join("throng")
+    }
+
+    /// Replaces the program, in one step.
+    pub fn install(&self, binary: &Path) {
+        let new = self.0.path().join("new");
+        symlink(binary, &new).expect("a link");
+        fs::rename(&new, self.path()).expect("another link");
+    }
+
+    /// Installs a script of the shell.
+    pub fn install_script(&self, script: &str) {
+        let path = self.0.path().join("script");
+        fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("a script");
+        let executable = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(&path, executable).expect("its permissions");
+        self.install(&path);
+    }
 }

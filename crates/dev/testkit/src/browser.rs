@@ -60,10 +60,6 @@ pub struct Browser {
 
 impl Browser {
     /// Starts it with an empty profile.
-    ///
-    /// # Panics
-    /// If it does not start.
-    #[must_use]
     #[track_caller]
     pub fn start() -> Self {
         let (driver, port) = driver();
@@ -109,18 +105,12 @@ impl Browser {
     }
 
     /// Opens a page and waits until it has loaded.
-    ///
-    /// # Panics
-    /// If the browser refuses.
     #[track_caller]
     pub fn open(&self, url: &str) {
         self.ask("POST", "url", &json!({ "url": url }));
     }
 
     /// Runs the body of a function in the page, and returns what that returns.
-    ///
-    /// # Panics
-    /// If it throws.
     #[track_caller]
     pub fn run(&self, script: &str) -> Value {
         self.ask(
@@ -131,9 +121,6 @@ impl Browser {
     }
 
     /// Runs it until it returns something true.
-    ///
-    /// # Panics
-    /// If it does not, or throws.
     #[track_caller]
     pub fn until(&self, what: &str, script: &str) -> Value {
         until(what, || {
@@ -144,9 +131,6 @@ impl Browser {
     }
 
     /// Shows pages as on a screen of this width, in CSS pixels, in light or dark colours.
-    ///
-    /// # Panics
-    /// If the browser refuses.
     #[track_caller]
     pub fn show_as(&self, width: u32, is_dark: bool) {
         let cdp = |cmd: &str, params: Value| {
@@ -165,10 +149,6 @@ impl Browser {
     }
 
     /// Takes a screenshot of the page, as a PNG.
-    ///
-    /// # Panics
-    /// If there is no picture.
-    #[must_use]
     #[track_caller]
     pub fn screenshot(&self) -> Vec<u8> {
         let picture = self.ask("GET", "screenshot", &Value::Null);
@@ -178,10 +158,6 @@ impl Browser {
     }
 
     /// Returns the errors that the page has written to the console.
-    ///
-    /// # Panics
-    /// If the browser refuses.
-    #[must_use]
     #[track_caller]
     pub fn console_errors(&self) -> Vec<String> {
         let log = self.ask("POST", "se/log", &json!({ "type": "browser" }));

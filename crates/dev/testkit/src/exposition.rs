@@ -15,13 +15,11 @@ pub struct Exposition {
 
 impl Exposition {
     /// The value of a series, spelled as the server spells it.
-    #[must_use]
     pub fn value(&self, series: &str) -> Option<f64> {
         self.samples.get(series).copied()
     }
 
     /// The sum of all series of a metric.
-    #[must_use]
     pub fn sum(&self, metric: &str) -> f64 {
         let own = |series: &&String| name_of(series) == metric;
         self.samples
@@ -32,7 +30,6 @@ impl Exposition {
     }
 
     /// Number of metrics exposed.
-    #[must_use]
     pub fn metrics(&self) -> usize {
         self.types.len()
     }

@@ -82,7 +82,6 @@ pub(crate) fn python() -> &'static Path {
 
 /// The interpreter of an environment with the Python packages that the file `requirements.txt`
 /// of a folder pins. `name` tells environments apart below `target/`.
-#[must_use]
 pub fn python_of(name: &str, folder: &str) -> PathBuf {
     let from = binary::root().join(folder);
     let pins = ["requirements.txt"];
@@ -105,7 +104,6 @@ pub fn python_of(name: &str, folder: &str) -> PathBuf {
 }
 
 /// A folder with the npm packages that another one pins.
-#[must_use]
 pub fn javascript_of(name: &str, folder: &str) -> PathBuf {
     let from = binary::root().join(folder);
     let pins = ["package.json", "package-lock.json"];

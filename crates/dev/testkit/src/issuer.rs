@@ -19,10 +19,6 @@ pub struct TokenKey {
 
 impl TokenKey {
     /// A new Ed25519 key.
-    ///
-    /// # Panics
-    /// If there is no randomness.
-    #[must_use]
     pub fn new(id: &str) -> Self {
         Self {
             id: id.to_owned(),
@@ -31,14 +27,12 @@ impl TokenKey {
     }
 
     /// Its public half (RFC 8037 section 2).
-    #[must_use]
     pub fn jwk(&self) -> Value {
         let public = URL_SAFE_NO_PAD.encode(self.pair.public_key());
         json!({"kty": "OKP", "crv": "Ed25519", "use": "sig", "kid": self.id, "x": public})
     }
 
     /// A JWT with these claims, which names the key.
-    #[must_use]
     pub fn sign(&self, claims: &Value) -> String {
         let header = json!({"alg": "EdDSA", "typ": "JWT", "kid": self.id});
         let [header, claims] =
@@ -71,16 +65,11 @@ pub struct Issuer {
 
 impl Issuer {
     /// One that publishes these.
-    #[must_use]
     pub fn start(keys: &[&TokenKey]) -> Self {
         Self::at("127.0.0.1:0", keys)
     }
 
     /// One at an address, such as that of another that is gone.
-    ///
-    /// # Panics
-    /// If the address is taken.
-    #[must_use]
     #[track_caller]
     pub fn at(address: &str, keys: &[&TokenKey]) -> Self {
         let listener = TcpListener::bind(address).expect("a free address");
@@ -108,13 +97,11 @@ impl Issuer {
     }
 
     /// Address of the listener.
-    #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// Where its keys are.
-    #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}/keys", self.address)
     }
@@ -135,7 +122,6 @@ impl Issuer {
     }
 
     /// Number of requests so far.
-    #[must_use]
     pub fn asked(&self) -> usize {
         lock(&self.state).asked
     }

@@ -47,9 +47,6 @@ impl KafkaClient {
     }
 
     /// Has the program in `tests/feeds/java` do something; gives what it answers.
-    ///
-    /// # Panics
-    /// If it fails.
     #[track_caller]
     pub fn ask(&self, order: &str) -> String {
         let process = self.process.lock();
@@ -65,10 +62,6 @@ impl KafkaClient {
 
 impl KafkaServer {
     /// With no topics.
-    ///
-    /// # Panics
-    /// If it cannot be started.
-    #[must_use]
     #[track_caller]
     pub fn start() -> Self {
         let [server] = Self::begin(None);
@@ -77,10 +70,6 @@ impl KafkaServer {
 
     /// Three brokers of one Kafka, which share a client. What the group's coordinator knows is on
     /// all of them, and a partition of a topic on one.
-    ///
-    /// # Panics
-    /// If they cannot be started.
-    #[must_use]
     #[track_caller]
     pub fn start_three() -> [Self; 3] {
         Self::begin(None)
@@ -89,10 +78,6 @@ impl KafkaServer {
     /// Starts one broker with a second listener, which speaks TLS with this certificate and
     /// authenticates clients: by SCRAM for users made by its client, and `plain` with the password
     /// `secret` by PLAIN.
-    ///
-    /// # Panics
-    /// If it cannot be started.
-    #[must_use]
     #[track_caller]
     pub fn start_secure(certificate: &Issued) -> Self {
         let [server] = Self::begin(Some(certificate));
@@ -183,19 +168,16 @@ impl KafkaServer {
     }
 
     /// Address of the listener.
-    #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.daemon.address()
     }
 
     /// URL of the broker, `kafka://…`.
-    #[must_use]
     pub fn url(&self) -> String {
         format!("kafka://{}", self.address())
     }
 
     /// `kafkas://…`, with a user and a password.
-    #[must_use]
     pub fn secure_url(&self, user: &str, password: &str) -> String {
         format!("kafkas://{user}:{password}@127.0.0.1:{}", self.secure_port)
     }
@@ -206,9 +188,6 @@ impl KafkaServer {
     }
 
     /// Starts it again, and waits until it serves.
-    ///
-    /// # Panics
-    /// If it does not.
     #[track_caller]
     pub fn come_back(&mut self) {
         self.run();
@@ -225,20 +204,16 @@ impl KafkaServer {
     #[track_caller]
     fn serves(&self) {
         until("all brokers", || {
-            (self.ask("brokers") == self.brokers.to_string()).then_some(())
+            self.ask("brokers") == self.brokers.to_string()
         });
     }
 
     /// Its client, for another thread.
-    #[must_use]
     pub fn client(&self) -> Arc<KafkaClient> {
         self.client.clone()
     }
 
     /// Has its client do something; gives what it answers.
-    ///
-    /// # Panics
-    /// If it fails.
     #[track_caller]
     pub fn ask(&self, order: &str) -> String {
         self.client.ask(order)

@@ -5,13 +5,13 @@
 //! measures time, or waits without a condition and a deadline. Everything listens on loopback, on
 //! ports of its own, and keeps its files below `target/` or in a temporary folder.
 //!
-//! What a test needs and does not find fails it with a sentence that says what to install.
+//! What a test needs and does not find fails it with a sentence that says what to install; and so
+//! does everything else that keeps it from going on. Nothing here returns an error.
 
 mod authority;
 mod binary;
 mod browser;
 mod daemon;
-mod flood;
 mod install;
 mod issuer;
 mod kafka;
@@ -36,10 +36,9 @@ pub use self::port::free_port;
 pub use self::postgres::PostgresServer;
 pub use self::redis::RedisServer;
 pub use self::redis_cluster::{Moving, RedisCluster};
-pub use authority::{Authority, Issued, PemFiles};
-pub use binary::throng;
+pub use authority::{Authority, Issued, PemFiles, TlsFiles};
+pub use binary::{Installed, throng};
 pub use browser::Browser;
-pub use flood::Flood;
 pub use install::{javascript_of, python_of};
 pub use issuer::{Issuer, TokenKey};
 pub use patience::{DEADLINE, Deadline, until};
@@ -49,4 +48,4 @@ pub use rustix::process::Signal;
 pub use sdk::{Sdk, python_script, script, script_trusting};
 pub use server::{Server, Setup};
 pub use token::{sign, unix_s};
-pub use wire::{Response, Wire, request};
+pub use wire::{HANDSHAKE, Response, Wire, escaped, frame, post, request, unescaped};

@@ -30,24 +30,18 @@ pub struct NatsServer {
 
 impl NatsServer {
     /// Keeps nothing over its end.
-    #[must_use]
     #[track_caller]
     pub fn start() -> Self {
         Self::begin(Daemon::new(), program(None), &[], false)
     }
 
     /// Has all its data again when it comes back.
-    #[must_use]
     #[track_caller]
     pub fn durable() -> Self {
         Self::with(&[])
     }
 
     /// Starts a server with these further arguments.
-    ///
-    /// # Panics
-    /// If it cannot be started.
-    #[must_use]
     #[track_caller]
     pub fn with(arguments: &[&str]) -> Self {
         Self::begin(Daemon::new(), program(None), arguments, true)
@@ -55,10 +49,6 @@ impl NatsServer {
 
     /// Three servers that are one cluster, named `n0` to `n2`; of Debian's version or of this one,
     /// which is built once below `target/`.
-    ///
-    /// # Panics
-    /// If they cannot be built or started.
-    #[must_use]
     #[track_caller]
     pub fn cluster(version: Option<&str>) -> [Self; 3] {
         let program = program(version);
@@ -114,13 +104,11 @@ impl NatsServer {
     }
 
     /// Address of the listener.
-    #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.daemon.address()
     }
 
     /// URL of the server, `nats://…`.
-    #[must_use]
     pub fn url(&self) -> String {
         format!("nats://{}", self.address())
     }
@@ -132,9 +120,6 @@ impl NatsServer {
 
     /// Makes a copy of all its data, with which it begins when it comes back. Nobody may publish
     /// meanwhile.
-    ///
-    /// # Panics
-    /// If that cannot be done.
     #[track_caller]
     pub fn save(&mut self) {
         let copy = new_folder();
@@ -143,9 +128,6 @@ impl NatsServer {
     }
 
     /// Starts it again, and waits until it serves.
-    ///
-    /// # Panics
-    /// If it does not.
     #[track_caller]
     pub fn come_back(&mut self) {
         if let Some(saved) = self.saved.take() {
@@ -160,16 +142,12 @@ impl NatsServer {
         self.daemon.start(&mut command, |process| {
             process.err("readiness", |lines| {
                 let is_ready = |line: &String| line.contains("Server is ready");
-                lines.iter().any(is_ready).then_some(())
+                lines.iter().any(is_ready)
             });
         });
     }
 
     /// Sends a request and returns the answer; none if nothing answers.
-    ///
-    /// # Panics
-    /// If the server cannot be reached.
-    #[must_use]
     #[track_caller]
     pub fn ask(&self, subject: &str) -> Option<String> {
         self.tell(subject, &[], &[""]).pop()
@@ -177,9 +155,6 @@ impl NatsServer {
 
     /// Sends messages with these headers to one subject, and returns the answers to them; fewer if
     /// some are not answered.
-    ///
-    /// # Panics
-    /// If the server cannot be reached.
     #[track_caller]
     pub fn tell(&self, subject: &str, headers: &[(&str, &str)], bodies: &[&str]) -> Vec<String> {
         let nats = TcpStream::connect(self.address()).expect("it listens");
@@ -226,18 +201,12 @@ impl NatsServer {
     }
 
     /// Stops the process with SIGSTOP; its connections stay open.
-    ///
-    /// # Panics
-    /// If it does not run.
     #[track_caller]
     pub fn pause(&self) {
         self.daemon.pause();
     }
 
     /// Continues the process with SIGCONT.
-    ///
-    /// # Panics
-    /// If it does not run.
     #[track_caller]
     pub fn resume(&self) {
         self.daemon.resume();

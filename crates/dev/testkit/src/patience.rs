@@ -10,15 +10,37 @@ pub const DEADLINE: Duration = Duration::from_secs(60);
 /// Interval between two looks at a condition without notification.
 const GLANCE: Duration = Duration::from_millis(10);
 
-/// Looks until there is an answer.
-///
-/// # Panics
-/// At the deadline, with the name of what did not come.
+/// Result of a look: whether something is so, or what was found.
+pub trait Look {
+    /// Value that ends the wait.
+    type Found;
+
+    /// The value, unless it has to be looked again.
+    fn found(self) -> Option<Self::Found>;
+}
+
+impl Look for bool {
+    type Found = ();
+
+    fn found(self) -> Option<()> {
+        self.then_some(())
+    }
+}
+
+impl<T> Look for Option<T> {
+    type Found = T;
+
+    fn found(self) -> Self {
+        self
+    }
+}
+
+/// Looks until there is an answer; fails at the deadline with the name of what did not come.
 #[track_caller]
-pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+pub fn until<L: Look>(what: &str, mut look: impl FnMut() -> L) -> L::Found {
     let deadline = Deadline::default();
     loop {
-        if let Some(found) = look() {
+        if let Some(found) = look().found() {
             return found;
         }
         deadline.check(what);
@@ -38,21 +60,16 @@ impl Default for Deadline {
 
 impl Deadline {
     /// Begins a wait of at most this time.
-    #[must_use]
     pub fn after(time: Duration) -> Self {
         Self(Instant::now() + time)
     }
 
     /// The time that is left; zero at the end.
-    #[must_use]
     pub fn left(self) -> Duration {
         self.0.saturating_duration_since(Instant::now())
     }
 
     /// Fails a test that waits on, in a loop over what comes.
-    ///
-    /// # Panics
-    /// At the deadline, with the name of what did not come.
     #[track_caller]
     pub fn check(self, what: &str) {
         assert!(!self.left().is_zero(), "waited in vain for {what}");
@@ -70,7 +87,6 @@ impl Deadline {
     }
 
     /// Reads from this socket, all reads together until the deadline.
-    #[must_use]
     pub const fn over(self, socket: &TcpStream) -> impl Read {
         Bounded(self, socket)
     }

@@ -14,10 +14,6 @@ const COUNT: u32 = 22_768;
 const EACH: u32 = 64;
 
 /// Chooses a free port of loopback; never the same twice in a test program.
-///
-/// # Panics
-/// If all are taken.
-#[must_use]
 #[track_caller]
 pub fn free_port() -> u16 {
     static CHOSEN: AtomicU32 = AtomicU32::new(0);

@@ -29,20 +29,12 @@ pub struct PostgresServer {
 
 impl PostgresServer {
     /// With an empty database.
-    ///
-    /// # Panics
-    /// If it cannot be started.
-    #[must_use]
     #[track_caller]
     pub fn start() -> Self {
         Self::start_with(None)
     }
 
     /// Starts a server that speaks TLS with this certificate.
-    ///
-    /// # Panics
-    /// If it cannot be started.
-    #[must_use]
     #[track_caller]
     pub fn start_secure(certificate: &Issued) -> Self {
         Self::start_with(Some(certificate))
@@ -112,13 +104,11 @@ impl PostgresServer {
     }
 
     /// Address of the listener.
-    #[must_use]
     pub fn address(&self) -> SocketAddr {
         SocketAddr::from(([127, 0, 0, 1], self.port))
     }
 
     /// URL of the server, `postgres://…`.
-    #[must_use]
     pub fn url(&self) -> String {
         let address = self.address();
         format!("postgres://throng:{PASSWORD}@{address}/postgres")
@@ -130,9 +120,6 @@ impl PostgresServer {
     }
 
     /// Starts it again, and waits until it serves.
-    ///
-    /// # Panics
-    /// If it does not.
     #[track_caller]
     pub fn come_back(&mut self) {
         let process = until("a PostgreSQL that starts", || {
@@ -160,9 +147,6 @@ impl PostgresServer {
     }
 
     /// Carries out a statement by itself; gives what it selects, one line a row.
-    ///
-    /// # Panics
-    /// If it fails.
     #[track_caller]
     pub fn sql(&self, sql: &str) -> String {
         let mut command = Command::new(self.programs.join("psql"));

@@ -8,6 +8,7 @@ use std::thread;
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
+use crate::patience::Look;
 use crate::{Deadline, until};
 
 /// Lines that a child has written so far.
@@ -57,11 +58,11 @@ impl Log {
     }
 
     /// Looks at all lines, again whenever there are more.
-    fn until<T>(&self, mut look: impl FnMut(&[String]) -> Option<T>) -> Result<T, String> {
+    fn until<L: Look>(&self, mut look: impl FnMut(&[String]) -> L) -> Result<L::Found, String> {
         let deadline = Deadline::default();
         let mut lines = self.lock();
         loop {
-            if let Some(found) = look(&lines.all) {
+            if let Some(found) = look(&lines.all).found() {
                 return Ok(found);
             }
             let left = deadline.left();
@@ -90,10 +91,6 @@ pub struct Process {
 
 impl Process {
     /// Starts it in a process group of its own, so that its own children end with it.
-    ///
-    /// # Panics
-    /// If it cannot be started; `install` says what to do then.
-    #[must_use]
     #[track_caller]
     pub fn start(command: &mut Command, install: &str) -> Self {
         let name = command.get_program().to_string_lossy().into_owned();
@@ -116,21 +113,23 @@ impl Process {
     }
 
     /// Waits until what it has written to standard output answers a question.
-    ///
-    /// # Panics
-    /// At the deadline or when it has ended without an answer.
     #[track_caller]
-    pub fn out<T>(&self, what: &str, look: impl FnMut(&[String]) -> Option<T>) -> T {
+    pub fn out<L: Look>(&self, what: &str, look: impl FnMut(&[String]) -> L) -> L::Found {
         self.found(what, self.out.until(look))
     }
 
     /// Waits for lines on standard error that satisfy `look`.
-    ///
-    /// # Panics
-    /// At the deadline or when it has ended without an answer.
     #[track_caller]
-    pub fn err<T>(&self, what: &str, look: impl FnMut(&[String]) -> Option<T>) -> T {
+    pub fn err<L: Look>(&self, what: &str, look: impl FnMut(&[String]) -> L) -> L::Found {
         self.found(what, self.err.until(look))
+    }
+
+    /// Waits for a line with this text on standard output.
+    #[track_caller]
+    pub fn prints(&self, text: &str) -> String {
+        self.out(text, |lines| {
+            lines.iter().find(|line| line.contains(text)).cloned()
+        })
     }
 
     #[track_caller]
@@ -145,16 +144,12 @@ impl Process {
     }
 
     /// Lines written to standard error so far.
-    #[must_use]
     pub fn err_lines(&self) -> Vec<String> {
         self.err.lock().all.clone()
     }
 
     /// Writes a line to its standard input, in one piece: a program that reads in between would
     /// take the end of the line for the start of the next.
-    ///
-    /// # Panics
-    /// If it has ended.
     #[track_caller]
     pub fn say(&mut self, line: &str) {
         let stdin = self.stdin.as_mut().expect("its input is open");
@@ -168,7 +163,6 @@ impl Process {
     }
 
     /// Process id of the child.
-    #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
     }
@@ -178,24 +172,17 @@ impl Process {
     }
 
     /// Sends it a signal.
-    ///
-    /// # Panics
-    /// If the kernel refuses.
     #[track_caller]
     pub fn signal(&self, signal: Signal) {
         kill_process(self.pid(), signal).expect("a signal to an own child");
     }
 
     /// Whether it still runs.
-    #[must_use]
     pub fn runs(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 
     /// Waits for its end.
-    ///
-    /// # Panics
-    /// At the deadline.
     #[track_caller]
     pub fn wait(&mut self) -> ExitStatus {
         until(&format!("the end of {}", self.name), || {

@@ -36,10 +36,6 @@ type Edit = Box<dyn FnMut(&mut [u8]) + Send>;
 
 impl Proxy {
     /// In front of a server.
-    ///
-    /// # Panics
-    /// If loopback has no free port.
-    #[must_use]
     pub fn new(server: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("the port's address");
@@ -75,7 +71,6 @@ impl Proxy {
     }
 
     /// Address for clients to connect to.
-    #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
@@ -112,7 +107,6 @@ impl Proxy {
     }
 
     /// Whether something is kept back.
-    #[must_use]
     pub fn is_holding(&self) -> bool {
         lock(&self.state).holds.1
     }
@@ -128,7 +122,6 @@ impl Proxy {
     }
 
     /// Number of writes still to be lost.
-    #[must_use]
     pub fn to_lose(&self) -> usize {
         lock(&self.state).loses.1
     }
@@ -139,7 +132,6 @@ impl Proxy {
     }
 
     /// Number of connections accepted so far, including those made during a cut.
-    #[must_use]
     pub fn connections(&self) -> usize {
         lock(&self.state).taken
     }

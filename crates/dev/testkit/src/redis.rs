@@ -19,14 +19,12 @@ pub struct RedisServer {
 
 impl RedisServer {
     /// Keeps nothing over its end.
-    #[must_use]
     #[track_caller]
     pub fn start() -> Self {
         Self::with(&["--save", "", "--appendonly", "no"])
     }
 
     /// Has all its data again when it comes back.
-    #[must_use]
     #[track_caller]
     pub fn durable() -> Self {
         let keeps = ["--appendonly", "yes", "--appendfsync", "always"];
@@ -34,20 +32,12 @@ impl RedisServer {
     }
 
     /// With these options.
-    ///
-    /// # Panics
-    /// If it cannot be started.
-    #[must_use]
     #[track_caller]
     pub fn with(arguments: &[&str]) -> Self {
         Self::begin(arguments, None, false)
     }
 
     /// Speaks TLS alone, with a certificate and its key in these files.
-    ///
-    /// # Panics
-    /// If it cannot be started.
-    #[must_use]
     #[track_caller]
     pub fn with_tls([certificate, key]: &[String; 2], arguments: &[&str]) -> Self {
         let files = ["--tls-cert-file", certificate, "--tls-key-file", key];
@@ -62,10 +52,6 @@ impl RedisServer {
     }
 
     /// A Sentinel with these lines of configuration.
-    ///
-    /// # Panics
-    /// If it cannot be started.
-    #[must_use]
     #[track_caller]
     pub fn sentinel(lines: &str) -> Self {
         Self::begin(&[], Some(lines.to_owned()), false)
@@ -84,13 +70,11 @@ impl RedisServer {
     }
 
     /// Address of the listener.
-    #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.daemon.address()
     }
 
     /// URL of database 0, `redis://…`.
-    #[must_use]
     pub fn url(&self) -> String {
         format!("redis://{}/0", self.address())
     }
@@ -101,9 +85,6 @@ impl RedisServer {
     }
 
     /// Starts it again, and waits until it serves.
-    ///
-    /// # Panics
-    /// If it does not.
     #[track_caller]
     pub fn come_back(&mut self) {
         let mut command = Command::new("redis-server");
@@ -127,15 +108,12 @@ impl RedisServer {
         self.daemon.start(&mut command, |process| {
             process.out("readiness", |lines| {
                 let is_ready = |line: &String| ready.iter().any(|ready| line.contains(ready));
-                lines.iter().any(is_ready).then_some(())
+                lines.iter().any(is_ready)
             });
         });
     }
 
     /// Writes a copy of all its data, which it begins with when it comes back.
-    ///
-    /// # Panics
-    /// If it does not.
     #[track_caller]
     pub fn save(&self) {
         assert_eq!(self.ask("SAVE"), "OK");
@@ -143,9 +121,6 @@ impl RedisServer {
 
     /// Sends a command whose parts have no blanks, and returns the answer: a text, or the lines of
     /// a list of texts.
-    ///
-    /// # Panics
-    /// If there is none.
     #[track_caller]
     pub fn ask(&self, command: &str) -> String {
         let mut redis = TcpStream::connect(self.address()).expect("it listens");
@@ -154,18 +129,12 @@ impl RedisServer {
     }
 
     /// Stops the process with SIGSTOP; its connections stay open.
-    ///
-    /// # Panics
-    /// If it does not run.
     #[track_caller]
     pub fn pause(&self) {
         self.daemon.pause();
     }
 
     /// Continues the process with SIGCONT.
-    ///
-    /// # Panics
-    /// If it does not run.
     #[track_caller]
     pub fn resume(&self) {
         self.daemon.resume();

@@ -15,14 +15,12 @@ pub struct RedisCluster {
 
 impl RedisCluster {
     /// Starts a cluster without replicas.
-    #[must_use]
     #[track_caller]
     pub fn start() -> Self {
         Self::with(PRIMARIES)
     }
 
     /// Each primary has a replica, which takes over when it has been away for a second.
-    #[must_use]
     #[track_caller]
     pub fn with_replicas() -> Self {
         let cluster = Self::with(2 * PRIMARIES);
@@ -34,7 +32,7 @@ impl RedisCluster {
         for replica in replicas {
             until("a replica that follows", || {
                 let info = replica.ask("INFO replication");
-                info.contains("master_link_status:up").then_some(())
+                info.contains("master_link_status:up")
             });
         }
         cluster
@@ -82,14 +80,13 @@ impl RedisCluster {
             until("servers that know each other", || {
                 let info = server.ask("CLUSTER INFO");
                 let wanted = ["cluster_state:ok\r\n", &known, &size];
-                wanted.iter().all(|line| info.contains(line)).then_some(())
+                wanted.iter().all(|line| info.contains(line))
             });
         }
         cluster
     }
 
     /// `redis+cluster://…` with the primaries that it began with.
-    #[must_use]
     pub fn url(&self) -> String {
         let primaries = self.servers[..PRIMARIES].iter();
         let hosts: Vec<String> = primaries.map(|it| it.address().to_string()).collect();
@@ -97,7 +94,6 @@ impl RedisCluster {
     }
 
     /// The first primaries, and after them their replicas in the same order.
-    #[must_use]
     pub fn servers(&self) -> &[RedisServer] {
         &self.servers
     }
@@ -108,10 +104,6 @@ impl RedisCluster {
     }
 
     /// The first primary that has a key of this pattern, and the key.
-    ///
-    /// # Panics
-    /// If none has.
-    #[must_use]
     #[track_caller]
     pub fn find(&self, pattern: &str) -> (usize, String) {
         let primaries = self.servers[..PRIMARIES].iter().enumerate();

@@ -10,14 +10,12 @@ use serde_json::{Value, json};
 use crate::{Process, binary, install};
 
 /// A script of `tests/e2e/js`, started with these arguments.
-#[must_use]
 #[track_caller]
 pub fn script(name: &str, arguments: &[&str]) -> Sdk {
     Sdk::start(&mut node(name, arguments))
 }
 
 /// A script of `tests/e2e/python`, started with these arguments.
-#[must_use]
 #[track_caller]
 pub fn python_script(name: &str, arguments: &[&str]) -> Sdk {
     let mut python = Command::new(install::python());
@@ -27,7 +25,6 @@ pub fn python_script(name: &str, arguments: &[&str]) -> Sdk {
 
 /// A script of `tests/e2e/js` that believes servers with a certificate of the authorities in this
 /// file too.
-#[must_use]
 #[track_caller]
 pub fn script_trusting(authorities: &str, name: &str, arguments: &[&str]) -> Sdk {
     Sdk::start(node(name, arguments).env("NODE_EXTRA_CA_CERTS", authorities))
@@ -51,56 +48,48 @@ pub struct Sdk {
 
 impl Sdk {
     /// The npm package `centrifuge`.
-    #[must_use]
     #[track_caller]
     pub fn javascript() -> Self {
         script("sdk.mjs", &[])
     }
 
     /// Starts the JavaScript package in its Protobuf build.
-    #[must_use]
     #[track_caller]
     pub fn javascript_protobuf() -> Self {
         script("sdk.mjs", &["protobuf"])
     }
 
     /// Starts the JavaScript package over HTTP streaming, in JSON.
-    #[must_use]
     #[track_caller]
     pub fn javascript_stream() -> Self {
         script("sdk.mjs", &["http_stream"])
     }
 
     /// Starts the JavaScript package over HTTP streaming, in Protobuf.
-    #[must_use]
     #[track_caller]
     pub fn javascript_protobuf_stream() -> Self {
         script("sdk.mjs", &["protobuf", "http_stream"])
     }
 
     /// Starts the JavaScript package over an event stream.
-    #[must_use]
     #[track_caller]
     pub fn javascript_events() -> Self {
         script("sdk.mjs", &["sse"])
     }
 
     /// The PyPI package `centrifuge-python`.
-    #[must_use]
     #[track_caller]
     pub fn python() -> Self {
         Self::python_with(&[])
     }
 
     /// Starts the Python package with Protobuf.
-    #[must_use]
     #[track_caller]
     pub fn python_protobuf() -> Self {
         Self::python_with(&["protobuf"])
     }
 
     /// The Maven package `centrifuge-java`.
-    #[must_use]
     #[track_caller]
     pub fn java() -> Self {
         let mut java = Command::new("java");
@@ -160,9 +149,6 @@ impl Sdk {
     }
 
     /// Gives an order that must fail, and returns the code.
-    ///
-    /// # Panics
-    /// If it does not fail.
     #[track_caller]
     pub fn failure(&mut self, name: &str, fields: &Value) -> u64 {
         let result = self.result(name, fields);
@@ -186,10 +172,16 @@ impl Sdk {
         self.event("subscribed", &json!({ "channel": channel }))
     }
 
+    /// Waits until it is subscribed again, with all that it missed.
+    #[track_caller]
+    pub fn recovers(&self, channel: &str) -> Value {
+        self.event(
+            "subscribed",
+            &json!({ "channel": channel, "recovered": true }),
+        )
+    }
+
     /// Takes the first event that was not taken yet, has that name and these fields.
-    ///
-    /// # Panics
-    /// If it does not come.
     #[track_caller]
     pub fn event(&self, name: &str, fields: &Value) -> Value {
         self.take(&format!("{name} {fields}"), |event| {
@@ -211,7 +203,6 @@ impl Sdk {
     }
 
     /// Number of events of that name that no call has taken yet.
-    #[must_use]
     #[track_caller]
     pub fn left(&self, name: &str) -> usize {
         let events = self.process.out("its events", |lines| Some(parse(lines)));
@@ -228,7 +219,6 @@ impl Sdk {
     }
 
     /// All events of that name so far, taken or not.
-    #[must_use]
     #[track_caller]
     pub fn told(&self, name: &str) -> Vec<Value> {
         let events = self.process.out("its events", |lines| Some(parse(lines)));

@@ -10,7 +10,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::exposition::{self, Exposition};
-use crate::{Process, Response, binary, request};
+use crate::{Process, Response, Wire, binary, request};
 
 /// Options with which a server is started.
 #[derive(Clone, Debug, Default)]
@@ -27,7 +27,6 @@ pub struct Setup {
 
 impl Setup {
     /// A configuration file with this text; addresses are chosen for it.
-    #[must_use]
     pub fn new(config: &str) -> Self {
         Self {
             config: config.to_owned(),
@@ -36,49 +35,42 @@ impl Setup {
     }
 
     /// With so many shards; without, one per core.
-    #[must_use]
     pub const fn shards(mut self, shards: u32) -> Self {
         self.shards = Some(shards);
         self
     }
 
     /// With no more than so many descriptors.
-    #[must_use]
     pub const fn nofile(mut self, most: u32) -> Self {
         self.nofile = Some(most);
         self
     }
 
     /// With this key on its server API, and on what [`Server`] asks there.
-    #[must_use]
     pub fn api_key(mut self, key: &str) -> Self {
         self.api_key = Some(key.to_owned());
         self
     }
 
     /// With TLS on its client port; the configuration has a certificate.
-    #[must_use]
     pub const fn tls_clients(mut self) -> Self {
         self.tls_clients = true;
         self
     }
 
     /// With TLS on its API port. [`Server`] then asks nothing there by itself.
-    #[must_use]
     pub const fn tls_api(mut self) -> Self {
         self.tls_api = true;
         self
     }
 
     /// With the binary at this path, such as a link that a test changes.
-    #[must_use]
     pub fn binary(mut self, path: &Path) -> Self {
         self.binary = Some(path.to_owned());
         self
     }
 
     /// With this variable in its environment.
-    #[must_use]
     pub fn variable(mut self, name: &str, value: &str) -> Self {
         self.variables.push((name.to_owned(), value.to_owned()));
         self
@@ -86,10 +78,6 @@ impl Setup {
 
     /// With a clock that is so many seconds ahead of ours, by Debian's `faketime`. Time goes by as
     /// fast as it does.
-    ///
-    /// # Panics
-    /// If that is not installed.
-    #[must_use]
     #[track_caller]
     pub fn clock(self, ahead_s: i32) -> Self {
         let folders = fs::read_dir("/usr/lib").into_iter().flatten().flatten();
@@ -103,10 +91,6 @@ impl Setup {
     }
 
     /// Starts it, and waits until it serves.
-    ///
-    /// # Panics
-    /// If it does not.
-    #[must_use]
     #[track_caller]
     pub fn start(&self) -> Server {
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -198,22 +182,16 @@ pub struct Server {
 
 impl Server {
     /// Address for clients to connect to.
-    #[must_use]
     pub const fn clients(&self) -> SocketAddr {
         self.clients
     }
 
     /// Where the server API is.
-    #[must_use]
     pub const fn api_address(&self) -> SocketAddr {
         self.api
     }
 
     /// Where a port of `[grip]` is, by its option.
-    ///
-    /// # Panics
-    /// If it is not configured.
-    #[must_use]
     #[track_caller]
     pub fn grip(&self, option: &str) -> SocketAddr {
         let found = self.grip.iter().find(|(known, _)| known == option);
@@ -230,10 +208,33 @@ impl Server {
         request(self.api, method, target, &headers, body)
     }
 
+    /// Asks for a target at the client port; the answer is not read.
+    #[track_caller]
+    pub fn get(&self, target: &str) -> Wire {
+        Wire::get(self.clients, target)
+    }
+
+    /// Asks for a target at the client port; reads the head of the answer, which is a good one.
+    #[track_caller]
+    pub fn stream(&self, target: &str) -> Wire {
+        let mut wire = self.get(target);
+        assert_eq!(wire.head().status, 200, "{target}");
+        wire
+    }
+
+    /// Opens a WebSocket at the client port.
+    #[track_caller]
+    pub fn websocket(&self, target: &str) -> Wire {
+        Wire::websocket(self.clients, target)
+    }
+
+    /// Status of the answer at the client port.
+    #[track_caller]
+    pub fn status(&self, target: &str) -> u16 {
+        self.get(target).head().status
+    }
+
     /// Publishes a body as it is.
-    ///
-    /// # Panics
-    /// If it is refused.
     #[track_caller]
     pub fn publish(&self, channel: &str, data: &str) {
         let response = self.ask("POST", &format!("/pub?channel={channel}"), data);
@@ -241,9 +242,6 @@ impl Server {
     }
 
     /// Calls a method of the server API.
-    ///
-    /// # Panics
-    /// If the answer is no JSON.
     #[track_caller]
     pub fn call(&self, method: &str, body: &Value) -> Value {
         let response = self.ask("POST", &format!("/api/{method}"), &body.to_string());
@@ -251,10 +249,6 @@ impl Server {
     }
 
     /// All metrics, checked against the rules of the format.
-    ///
-    /// # Panics
-    /// If a rule is broken.
-    #[must_use]
     #[track_caller]
     pub fn metrics(&self) -> Exposition {
         let response = self.ask("GET", "/metrics", "");
@@ -263,10 +257,6 @@ impl Server {
     }
 
     /// One series, such as `throng_dropped_total{policy="close"}`.
-    ///
-    /// # Panics
-    /// If there is no such series.
-    #[must_use]
     #[track_caller]
     pub fn metric(&self, series: &str) -> u64 {
         let metrics = self.metrics();
@@ -277,10 +267,6 @@ impl Server {
     }
 
     /// The numbers of `/stats`.
-    ///
-    /// # Panics
-    /// If the answer is no JSON.
-    #[must_use]
     #[track_caller]
     pub fn stats(&self) -> Value {
         let response = self.ask("GET", "/stats", "");
@@ -288,10 +274,6 @@ impl Server {
     }
 
     /// Returns the log so far, one object for each line.
-    ///
-    /// # Panics
-    /// If a line is no JSON.
-    #[must_use]
     #[track_caller]
     pub fn log(&self) -> Vec<Value> {
         let lines = self.process.err_lines();
@@ -301,10 +283,23 @@ impl Server {
         lines.iter().map(parse).collect()
     }
 
+    /// Number of log lines that have this text in them.
+    #[track_caller]
+    pub fn logged(&self, text: &str) -> usize {
+        let lines = self.process.err_lines();
+        lines.iter().filter(|line| line.contains(text)).count()
+    }
+
+    /// Writes another configuration, and asks for a reload: the status, and the answer.
+    #[track_caller]
+    pub fn reload(&self, config: &str) -> (u16, Value) {
+        self.configure(config);
+        let answer = self.ask("POST", "/api/reload", "");
+        let told = serde_json::from_str(&answer.body);
+        (answer.status, told.unwrap_or_else(|_| panic!("{answer:?}")))
+    }
+
     /// Writes another configuration where it reads it again.
-    ///
-    /// # Panics
-    /// If the file cannot be written.
     #[track_caller]
     pub fn configure(&self, config: &str) {
         // In one step, as an editor does it: the server may be reading it.
@@ -326,22 +321,16 @@ impl Server {
     }
 
     /// Whether it still runs.
-    #[must_use]
     pub fn runs(&mut self) -> bool {
         self.process.runs()
     }
 
     /// Process of the server.
-    #[must_use]
     pub const fn process(&self) -> &Process {
         &self.process
     }
 
     /// `throng upgrade`: lets it hand over to the program that is installed.
-    ///
-    /// # Panics
-    /// If the program cannot be started.
-    #[must_use]
     #[track_caller]
     pub fn upgrade(&self) -> Output {
         let port = self.api_address().port().to_string();
@@ -351,9 +340,6 @@ impl Server {
     }
 
     /// Upgrades and checks that it succeeded.
-    ///
-    /// # Panics
-    /// If it does not.
     #[track_caller]
     pub fn upgrade_well(&self) {
         let output = self.upgrade();
@@ -363,9 +349,6 @@ impl Server {
     }
 
     /// Lets its clients leave, and checks that it ended well.
-    ///
-    /// # Panics
-    /// If it did not.
     #[track_caller]
     pub fn stop(mut self) {
         self.signal(Signal::TERM);

@@ -8,7 +8,6 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::Value;
 
 /// A JWT (RFC 7519) with these claims, signed with HS256.
-#[must_use]
 pub fn sign(claims: &Value, secret: &str) -> String {
     let part = |json: &str| URL_SAFE_NO_PAD.encode(json);
     let signed = format!(
@@ -22,7 +21,6 @@ pub fn sign(claims: &Value, secret: &str) -> String {
 }
 
 /// Now, in Unix seconds.
-#[must_use]
 pub fn unix_s() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.unwrap_or_default().as_secs()

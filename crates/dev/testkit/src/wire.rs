@@ -26,7 +26,6 @@ pub struct Response {
 
 impl Response {
     /// The first header of that name, in small letters.
-    #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         let found = self.headers.iter().find(|(known, _)| known == name);
         found.map(|(_, value)| value.as_str())
@@ -34,9 +33,6 @@ impl Response {
 }
 
 /// One request on a connection of its own.
-///
-/// # Panics
-/// If the connection is refused or ends without an answer.
 #[track_caller]
 pub fn request(
     to: SocketAddr,
@@ -57,6 +53,66 @@ pub fn request(
     );
     wire.send(&head);
     wire.response(method)
+}
+
+/// Header lines that ask for a WebSocket (RFC 6455 section 1.3).
+pub const HANDSHAKE: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\n\
+                             Sec-WebSocket-Version: 13\r\n\
+                             Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+
+/// Frame of a client's WebSocket, whole, under a mask that changes nothing.
+pub fn frame(opcode: u8, text: &str) -> Vec<u8> {
+    let mut frame = vec![0x80 | opcode];
+    match u16::try_from(text.len()).expect("a short text") {
+        length @ ..126 => frame.push(0x80 | length as u8),
+        length => {
+            frame.push(0x80 | 126);
+            frame.extend(length.to_be_bytes());
+        }
+    }
+    frame.extend([0; 4]);
+    frame.extend(text.as_bytes());
+    frame
+}
+
+/// Text of a request that posts a body.
+pub fn post(target: &str, body: &str) -> String {
+    let length = body.len();
+    format!("POST {target} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n{body}")
+}
+
+/// Percent-encodes every byte, for a part of a query.
+pub fn escaped(text: &str) -> String {
+    text.bytes().map(|byte| format!("%{byte:02X}")).collect()
+}
+
+/// Bytes of a text with the escapes of Rust's byte strings, as fixtures have them.
+pub fn unescaped(text: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut rest = text.as_bytes();
+    while let [first, behind @ ..] = rest {
+        rest = behind;
+        let (true, [kind, behind @ ..]) = (*first == b'\\', rest) else {
+            bytes.push(*first);
+            continue;
+        };
+        rest = behind;
+        bytes.push(match kind {
+            b'r' => b'\r',
+            b'n' => b'\n',
+            b't' => b'\t',
+            b'0' => b'\0',
+            b'\\' | b'"' | b'\'' => *kind,
+            b'x' => {
+                let digits;
+                (digits, rest) = rest.split_at(2);
+                let digits = str::from_utf8(digits).expect("digits");
+                u8::from_str_radix(digits, 16).expect("two digits")
+            }
+            _ => panic!("no escape in {text}"),
+        });
+    }
+    bytes
 }
 
 /// A connection, with or without TLS.
@@ -86,37 +142,41 @@ pub struct Wire {
 
 impl Wire {
     /// Connects.
-    ///
-    /// # Panics
-    /// If the connection is refused.
-    #[must_use]
     #[track_caller]
     pub fn connect(to: SocketAddr) -> Self {
         Self::over(Box::new(Self::tcp(to)))
     }
 
+    /// Connects and asks for a target; the answer is not read.
+    #[track_caller]
+    pub fn get(to: SocketAddr, target: &str) -> Self {
+        let mut wire = Self::connect(to);
+        wire.ask(target, "");
+        wire
+    }
+
+    /// Connects and shakes hands for a WebSocket.
+    #[track_caller]
+    pub fn websocket(to: SocketAddr, target: &str) -> Self {
+        let mut wire = Self::connect(to);
+        wire.ask(target, HANDSHAKE);
+        assert_eq!(wire.head().status, 101, "{target}");
+        wire
+    }
+
     /// Connects; none if the connection is refused.
-    #[must_use]
     pub fn try_connect(to: SocketAddr) -> Option<Self> {
         let stream = TcpStream::connect_timeout(&to, DEADLINE).ok()?;
         Some(Self::over(Box::new(Self::patient(stream))))
     }
 
     /// Connects by TLS; the server is believed if this authority, a PEM text, has signed for it.
-    ///
-    /// # Panics
-    /// If the connection is refused.
-    #[must_use]
     #[track_caller]
     pub fn connect_secure(to: SocketAddr, authority: &str) -> Self {
         Self::connect_secure_behind(to, authority, b"")
     }
 
     /// Connects with TLS after sending these bytes in the clear, as a proxy does.
-    ///
-    /// # Panics
-    /// If the connection is refused.
-    #[must_use]
     #[track_caller]
     pub fn connect_secure_behind(to: SocketAddr, authority: &str, before: &[u8]) -> Self {
         let mut roots = RootCertStore::empty();
@@ -167,6 +227,20 @@ impl Wire {
         self.send_bytes(text.as_bytes());
     }
 
+    /// Asks for a target, with these header lines.
+    #[track_caller]
+    pub fn ask(&mut self, target: &str, fields: &str) {
+        self.send(&format!(
+            "GET {target} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n"
+        ));
+    }
+
+    /// Sends a text by WebSocket.
+    #[track_caller]
+    pub fn say(&mut self, text: &str) {
+        self.send_bytes(&frame(1, text));
+    }
+
     /// Sends bytes as they are.
     #[track_caller]
     pub fn send_bytes(&mut self, bytes: &[u8]) {
@@ -177,10 +251,6 @@ impl Wire {
     }
 
     /// Clones the TCP stream below TLS, for a thread that writes while this one reads.
-    ///
-    /// # Panics
-    /// If there are no descriptors.
-    #[must_use]
     #[track_caller]
     pub fn writer(&self) -> TcpStream {
         self.stream.tcp().try_clone().expect("a descriptor")
@@ -214,9 +284,6 @@ impl Wire {
     }
 
     /// Takes everything up to and with `mark`.
-    ///
-    /// # Panics
-    /// If it does not come.
     #[track_caller]
     pub fn through(&mut self, mark: &str) -> String {
         let deadline = Deadline::default();
@@ -237,9 +304,6 @@ impl Wire {
     }
 
     /// Takes so many bytes.
-    ///
-    /// # Panics
-    /// If they do not come.
     #[track_caller]
     pub fn exactly(&mut self, count: usize) -> Vec<u8> {
         let deadline = Deadline::default();
@@ -253,6 +317,25 @@ impl Wire {
         }
         let rest = self.read.split_off(count);
         std::mem::replace(&mut self.read, rest)
+    }
+
+    /// Takes a frame of a server: its opcode and its payload.
+    #[track_caller]
+    pub fn frame(&mut self) -> (u8, Vec<u8>) {
+        let [first, short] = self.array();
+        let length = match short {
+            126 => u16::from_be_bytes(self.array()).into(),
+            127 => u64::from_be_bytes(self.array()),
+            short => short.into(),
+        };
+        (first & 15, self.exactly(length as usize))
+    }
+
+    #[track_caller]
+    fn array<const N: usize>(&mut self) -> [u8; N] {
+        self.exactly(N)
+            .try_into()
+            .expect("as many as were asked for")
     }
 
     /// Takes everything up to the end of the connection.
@@ -270,7 +353,6 @@ impl Wire {
     }
 
     /// Whether the connection ended in another way than by TCP's end, and with TLS by TLS's.
-    #[must_use]
     pub const fn was_cut(&self) -> bool {
         self.was_cut
     }
@@ -348,10 +430,6 @@ impl Wire {
     }
 
     /// Whether the peer has closed by now; what it sent before is kept.
-    ///
-    /// # Panics
-    /// If the kernel refuses to look without waiting.
-    #[must_use]
     pub fn has_ended(&mut self) -> bool {
         self.stream.tcp().set_nonblocking(true).expect("a mode");
         let mut bytes = [0; 16 * 1024];
@@ -367,9 +445,6 @@ impl Wire {
     }
 
     /// Waits until the peer has closed; what it sends before is kept.
-    ///
-    /// # Panics
-    /// If it does not.
     #[track_caller]
     pub fn until_closed(&mut self) {
         let deadline = Deadline::default();

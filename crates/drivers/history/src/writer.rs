@@ -29,7 +29,6 @@ const LONG: Duration = Duration::from_secs(3600);
 /// A buffer of more is not kept.
 const BUFFER_KEPT_BYTES: usize = 1 << 20;
 
-/// State of the writer thread.
 pub(crate) struct Writer {
     common: Arc<Common>,
     options: Options,
@@ -388,7 +387,6 @@ pub(crate) fn asked(order: Order) -> (Asked, std::sync::mpsc::Receiver<()>) {
     ((order, done), heard)
 }
 
-/// A copy that shards are asked for.
 struct Round {
     number: u64,
     /// First segment of the round: those before it go when it is complete.
@@ -397,7 +395,6 @@ struct Round {
     is_whole: bool,
 }
 
-/// The copies of a writer.
 #[derive(Default)]
 pub(crate) struct Rounds {
     last: u64,
@@ -453,7 +450,6 @@ impl Rounds {
     }
 }
 
-/// Handle of the running writer thread.
 pub struct Journal {
     common: Arc<Common>,
     thread: JoinHandle<()>,

@@ -126,7 +126,7 @@ impl Connection {
             .collect();
         let connected = Connected {
             channels: &channel::convert(&request.channels, &identity.user_id),
-            subscriptions: Some(&ids),
+            subscriptions: &ids,
             account: (!identity.is_guest()).then_some(&*identity.account),
         };
         ws_text(cx.out, |out| connected.encode(out));

@@ -64,7 +64,7 @@ pub(crate) fn open(
 fn check(incoming: &Incoming<'_, '_>, cx: &Cx<'_>) -> Result<Opening, RealtimeError> {
     let appwrite = cx.own;
     let request = incoming.request;
-    let mut asked = ConnectRequest::parse_with(request.query(), &appwrite.limits)?;
+    let mut asked = ConnectRequest::parse(request.query(), &appwrite.limits)?;
     if let Some(project) = header(request, "x-appwrite-project") {
         asked.project = project.to_owned();
     }

@@ -2,7 +2,7 @@
 //! answers.
 
 use throng_auth::TokenFault;
-use throng_broker::{Acknowledge, Draft};
+use throng_broker::Draft;
 use throng_centrifuge::proxy::ProxyCall;
 use throng_centrifuge::{ClientData, ClientInfo, ErrorCode, History, Reply, SubRefreshResult};
 use throng_hub::{Answer, Command};
@@ -82,14 +82,8 @@ pub(crate) fn publish(
         cx.shared.meter.charge(Work::Delta { bytes }, cx.now);
     }
     let draft = Draft {
-        channel,
-        payload,
         publisher: Some(Box::new(publisher)),
-        tags: None,
-        skip_history: false,
-        idempotency_key: None,
-        version: None,
-        acknowledge: Acknowledge::Memory,
+        ..Draft::new(channel, payload)
     };
     if let Some(to) = asked {
         let name = draft.channel.clone();

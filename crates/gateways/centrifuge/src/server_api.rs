@@ -11,9 +11,7 @@ use throng_centrifuge::api::{
 };
 use throng_metrics::Counter;
 use throng_session::http::{Later, WriteAnswer};
-use throng_session::{
-    ControlCommand, Exchange, Incoming, NodeKey, Opened, Survey, draft, respond_json,
-};
+use throng_session::{ControlCommand, Exchange, Incoming, NodeKey, Opened, Survey, respond_json};
 use throng_types::{ChannelName, Disconnect};
 
 use crate::Cx;
@@ -181,7 +179,7 @@ fn draft_of(publish: &PublishRequest<'_>) -> Result<Draft, ServerApiError> {
         skip_history: publish.skip_history,
         idempotency_key: key_of(&publish.idempotency_key),
         version: version_of(publish.version, &publish.version_epoch),
-        ..draft(channel_of(&publish.channel)?, publish.payload()?)
+        ..Draft::new(channel_of(&publish.channel)?, publish.payload()?)
     })
 }
 
@@ -240,7 +238,7 @@ fn task(
                     skip_history: broadcast.skip_history,
                     idempotency_key: key_of(&broadcast.idempotency_key),
                     version: version_of(broadcast.version, &broadcast.version_epoch),
-                    ..draft(channel_of(channel)?, payload)
+                    ..Draft::new(channel_of(channel)?, payload)
                 })
             });
             Task::Publish(drafts.collect::<Result<_, ServerApiError>>()?, true)

@@ -1,6 +1,6 @@
 //! How items travel through hubs, and the wire forms of deliveries to held clients.
 
-use throng_broker::{Acknowledge, Draft, home_of};
+use throng_broker::{Draft, home_of};
 use throng_grip::item::{CHANNEL_BYTES_MAX, HttpStreamItem, Item, WsKind, WsMessageItem};
 use throng_http1::{CHUNK_END, encode_chunk_head};
 use throng_session::{Form, FormKind};
@@ -61,20 +61,7 @@ pub(crate) fn draft(item: &Item) -> Option<Draft> {
         bytes: bytes.into(),
         kind: PayloadKind::Binary,
     };
-    Some(draft_of(hub_channel("", item.channel.as_str())?, payload))
-}
-
-pub(crate) const fn draft_of(channel: ChannelName, payload: Payload) -> Draft {
-    Draft {
-        channel,
-        payload,
-        publisher: None,
-        tags: None,
-        skip_history: false,
-        idempotency_key: None,
-        version: None,
-        acknowledge: Acknowledge::Memory,
-    }
+    Some(Draft::new(hub_channel("", item.channel.as_str())?, payload))
 }
 
 /// Returns the item that a publication carries. Data published past GRIP is content.

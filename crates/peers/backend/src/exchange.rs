@@ -10,7 +10,7 @@ use throng_http1::origin::{
     OriginEvent, OriginFailure, OriginFailureKind, OriginRequest, RequestRest,
 };
 use throng_http1::origin::{Target, TargetAddress};
-use throng_peer::{Context, Ended, Flow, LinkId};
+use throng_peer::{Context, Ended, Flow, LinkEvent, LinkId};
 use throng_types::{ConnId, Millis};
 
 use crate::call::{AskLimits, BackendLimits, Reply};
@@ -192,8 +192,20 @@ impl<T> Exchange<T> {
         Next::On
     }
 
-    pub(crate) fn connected(&mut self, tools: &mut Tools<'_, '_, T>) -> Next {
-        self.ask(tools)
+    /// Takes an event of its link.
+    pub(crate) fn event(
+        &mut self,
+        event: LinkEvent<'_>,
+        tools: &mut Tools<'_, '_, T>,
+    ) -> (Flow, Next) {
+        let next = match event {
+            LinkEvent::Connected => self.ask(tools),
+            LinkEvent::Bytes(bytes) => return self.got(bytes, tools),
+            LinkEvent::Written => self.written(tools),
+            LinkEvent::Ended(why) => self.ended(why, tools),
+            LinkEvent::Timeout(waits_since) => self.timeout(waits_since, tools),
+        };
+        (Flow::More, next)
     }
 
     fn target(&self) -> Option<&Target> {
@@ -240,7 +252,7 @@ impl<T> Exchange<T> {
     }
 
     /// The kernel has taken all that was written.
-    pub(crate) fn written(&mut self, tools: &mut Tools<'_, '_, T>) -> Next {
+    fn written(&mut self, tools: &mut Tools<'_, '_, T>) -> Next {
         self.in_flight = false;
         if self.uplink.untold > 0 {
             let bytes = std::mem::take(&mut self.uplink.untold);
@@ -308,7 +320,7 @@ impl<T> Exchange<T> {
     }
 
     /// Takes bytes of the backend.
-    pub(crate) fn got(&mut self, bytes: &[u8], tools: &mut Tools<'_, '_, T>) -> (Flow, Next) {
+    fn got(&mut self, bytes: &[u8], tools: &mut Tools<'_, '_, T>) -> (Flow, Next) {
         self.input.extend_from_slice(bytes);
         let mut next = Next::On;
         if matches!(self.state, State::Asking) {
@@ -429,7 +441,7 @@ impl<T> Exchange<T> {
         }
     }
 
-    pub(crate) fn ended(&mut self, why: Ended, tools: &mut Tools<'_, '_, T>) -> Next {
+    fn ended(&mut self, why: Ended, tools: &mut Tools<'_, '_, T>) -> Next {
         let text = match &why {
             Ended::ByPeer => "it closed the connection",
             Ended::Unreachable(text) | Ended::Broken(text) => text,
@@ -469,11 +481,7 @@ impl<T> Exchange<T> {
 
     /// The deadline has come. `waits_since` is when the kernel last took some of the bytes that
     /// wait for it.
-    pub(crate) fn timeout(
-        &mut self,
-        waits_since: Option<Millis>,
-        tools: &mut Tools<'_, '_, T>,
-    ) -> Next {
+    fn timeout(&mut self, waits_since: Option<Millis>, tools: &mut Tools<'_, '_, T>) -> Next {
         let late = |what: String| Next::Failed(OriginFailureKind::Timeout, what);
         if self.gives_up_at.is_some_and(|at| at <= tools.cx.now.mono)
             && let To::Whole(whole) = &self.to

@@ -3,7 +3,7 @@
 use serde_json::Deserializer;
 use serde_json::de::SliceRead;
 use serde_json::value::RawValue;
-use throng_broker::{Acknowledge, Draft};
+use throng_broker::Draft;
 use throng_types::{ChannelName, Payload, PayloadKind};
 
 /// An event as its source hands it over.
@@ -67,14 +67,9 @@ impl Mapping {
             return Err(Unfit::TooLong);
         }
         Ok(Draft {
-            channel,
-            payload: payload(&data),
-            publisher: None,
             tags: event.tags.map(|tags| checked(&tags)).transpose()?.flatten(),
-            skip_history: false,
             idempotency_key: Some(event.place.into()),
-            version: None,
-            acknowledge: Acknowledge::Memory,
+            ..Draft::new(channel, payload(&data))
         })
     }
 }

@@ -311,10 +311,10 @@ fn event(name: &str, id: &str, fields: &Value) -> Event {
 
 #[cfg(test)]
 mod tests {
-    use throng_peer::{LinkId, Want};
+    use throng_peer::{LinkEvent, LinkId, Want};
+    use throng_play::Talk;
 
     use super::*;
-    use crate::tests::Talk;
 
     fn bulk(text: &str) -> Value {
         Value::BulkString(text.as_bytes().to_vec())
@@ -454,8 +454,7 @@ mod tests {
             let more = again.repeat(1 << 16);
             let mut bytes = 0;
             while talk.tasks.has(LinkId(1)) {
-                talk.tasks.bytes(LinkId(1), more.as_bytes());
-                talk.run();
+                talk.event(1, LinkEvent::Bytes(more.as_bytes()));
                 bytes += more.len();
                 assert!(bytes < 64 << 20, "{first:?}");
             }

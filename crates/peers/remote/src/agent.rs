@@ -1,7 +1,7 @@
 //! One channel on one node: which shards want it, and where its deliveries stand.
 //!
 //! Invariant: while a channel is [`State::Live`], every publication up to its `top` was left in the
-//! lanes of the shards that are interested, and no later one.
+//! shards of the shards that are interested, and no later one.
 
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -50,7 +50,7 @@ pub enum Took {
     Known,
     /// Something is missing before it.
     Gap,
-    /// Contradicts what came before, for this reason: see [`crate::Desk::doubt_from`].
+    /// Contradicts what came before, for this reason: see [`crate::NodeIo::doubt_from`].
     Strange(&'static str),
 }
 
@@ -333,7 +333,7 @@ pub enum Mode {
 /// Content of a look for a subscriber, besides where the stream stands, and the publications at
 /// most.
 #[must_use]
-pub fn wanted(
+pub fn subscriber_query(
     options: &ChannelOptions,
     since: Option<Position>,
     most: usize,
@@ -345,7 +345,7 @@ pub fn wanted(
     }
 }
 
-/// The answer to a subscriber; see [`crate::Desk::subscribed`].
+/// The answer to a subscriber; see [`crate::NodeIo::subscribed`].
 pub(crate) fn subscribed(
     options: &ChannelOptions,
     since: Option<Position>,

@@ -31,9 +31,9 @@ impl Arrival {
     }
 
     /// All channels of a shard are expected.
-    pub const fn expected(&mut self, lane: u8, cut: u64) {
+    pub const fn expected(&mut self, shard: u8, cut: u64) {
         self.is_early = true;
-        self.expected |= 1 << lane;
+        self.expected |= 1 << shard;
         self.due = Some(cut);
     }
 
@@ -73,8 +73,8 @@ impl Arrival {
     }
 
     /// All channels of a shard are resumed; true if those of so many shards are.
-    pub const fn resumed(&mut self, lane: u8, shards: u8) -> bool {
-        self.resumed |= 1 << lane;
+    pub const fn resumed(&mut self, shard: u8, shards: u8) -> bool {
+        self.resumed |= 1 << shard;
         if self.due.is_some() {
             // The other process has not waited for it.
             self.give_up_cut();

@@ -81,7 +81,7 @@ impl Status {
         !self.is_called.swap(true, Ordering::AcqRel)
     }
 
-    /// Notes that the peer looks into its lanes now.
+    /// Notes that the peer looks into its queues now.
     pub(crate) fn has_heard(&self) {
         self.is_called.swap(false, Ordering::AcqRel);
     }

@@ -1,13 +1,15 @@
-//! Look-ups of users and presences to keep, as sessions and Appwrite's HTTP API exchange them.
+//! Look-ups of users and presences to keep, as sessions and Appwrite's HTTP API exchange them, and
+//! the news that a shard gets.
 //!
 //! Never: asks anything.
 
 use std::fmt;
 use std::sync::Arc;
 
-use throng_types::{ConnId, Save};
+use throng_types::{ConnId, Position, Save};
 
 use crate::change::IdentityChange;
+use crate::feed::FeedMessage;
 use crate::identity::Identity;
 
 /// A client's proof of its identity. The debug form leaves the secret out.
@@ -122,3 +124,33 @@ pub enum PresenceReply {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueFull;
+
+/// News for a shard from outside. Events come in one order for all shards.
+#[derive(Clone, Debug)]
+pub enum News {
+    /// Something happened in a project.
+    Event {
+        event: Arc<FeedMessage>,
+        /// Its place among all events.
+        position: Position,
+    },
+    /// Events may have been lost, and what is known of users may be wrong: counting begins anew,
+    /// after this position.
+    Began(Position),
+    /// The answer to a [`Lookup`].
+    Found {
+        /// The connection that asked.
+        conn: ConnId,
+        /// The number that the question carried.
+        token: u32,
+        found: LookupReply,
+    },
+    /// The answer to a [`PresenceCall`].
+    Presence {
+        /// The connection that asked.
+        conn: ConnId,
+        /// The number that the call carried.
+        token: u32,
+        answer: PresenceReply,
+    },
+}

@@ -5,7 +5,7 @@
 //! once the head is whole, everything else.
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::net::Ipv6Addr;
 use std::str;
@@ -28,7 +28,6 @@ pub struct Request<'b> {
     pub target: &'b str,
     /// 0 for HTTP/1.0 and 1 for HTTP/1.1.
     pub minor_version: u8,
-    /// Delimiter of the body that follows.
     pub body: Body,
     pub(crate) authority: Option<&'b str>,
     pub(crate) path: &'b str,
@@ -67,7 +66,6 @@ impl<'b> Request<'b> {
         self.headers.get(name)
     }
 
-    /// All field lines in their order.
     #[must_use]
     pub fn headers(&self) -> Headers<'b> {
         self.headers

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use crc::{CRC_32_ISCSI, Crc, Table};
 
-use crate::answer::Aborted;
+use crate::response::Aborted;
 use crate::unpack::Packing;
 
 /// Bytes before a batch's records.

@@ -36,8 +36,8 @@ impl Frames {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// The next frame, once it is whole: the number of the request, and the answer for one of the
-    /// functions in [`crate::read`].
+    /// The next frame, once it is whole: the number of the request, and the body of its
+    /// response, for [`crate::Request::read`].
     ///
     /// # Errors
     /// [`FrameFault`]; nothing that follows can be read.

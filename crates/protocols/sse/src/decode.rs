@@ -19,7 +19,6 @@ const BOM: &[u8] = b"\xef\xbb\xbf";
 /// so that many idle decoders stay small.
 const KEEP_BYTES_MAX: usize = 4 * 1024;
 
-/// Bounds of what a decoder keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SseLimits {
     /// Bytes of one line without its end.
@@ -41,11 +40,8 @@ coded_enum! {
     /// Reason for giving a stream up. The server is at fault.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum StreamError {
-        /// Sentence for the log.
         fn reason;
-        /// A line is longer than it may be.
         LineTooLong = "a line of the event stream is too long";
-        /// The data of an event are longer than they may be.
         EventTooLarge = "the data of an event are too large";
     }
 }
@@ -72,7 +68,6 @@ impl DecodedEvent<'_> {
     }
 }
 
-/// Finds the events in a stream.
 #[derive(Clone, Debug, Default)]
 pub struct SseDecoder {
     limits: SseLimits,
@@ -91,7 +86,6 @@ pub struct SseDecoder {
 }
 
 impl SseDecoder {
-    /// A decoder for a stream from its beginning.
     #[must_use]
     pub fn new(limits: SseLimits) -> Self {
         Self {

@@ -16,12 +16,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use throng_engine::{Accepted, App, Closed, Conns, Effects, End, Kernel, TlsEvent, TlsNews};
-use throng_peer::{Context, Dial, DialTls, Ended, Flow, LinkId, Peer, Want, Wants};
+use throng_peer::{Context, Dial, DialTls, Ended, Flow, LinkEvent, LinkId, Peer, Want, Wants};
 use throng_tls::Fault;
 use throng_types::{ConnId, Millis, Now};
 
 use crate::calls::CallSender;
-use crate::names::{Found, Mail};
+use crate::names::{Addresses, Mail};
 use crate::tls::Clients;
 
 /// Between two tries to deliver a reply whose destination is busy, in milliseconds.
@@ -154,6 +154,10 @@ impl<P: Peer> Outward<P> {
         result
     }
 
+    fn tell(&mut self, id: LinkId, event: LinkEvent<'_>, now: Now) -> Flow {
+        self.act(now, |peer, cx| peer.event(id, event, cx))
+    }
+
     /// Whether the peer still gets events of a link.
     fn hears(&self, id: LinkId) -> bool {
         self.links.get(&id).is_some_and(|link| !link.is_over)
@@ -222,7 +226,7 @@ impl<P: Peer> Outward<P> {
             Ok(client) => conns.begin_tls(conn, &client),
             Err(why) => {
                 self.forget(id, End::Now, conns);
-                self.act(now, |peer, cx| peer.ended(id, Ended::Broken(why), cx));
+                self.tell(id, LinkEvent::Ended(Ended::Broken(why)), now);
             }
         }
     }
@@ -282,7 +286,7 @@ impl<P: Peer> Outward<P> {
     fn found<K: Kernel>(
         &mut self,
         name: String,
-        found: Found,
+        found: Addresses,
         conns: &mut Conns<LinkId, K>,
         now: Now,
     ) {
@@ -354,7 +358,7 @@ impl<P: Peer> Outward<P> {
             let is_over = link.is_over;
             self.forget(id, End::Now, conns);
             if !is_over {
-                self.act(now, |peer, cx| peer.ended(id, Ended::Unreachable(why), cx));
+                self.tell(id, LinkEvent::Ended(Ended::Unreachable(why)), now);
             }
         }
     }
@@ -375,7 +379,7 @@ impl<P: Peer> Outward<P> {
                     link.deadline = None;
                     let waits_since = link.conn.and_then(|conn| conns.waits_since(conn));
                     if !link.is_over {
-                        self.act(now, |peer, cx| peer.timeout(id, waits_since, cx));
+                        self.tell(id, LinkEvent::Timeout(waits_since), now);
                     }
                 }
             }
@@ -439,13 +443,13 @@ impl<P: Peer, K: Kernel> App<K> for Outward<P> {
         if let Some(link) = self.links.get_mut(&id).filter(|link| !link.is_over) {
             link.is_established = true;
             self.due.remove(&(link.connect_by, id, Due::Connection));
-            self.act(fx.now, |peer, cx| peer.connected(id, cx));
+            self.tell(id, LinkEvent::Connected, fx.now);
         }
     }
 
     fn bytes(&mut self, _: ConnId, id: &mut LinkId, input: &mut [u8], fx: &mut Effects<'_>) {
         let id = *id;
-        if self.hears(id) && self.act(fx.now, |peer, cx| peer.bytes(id, input, cx)) == Flow::Hold {
+        if self.hears(id) && self.tell(id, LinkEvent::Bytes(input), fx.now) == Flow::Hold {
             fx.pause(true);
         }
     }
@@ -482,7 +486,7 @@ impl<P: Peer, K: Kernel> App<K> for Outward<P> {
                 true => Ended::ByPeer,
                 false => Ended::Broken(text),
             };
-            self.act(now, |peer, cx| peer.ended(id, why, cx));
+            self.tell(id, LinkEvent::Ended(why), now);
         }
     }
 
@@ -520,7 +524,7 @@ impl<P: Peer, K: Kernel> App<K> for Outward<P> {
                 .is_some_and(|conn| conns.waits_since(conn).is_none())
             {
                 link.awaits = false;
-                self.act(now, |peer, cx| peer.written(id, cx));
+                self.tell(id, LinkEvent::Written, now);
             }
         }
         self.is_urgent()

@@ -55,9 +55,7 @@ pub(crate) fn inlet(mailbox: MailboxSender<Mail>) -> (Inlet, Receiver<News>) {
 
 /// Answers look-ups in the peer's place.
 pub trait Lookups: Send + Sync {
-    /// Takes a question; [`News::Found`] follows for certain unless it is refused.
-    ///
-    /// # Errors
+    /// Takes a question; [`News::Found`] follows for certain unless it is refused. Error:
     /// [`QueueFull`] if too many wait.
     fn ask(&self, lookup: Lookup) -> Result<(), QueueFull>;
 }

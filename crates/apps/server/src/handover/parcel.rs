@@ -167,20 +167,15 @@ impl<K: Kernel> Parcel<K> {
         parcel
     }
 
-    #[must_use]
     pub const fn len(&self) -> usize {
         self.sockets.len()
     }
 
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.sockets.is_empty()
     }
 
     /// Every message for the successor with its sockets, in order.
-    ///
-    /// # Errors
-    /// Those of `send`.
     pub fn each(
         &self,
         mut send: impl FnMut(&[u8], &[K::Socket]) -> io::Result<()>,

@@ -12,7 +12,6 @@
 
 mod kept;
 mod moving;
-mod restore;
 mod writing;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,15 +19,13 @@ use std::sync::Arc;
 
 use throng_types::{ChannelName, Millis, Now, Position, Publication, PublicationKind, ShardId};
 
-use super::ancestry::Ancestry;
 use super::budget::{Budget, Share};
-use super::journal::Journal;
 use super::keys::{Keys, key_of};
 use super::members::Members;
-use super::stream::{NEVER, Stream};
+use super::stream::{Ancestry, NEVER, Stream};
 use crate::{
     ChannelMap, Draft, HistoryPage, HistoryQuery, LiveOptions, Namespaces, Overflow, Present,
-    Recovery, Refusal, ReplyLimit, Retention, Subscribed, Version,
+    Recovery, Refusal, ReplyLimit, Retention, Store, Subscribed, Version,
 };
 
 /// Milliseconds for which a stream without subscribers and history remembers its position.
@@ -59,11 +56,9 @@ pub struct MemoryOptions {
     pub streams_max: usize,
     /// Limits of one reply. Queue: `history reply`.
     pub reply: ReplyLimit,
-    /// The options of channels.
     pub namespaces: Arc<Namespaces>,
 }
 
-/// Sizes of a broker, for metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BrokerStats {
     pub streams: usize,
@@ -83,6 +78,67 @@ pub(super) struct Accepted {
     pub(super) interest: u64,
 }
 
+/// Record size in bytes up to which the buffer is reused; a larger buffer is freed.
+const RECORD_KEPT_BYTES: usize = 64 << 10;
+
+struct Copy {
+    round: u64,
+    /// The next key of an idempotency key, by its number.
+    next_used: u64,
+    /// Key of the next stream.
+    next: u32,
+    /// The offset that was written last of the stream before `next`, while it is not finished.
+    inside: Option<(u32, u64)>,
+}
+
+/// Connection of a home to its store.
+struct Journal {
+    store: Box<dyn Store>,
+    record: Vec<u8>,
+    /// The last copy that is complete.
+    done: u64,
+    copy: Option<Copy>,
+}
+
+impl Journal {
+    /// A journal without records yet.
+    fn new(store: Box<dyn Store>) -> Self {
+        Self {
+            store,
+            record: Vec::new(),
+            done: 0,
+            copy: None,
+        }
+    }
+
+    /// Appends a record; gives its bytes.
+    fn write(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> usize {
+        self.record.clear();
+        write(&mut self.record);
+        self.store.append(&self.record);
+        let bytes = self.record.len();
+        if bytes > RECORD_KEPT_BYTES {
+            self.record = Vec::new();
+        }
+        bytes
+    }
+
+    /// Whether the copy is inside this stream.
+    fn is_inside(&self, key: u32) -> bool {
+        let inside = self.copy.as_ref().and_then(|copy| copy.inside);
+        inside.is_some_and(|(at, _)| at == key)
+    }
+
+    /// Ends the copy's part of a stream: new publications are written one by one again.
+    fn leave(&mut self, key: u32) {
+        if self.is_inside(key)
+            && let Some(copy) = &mut self.copy
+        {
+            copy.inside = None;
+        }
+    }
+}
+
 /// The streams at home on one shard.
 pub(super) struct Home {
     options: MemoryOptions,
@@ -97,9 +153,7 @@ pub(super) struct Home {
     keys: Keys,
     /// The newest version in each stream that has any. Bound: one a stream.
     versions: BTreeMap<u32, Version>,
-    /// Earlier epochs of the streams.
     ancestry: Ancestry,
-    /// Connection to the store, if there is one.
     journal: Option<Journal>,
     /// Milliseconds added to every time that comes in, so that times from before the start are not
     /// negative.
@@ -108,7 +162,6 @@ pub(super) struct Home {
 }
 
 impl Home {
-    /// A home without streams.
     pub(super) fn new(options: MemoryOptions) -> Self {
         Self {
             streams: ChannelMap::new(options.hash_seed),
@@ -127,7 +180,6 @@ impl Home {
         }
     }
 
-    /// Sizes of this home, for metrics.
     pub(super) fn stats(&self) -> BrokerStats {
         BrokerStats {
             streams: self.streams.len(),
@@ -161,7 +213,6 @@ impl Home {
         options.is_some_and(|options| options.overflow != Overflow::LatestOnly)
     }
 
-    /// Counts or lists the members of a channel.
     pub(super) fn present(
         &self,
         channel: &ChannelName,
@@ -420,7 +471,6 @@ impl Home {
         Ok(HistoryPage::default())
     }
 
-    /// Reads the history of a channel.
     pub(in crate::memory) fn history(
         &mut self,
         channel: &ChannelName,

@@ -18,7 +18,6 @@ use crate::{ChannelMap, Namespaces, Version};
 /// Maximum number of idempotency keys that are read; the newest stay.
 const KEYS_MAX: usize = 1 << 20;
 
-/// A stream of the log.
 pub(crate) struct Loaded {
     pub(crate) generation: u32,
     pub(crate) top: u64,
@@ -29,7 +28,6 @@ pub(crate) struct Loaded {
     pub(crate) log: VecDeque<Publication>,
 }
 
-/// An idempotency key of the log.
 pub(crate) struct KeptKey {
     pub(crate) text: Box<str>,
     pub(crate) at_unix_ms: u64,
@@ -94,7 +92,6 @@ impl Replay {
         self.is_closed
     }
 
-    /// Takes the head of a segment.
     pub fn head(&mut self, head: &Head) {
         self.is_closed = false;
         match head.begins {

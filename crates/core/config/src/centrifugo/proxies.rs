@@ -5,17 +5,15 @@
 
 use toml::{Table, Value};
 
-use super::given::{Options, is_nothing};
-use super::output::{Effect, Notes, Output};
+use super::given::{Effect, Notes, Options, Output, is_nothing};
 use super::server::duration;
-use crate::check::backends::is_of_questions;
+use crate::check::servers::is_of_questions;
 use crate::kind::ProxyStatus;
 
 const PROXY: &str = "[proxy]";
 const BACKEND: &str = "[[proxy.backend]]";
 const DEFAULT: &str = "default";
 
-/// Backends found in the configuration.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Backends {
     /// Kinds of requests with a backend that has no name, and its name here.
@@ -68,7 +66,6 @@ const KINDS: [(&str, &str); 7] = [
     ("cache_empty", "channel.proxy.cache_empty."),
 ];
 
-/// Headers, cookies and timeout of requests to a backend.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Settings {
     timeout: Option<String>,
@@ -84,7 +81,6 @@ const LISTS: [&str; 3] = ["http_headers", "emulated_headers", "status_codes"];
 const FLAGS: [&str; 2] = ["binary_encoding", "include_connection_meta"];
 
 impl Settings {
-    /// Takes what stands below a path.
     fn take(given: &mut Options, at: &str, notes: &mut Notes) -> Self {
         let mut settings = Self::default();
         if let Some((option, text)) = given.text(&format!("{at}timeout")) {
@@ -255,7 +251,6 @@ fn status(table: &Table) -> Option<String> {
     ProxyStatus::parse(&meaning).map(|_| meaning)
 }
 
-/// A backend with a name.
 struct Backend {
     name: String,
     endpoint: String,
@@ -418,7 +413,6 @@ fn free_name(kind: &str, backends: &[Backend]) -> String {
     name
 }
 
-/// Takes the backends with names.
 fn backends(given: &mut Options, notes: &mut Notes) -> Vec<Backend> {
     let leaf = given.take("proxies");
     let all = leaf

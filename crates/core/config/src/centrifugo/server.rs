@@ -1,8 +1,9 @@
 //! Addresses, tokens, keys and limits.
 
-use super::given::Options;
+use throng_types::units::parse_duration_ms;
+
+use super::given::{Effect, Notes, Options, Output};
 use super::nodes::is_file;
-use super::output::{Effect, Notes, Output};
 use crate::secret::{is_placeholder, is_published, signing_secret_fault};
 
 const LISTEN: &str = "[listen]";
@@ -10,7 +11,6 @@ const AUTH: &str = "[auth]";
 const LIMITS: &str = "[limits]";
 const TLS: &str = "[tls]";
 
-/// Writes all options that do not concern channels.
 pub(super) fn translate(given: &mut Options, out: &mut Output, notes: &mut Notes) {
     listen(given, out, notes);
     tokens(given, out, notes);
@@ -29,7 +29,6 @@ fn address(host: &str, port: &str) -> String {
     }
 }
 
-/// Addresses, and TLS on them.
 fn listen(given: &mut Options, out: &mut Output, notes: &mut Notes) {
     let host = given.text("http_server.address").map(|(_, host)| host);
     let host = host.unwrap_or_default();
@@ -225,7 +224,6 @@ fn tokens(given: &mut Options, out: &mut Output, notes: &mut Notes) {
     personal(given, out, notes);
 }
 
-/// The channel of each user.
 fn personal(given: &mut Options, out: &mut Output, notes: &mut Notes) {
     const AT: &str = "client.subscribe_to_user_personal_channel";
     let enabled = given.is_on(&format!("{AT}.enabled"));
@@ -330,17 +328,5 @@ pub(super) fn duration(text: &str) -> Option<String> {
     if let Ok(seconds) = text.parse::<u64>() {
         return Some(format!("{seconds}s"));
     }
-    let mut rest = text;
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let (number, unit) = rest.split_at(digits);
-        number.parse::<f64>().ok()?;
-        let end = unit.find(|c: char| !c.is_ascii_alphabetic());
-        let (unit, after) = unit.split_at(end.unwrap_or(unit.len()));
-        if !matches!(unit, "ms" | "s" | "m" | "h" | "d") {
-            return None;
-        }
-        rest = after;
-    }
-    (!text.is_empty()).then(|| text.to_owned())
+    parse_duration_ms(text).is_ok().then(|| text.to_owned())
 }

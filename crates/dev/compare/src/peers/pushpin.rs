@@ -34,38 +34,11 @@ fn command(origin: SocketAddr, addresses: Addresses, folder: &Path) -> Result<Co
     Ok(command)
 }
 
-/// Returns the shipped configuration, without the limits that drop messages and without the sockets
-/// that are not needed here.
 fn config(addresses: Addresses, folder: &Path) -> String {
-    let folder = folder.display();
-    // The package runs this process as a service of its own; here it belongs to the others.
-    let zurl = "ipc://{rundir}/{ipc_prefix}zurl";
     let (subscribe, publish) = (addresses.subscribe, addresses.publish);
-    format!(
-        "[global]\n\
-         include={{libdir}}/internal.conf\n\
-         rundir={folder}\n\
-         ipc_prefix=compare-\n\
-         [runner]\n\
-         services=condure,zurl,pushpin-proxy,pushpin-handler\n\
-         http_port={subscribe}\n\
-         logdir={folder}\n\
-         log_level=1\n\
-         client_buffer_size=8192\n\
-         client_maxconn=18000\n\
-         [proxy]\n\
-         routesfile=routes\n\
-         sig_key=changeme\n\
-         zurl_out_specs={zurl}-in\n\
-         zurl_out_stream_specs={zurl}-in-stream\n\
-         zurl_in_specs={zurl}-out\n\
-         [handler]\n\
-         push_in_http_addr={}\n\
-         push_in_http_port={}\n\
-         stats_spec=ipc://{{rundir}}/{{ipc_prefix}}stats\n\
-         message_rate=0\n\
-         message_hwm=0\n",
-        publish.ip(),
-        publish.port()
-    )
+    include_str!("pushpin.conf")
+        .replace("@FOLDER@", &folder.display().to_string())
+        .replace("@SUBSCRIBE@", &subscribe.to_string())
+        .replace("@PUBLISH_IP@", &publish.ip().to_string())
+        .replace("@PUBLISH_PORT@", &publish.port().to_string())
 }

@@ -102,11 +102,7 @@ fn build() -> Result<PathBuf> {
 impl Throng {
     fn command(&self, addresses: Addresses, folder: &Path) -> Result<Command> {
         let path = folder.join("throng.toml");
-        let config = match self.origin {
-            None => config(addresses, self.shards) + &self.secure(folder)?,
-            Some(origin) => grip_config(addresses, self.shards, origin)?,
-        };
-        std::fs::write(&path, config)?;
+        std::fs::write(&path, self.config(addresses, folder)?)?;
         let mut command = Command::new(&self.binary);
         let variables = std::env::vars_os().map(|(name, _)| name);
         for name in variables.filter(|name| name.to_string_lossy().starts_with("THRONG_")) {
@@ -116,66 +112,31 @@ impl Throng {
         Ok(command)
     }
 
-    /// The section of TLS, if it is spoken.
-    fn secure(&self, folder: &Path) -> Result<String> {
-        let Some(records) = self.records else {
-            return Ok(String::new());
-        };
-        let [certificate, key] = tls::write(folder)?;
-        // All clients have one address, and handshakes are limited by address.
-        Ok(format!(
-            "[limits]\n\
-             address_work_max = \"0s\"\n\
-             [tls]\n\
-             certificate = {certificate:?}\n\
-             key = {key:?}\n\
-             records = \"{records}\"\n"
-        ))
+    fn config(&self, addresses: Addresses, folder: &Path) -> Result<String> {
+        let (mut client, mut api) = (addresses.subscribe.to_string(), addresses.publish);
+        let mut more = String::new();
+        if let Some(records) = self.records {
+            client = format!("tls://{client}");
+            let [certificate, key] = tls::write(folder)?;
+            // All clients have one address, and handshakes are limited by address.
+            more = format!(
+                "[limits]\naddress_work_max = \"0s\"\n[tls]\ncertificate = {certificate:?}\n\
+                 key = {key:?}\nrecords = \"{records}\"\n"
+            );
+        }
+        if let Some(origin) = self.origin {
+            // The API has nothing to do here, and a port of its own.
+            api = Addresses::pick(false, false).publish;
+            more = format!(
+                "[grip]\nhttp_publish = \"{}\"\nsig_key = \"changeme\"\n[[grip.route]]\n\
+                 path = \"/\"\norigin = [\"http://{origin}\"]\n",
+                addresses.publish
+            );
+        }
+        let common = include_str!("throng.toml")
+            .replace("@CLIENT@", &client)
+            .replace("@API@", &api.to_string())
+            .replace("@SHARDS@", &self.shards.to_string());
+        Ok(common + &more)
     }
-}
-
-/// Defaults but for what a comparison needs.
-fn common(addresses: Addresses, api: SocketAddr, shards: usize) -> String {
-    let tls = if addresses.is_secure { "tls://" } else { "" };
-    let client = addresses.subscribe;
-    format!(
-        "[listen]\n\
-         client = [\"{tls}{client}\"]\n\
-         api = \"{api}\"\n\
-         \n\
-         [engine]\n\
-         shards = {shards}\n\
-         \n\
-         [log]\n\
-         level = \"warn\"\n\
-         \n"
-    )
-}
-
-/// Channels that begin with `own:` keep history and positions.
-fn config(addresses: Addresses, shards: usize) -> String {
-    let channels = "[websocket]\n\
-         ping_interval = \"1h\"\n\
-         \n\
-         [[namespace]]\n\
-         name = \"own\"\n\
-         history_size = 100\n\
-         history_ttl = \"5m\"\n\
-         recovery = true\n";
-    common(addresses, addresses.publish, shards) + channels
-}
-
-/// The API has nothing to do here, and a port of its own.
-fn grip_config(addresses: Addresses, shards: usize, origin: SocketAddr) -> Result<String> {
-    let publish = addresses.publish;
-    let grip = format!(
-        "[grip]\n\
-         http_publish = \"{publish}\"\n\
-         sig_key = \"changeme\"\n\
-         \n\
-         [[grip.route]]\n\
-         path = \"/\"\n\
-         origin = [\"http://{origin}\"]\n"
-    );
-    Ok(common(addresses, Addresses::single()?.subscribe, shards) + &grip)
 }

@@ -8,17 +8,17 @@ use crate::suite::Suite;
 pub(crate) type Samples = Vec<(Metric, f64)>;
 
 macro_rules! metrics {
-    ($($form:ident: $($name:ident)+;)+) => {
+    ($($name:ident $form:ident $heading:literal;)+) => {
         /// Column of the table.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
         #[serde(rename_all = "snake_case")]
-        pub(crate) enum Metric { $($($name,)+)+ }
+        pub(crate) enum Metric { $($name,)+ }
 
         impl Metric {
-            pub(super) const ALL: &[Self] = &[$($(Self::$name,)+)+];
+            pub(super) const ALL: &[Self] = &[$(Self::$name,)+];
 
-            const fn form(self) -> Form {
-                match self { $($(Self::$name)|+ => Form::$form,)+ }
+            const fn row(self) -> (Form, &'static str) {
+                match self { $(Self::$name => (Form::$form, $heading),)+ }
             }
         }
     };
@@ -26,25 +26,48 @@ macro_rules! metrics {
 
 // In the order of the table.
 metrics! {
-    Bytes: IdleBytes IdleOwnBytes;
-    Megabytes: StartBytes LeftBytes;
-    Tenths: AcceptUs;
-    Thousands: SmallOne SmallFour LargeOne LargeFour Wide Pipelined PipelinedRate;
-    Ms: PipelinedP99Ms;
-    Thousands: Socket SocketRate;
-    Ms: SocketP99Ms;
-    Thousands: Rooms;
-    Ms: RoomsP50Ms RoomsP99Ms;
-    Percent: LinksPunctual;
-    Hundredths: LinksCpu;
-    Tenths: OneCpu;
-    Thousandths: OneSwitches OneMail OneWakes OneWrites;
-    Tenths: SkewCpu;
-    Thousandths: SkewSwitches SkewMail SkewWakes SkewWrites;
-    Tenths: RoomsCpu;
-    Thousandths: RoomsSwitches RoomsMail RoomsWakes RoomsWrites;
-    Tenths: FanOutCpu;
-    Thousandths: FanOutSwitches FanOutMail FanOutWakes FanOutWrites;
+    IdleBytes Bytes "idle B per connection ({many} {connections}, {few} channels)";
+    IdleOwnBytes Bytes "idle B per connection, a channel each";
+    StartBytes Megabytes "MB before the first connection";
+    LeftBytes Megabytes "MB after all have left";
+    AcceptUs Tenths "CPU µs per accepted connection ({many} in a burst)";
+    SmallOne Thousands "deliveries per CPU-second, 1 channel × {small}, 1 in flight";
+    SmallFour Thousands "the same, 4 in flight";
+    LargeOne Thousands "deliveries per CPU-second, 1 channel × {large}, 1 in flight";
+    LargeFour Thousands "the same, 4 in flight";
+    Wide Thousands "deliveries per CPU-second, {wide} channels × 1 at {wide-rate}/s";
+    Pipelined Thousands
+        "deliveries per CPU-second, {wide} channels × 1, {pipelined} in flight, pipelined";
+    PipelinedRate Thousands "deliveries per second there";
+    PipelinedP99Ms Ms "p99 there";
+    Socket Thousands "deliveries per CPU-second, the same, by a publisher's WebSocket";
+    SocketRate Thousands "deliveries per second there";
+    SocketP99Ms Ms "p99 there";
+    Rooms Thousands "deliveries per CPU-second, {rooms} channels × {room} at {room-rate}/s";
+    RoomsP50Ms Ms "p50 there";
+    RoomsP99Ms Ms "p99 there";
+    LinksPunctual Percent "of {links} streams, those that followed their own link each {timeout} s";
+    LinksCpu Hundredths "CPUs busy with that";
+    OneCpu Tenths "{wide} channels × 1, {pipelined} in flight: CPU µs a delivery";
+    OneSwitches Thousandths "switches";
+    OneMail Thousandths "messages";
+    OneWakes Thousandths "wake-ups";
+    OneWrites Thousandths "writes";
+    SkewCpu Tenths "the same, all at home on one shard: CPU µs a delivery";
+    SkewSwitches Thousandths "switches";
+    SkewMail Thousandths "messages";
+    SkewWakes Thousandths "wake-ups";
+    SkewWrites Thousandths "writes";
+    RoomsCpu Tenths "{rooms} channels × {room}, {eighth} in flight: CPU µs a delivery";
+    RoomsSwitches Thousandths "switches";
+    RoomsMail Thousandths "messages";
+    RoomsWakes Thousandths "wake-ups";
+    RoomsWrites Thousandths "writes";
+    FanOutCpu Tenths "1 channel × {small}, 4 in flight: CPU µs a delivery";
+    FanOutSwitches Thousandths "switches";
+    FanOutMail Thousandths "messages";
+    FanOutWakes Thousandths "wake-ups";
+    FanOutWrites Thousandths "writes";
 }
 
 /// Form of a figure in the table: the digits that mean something.
@@ -61,80 +84,31 @@ enum Form {
 }
 
 impl Metric {
+    /// Heading of its column, with the numbers of this scale.
     pub(super) fn heading(self, suite: Suite, scale: &Scale) -> String {
-        let (few, many) = (grouped(scale.idle_few), grouped(scale.idle_many));
-        let (small, large) = (grouped(scale.fan_out_small), grouped(scale.fan_out_large));
-        let costs = |what: String| format!("{what}: CPU µs a delivery");
-        let deliveries = |what: String| format!("deliveries per CPU-second, {what}");
-        match self {
-            Self::IdleBytes => {
-                let what = suite.connections();
-                format!("idle B per connection ({many} {what}, {few} channels)")
-            }
-            Self::IdleOwnBytes => String::from("idle B per connection, a channel each"),
-            Self::StartBytes => String::from("MB before the first connection"),
-            Self::LeftBytes => String::from("MB after all have left"),
-            Self::AcceptUs => format!("CPU µs per accepted connection ({many} in a burst)"),
-            Self::SmallOne => deliveries(format!("1 channel × {small}, 1 in flight")),
-            Self::LargeOne => deliveries(format!("1 channel × {large}, 1 in flight")),
-            Self::SmallFour | Self::LargeFour => String::from("the same, 4 in flight"),
-            Self::Wide => deliveries(format!(
-                "{} channels × 1 at {}/s",
-                grouped(scale.wide_channels),
-                grouped(scale.wide_rate_per_s as usize)
-            )),
-            Self::Pipelined => deliveries(format!(
-                "{} channels × 1, {} in flight, pipelined",
-                grouped(scale.wide_channels),
-                scale.pipelined
-            )),
-            Self::Socket => deliveries(String::from("the same, by a publisher's WebSocket")),
-            Self::PipelinedRate | Self::SocketRate => String::from("deliveries per second there"),
-            Self::PipelinedP99Ms | Self::SocketP99Ms => String::from("p99 there"),
-            Self::Rooms => deliveries(format!(
-                "{} channels × {} at {}/s",
-                grouped(scale.room_channels),
-                grouped(scale.room_subscribers),
-                grouped(scale.room_rate_per_s as usize)
-            )),
-            Self::RoomsP50Ms => String::from("p50 there"),
-            Self::RoomsP99Ms => String::from("p99 there"),
-            Self::LinksPunctual => format!(
-                "of {} streams, those that followed their own link each {} s",
-                grouped(scale.links),
-                scale.link_timeout.as_secs()
-            ),
-            Self::LinksCpu => String::from("CPUs busy with that"),
-            Self::OneCpu => costs(format!(
-                "{} channels × 1, {} in flight",
-                grouped(scale.wide_channels),
-                scale.pipelined
-            )),
-            Self::SkewCpu => costs(String::from("the same, all at home on one shard")),
-            Self::RoomsCpu => costs(format!(
-                "{} channels × {}, {} in flight",
-                grouped(scale.room_channels),
-                grouped(scale.room_subscribers),
-                scale.pipelined / 8
-            )),
-            Self::FanOutCpu => costs(format!("1 channel × {small}, 4 in flight")),
-            Self::OneSwitches | Self::SkewSwitches | Self::RoomsSwitches | Self::FanOutSwitches => {
-                String::from("switches")
-            }
-            Self::OneMail | Self::SkewMail | Self::RoomsMail | Self::FanOutMail => {
-                String::from("messages")
-            }
-            Self::OneWakes | Self::SkewWakes | Self::RoomsWakes | Self::FanOutWakes => {
-                String::from("wake-ups")
-            }
-            Self::OneWrites | Self::SkewWrites | Self::RoomsWrites | Self::FanOutWrites => {
-                String::from("writes")
-            }
-        }
+        let values = [
+            ("{connections}", suite.connections().to_owned()),
+            ("{few}", grouped(scale.idle_few)),
+            ("{many}", grouped(scale.idle_many)),
+            ("{small}", grouped(scale.fan_out_small)),
+            ("{large}", grouped(scale.fan_out_large)),
+            ("{wide}", grouped(scale.wide_channels)),
+            ("{wide-rate}", grouped(scale.wide_rate_per_s as usize)),
+            ("{pipelined}", scale.pipelined.to_string()),
+            ("{eighth}", (scale.pipelined / 8).to_string()),
+            ("{rooms}", grouped(scale.room_channels)),
+            ("{room}", grouped(scale.room_subscribers)),
+            ("{room-rate}", grouped(scale.room_rate_per_s as usize)),
+            ("{links}", grouped(scale.links)),
+            ("{timeout}", scale.link_timeout.as_secs().to_string()),
+        ];
+        let heading = self.row().1.to_owned();
+        let fill = |text: String, (name, value): &(&str, String)| text.replace(name, value);
+        values.iter().fold(heading, fill)
     }
 
     pub(super) fn format(self, value: f64) -> String {
-        match self.form() {
+        match self.row().0 {
             Form::Bytes => grouped(value.max(0.0).round() as usize),
             Form::Megabytes => format!("{:.1}", value / 1e6),
             Form::Ms => format!("{value:.1} ms"),

@@ -1,7 +1,7 @@
 //! The gateway on its shard: subscriptions, last items, receipts, and effects of publishers on the
 //! sessions here.
 
-use throng_hub::{Batch, Format, ReplyTo, Sink};
+use throng_hub::ReplyTo;
 use throng_metrics::{Counter, Gauge};
 use throng_session::{Gateway, Sender};
 
@@ -9,15 +9,6 @@ use super::world::{Floor, SHARDS, name_on};
 use super::*;
 use crate::Mail;
 use crate::sequencer::LastItem;
-
-#[derive(Default)]
-struct Nowhere;
-
-impl Sink for Nowhere {
-    fn answer(&mut self, _: ReplyTo, _: Answer) {}
-    fn encode(&mut self, _: Format, _: &Publication, _: &mut Vec<u8>) {}
-    fn deliver(&mut self, _: u32, _: &Batch<'_>) {}
-}
 
 struct Server {
     grip: Grip,
@@ -41,7 +32,8 @@ impl Server {
         client.told();
         client.orders.clear();
         for command in client.commands.drain(..) {
-            self.floor.hub.handle(command, self.floor.now, &mut Nowhere);
+            let heard = &mut throng_solo::Heard::default();
+            self.floor.hub.handle(command, self.floor.now, heard);
         }
         let names: Vec<String> = { client.hub.iter() }
             .map(|name| name[6..].to_owned())

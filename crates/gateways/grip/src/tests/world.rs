@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 
 use throng_broker::{ChannelOptions, Draft, Namespaces, Published, Refusal, home_of};
-use throng_hub::{Batch, Format, Hub, ReplyTo, Sink};
+use throng_hub::{Batch, Format, Hub, Patch, ReplyTo, Sink};
 use throng_session::{Context, FormKind, Gateway, Sender, Shard, Shared};
 use throng_types::{Actions, Frame, Now};
 
@@ -188,8 +188,14 @@ impl Sink for Outlet<'_> {
         }
     }
 
-    fn encode(&mut self, format: Format, publication: &Publication, out: &mut Vec<u8>) {
-        Grip::encode(self.own, format.number(), publication, None, out);
+    fn encode(
+        &mut self,
+        format: Format,
+        publication: &Publication,
+        patch: Option<Patch<'_>>,
+        out: &mut Vec<u8>,
+    ) {
+        Grip::encode(self.own, format.number(), publication, patch, out);
     }
 
     fn deliver(&mut self, index: u32, batch: &Batch<'_>) {

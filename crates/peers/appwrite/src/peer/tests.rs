@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use throng_appwrite::{Credential, Lookup, LookupPart, LookupPriority, QueueFull};
 use throng_backend::Address;
 use throng_metrics::Gauge;
-use throng_peer::{Play, Want};
-use throng_types::{ConnId, ShardId};
+use throng_peer::{Ended, Want};
+use throng_play::Play;
+use throng_types::{ConnId, Millis, ShardId};
 
 use super::*;
 use crate::directory::DirectoryOptions;
@@ -94,7 +95,7 @@ impl Fixture {
                     self.redis.insert(link, String::new());
                 }
                 Want::Dial(link, _) => {
-                    let ((), wants) = self.play.act(|peer, cx| peer.connected(link, cx));
+                    let (_, wants) = self.play.event(link, LinkEvent::Connected);
                     self.carry_out(wants);
                 }
                 Want::Write(link, bytes) => {
@@ -110,6 +111,10 @@ impl Fixture {
                 _ => {}
             }
         }
+    }
+
+    fn event(&mut self, link: LinkId, event: LinkEvent<'_>) -> Flow {
+        self.act(|peer, cx| peer.event(link, event, cx))
     }
 
     fn call(&mut self, call: Call) {
@@ -131,9 +136,7 @@ impl Fixture {
     fn answer(&mut self, link: LinkId, status: u16, body: &str) {
         let length = body.len();
         let answer = format!("HTTP/1.1 {status} X\r\nContent-Length: {length}\r\n\r\n{body}");
-        let (_, wants) = self
-            .play
-            .act(|peer, cx| peer.bytes(link, answer.as_bytes(), cx));
+        let (_, wants) = self.play.event(link, LinkEvent::Bytes(answer.as_bytes()));
         self.carry_out(wants);
     }
 
@@ -189,7 +192,7 @@ impl Fixture {
     }
 
     fn says(&mut self, link: LinkId, text: &str) -> Flow {
-        self.act(|peer, cx| peer.bytes(link, text.as_bytes(), cx))
+        self.event(link, LinkEvent::Bytes(text.as_bytes()))
     }
 
     fn publishes(&mut self, link: LinkId, event: &str) -> Flow {
@@ -202,7 +205,7 @@ impl Fixture {
     #[track_caller]
     fn subscribe(&mut self) -> LinkId {
         let link = self.link();
-        self.act(|peer, cx| peer.connected(link, cx));
+        self.event(link, LinkEvent::Connected);
         assert!(self.redis[&link].contains("SUBSCRIBE"));
         self.says(link, SUBSCRIBED);
         link
@@ -210,7 +213,7 @@ impl Fixture {
 
     fn breaks(&mut self, link: LinkId) {
         self.redis.remove(&link);
-        self.act(|peer, cx| peer.ended(link, Ended::ByPeer, cx));
+        self.event(link, LinkEvent::Ended(Ended::ByPeer));
     }
 
     fn stand_still(&mut self) {
@@ -338,7 +341,7 @@ fn a_server_that_vanished_is_found_by_asking() {
 fn a_redis_that_does_not_let_us_listen_is_counted() {
     let mut fixture = Fixture::new();
     let link = fixture.link();
-    fixture.act(|peer, cx| peer.connected(link, cx));
+    fixture.event(link, LinkEvent::Connected);
     fixture.says(link, "-NOPERM no\r\n");
     assert_eq!(fixture.count(Counter::AppwriteFeedRefused), 1);
     assert_eq!(fixture.counters.gauge(Gauge::AppwriteFeedUp), 0);

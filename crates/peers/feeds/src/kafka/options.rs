@@ -1,7 +1,5 @@
 //! Options of a feed from Kafka: addresses of brokers, credentials, topics.
 
-use std::sync::Arc;
-
 use crate::scram::Hash;
 use crate::url::{Url, UrlError};
 
@@ -34,14 +32,14 @@ pub(super) struct Login {
 }
 
 /// Topics that a feed reads, and how.
-#[derive(Clone, Copy, Debug)]
-pub struct KafkaTopics<'a> {
-    pub feed: &'a str,
-    pub topics: &'a [String],
+#[derive(Clone, Debug)]
+pub struct KafkaTopics {
+    pub feed: String,
+    pub topics: Vec<String>,
     /// The group of consumers.
-    pub group: &'a str,
+    pub group: String,
     /// The header that names a record's channel.
-    pub channel_header: &'a str,
+    pub channel_header: String,
     /// Whether a group that has read nothing begins with what comes from now on.
     pub begins_with_newest: bool,
     /// The longest data, in bytes.
@@ -55,14 +53,7 @@ pub struct KafkaOptions {
     pub(super) hosts: Vec<(String, u16)>,
     pub(super) is_secure: bool,
     pub(super) login: Option<Login>,
-    pub(super) topics: Arc<[String]>,
-    pub(super) group: String,
-    /// Begins the places of records.
-    pub(super) name: String,
-    pub(super) channel_header: String,
-    pub(super) begins_with_newest: bool,
-    /// The longest record that is read whole.
-    pub(super) record_bytes_max: usize,
+    pub(super) reads: KafkaTopics,
 }
 
 impl KafkaOptions {
@@ -71,7 +62,7 @@ impl KafkaOptions {
     ///
     /// # Errors
     /// [`UrlError`] with the reason.
-    pub fn new(url: &str, reads: &KafkaTopics<'_>) -> Result<Self, UrlError> {
+    pub fn new(url: &str, reads: KafkaTopics) -> Result<Self, UrlError> {
         let url = Url::read(url)?;
         let is_secure = match url.scheme.as_str() {
             "kafka" => false,
@@ -87,7 +78,7 @@ impl KafkaOptions {
             Some("plain") if is_secure => Mechanism::Plain,
             Some("plain") => {
                 return Err(UrlError(
-                    "sasl=plain shows the password to who listens: use kafkas://",
+                    "SASL PLAIN sends the password in clear text: use kafkas://",
                 ));
             }
             Some(_) => {
@@ -110,13 +101,13 @@ impl KafkaOptions {
                 .collect(),
             is_secure,
             login,
-            topics: reads.topics.into(),
-            group: reads.group.to_owned(),
-            name: format!("kafka {}", reads.feed),
-            channel_header: reads.channel_header.to_owned(),
-            begins_with_newest: reads.begins_with_newest,
-            record_bytes_max: reads.data_bytes_max + BESIDE_BYTES_MAX,
+            reads,
         })
+    }
+
+    /// Length of the longest record that is read whole.
+    pub(super) fn record_bytes_max(&self) -> usize {
+        self.reads.data_bytes_max + BESIDE_BYTES_MAX
     }
 }
 
@@ -126,14 +117,14 @@ mod tests {
 
     fn options(url: &str) -> Result<KafkaOptions, UrlError> {
         let reads = KafkaTopics {
-            feed: "f",
-            topics: &["t".to_owned()],
-            group: "g",
-            channel_header: "channel",
+            feed: "f".to_owned(),
+            topics: vec!["t".to_owned()],
+            group: "g".to_owned(),
+            channel_header: "channel".to_owned(),
             begins_with_newest: false,
             data_bytes_max: 10,
         };
-        KafkaOptions::new(url, &reads)
+        KafkaOptions::new(url, reads)
     }
 
     #[test]

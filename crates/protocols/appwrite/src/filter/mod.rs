@@ -93,16 +93,6 @@ impl QueryFilter {
             .as_ref()
             .is_none_or(|inner| all(&inner.conditions, payload))
     }
-
-    /// Bytes that the filter keeps on the heap, shared among its clones.
-    #[must_use]
-    pub fn heap_bytes(&self) -> usize {
-        self.0.as_ref().map_or(0, |inner| {
-            size_of::<Inner>()
-                + inner.text.len()
-                + inner.conditions.iter().map(Condition::bytes).sum::<usize>()
-        })
-    }
 }
 
 impl PartialEq for QueryFilter {

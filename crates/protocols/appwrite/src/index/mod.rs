@@ -44,7 +44,6 @@ use throng_types::{Load, Save, Saved};
 use crate::{QueryFilter, RealtimeError, channel};
 
 pub use matching::{Match, Matches};
-pub use project::IndexStats;
 
 /// Subscriptions of one connection; ordinals take 16 bits.
 const SUBSCRIPTIONS_MAX: usize = 4096;
@@ -275,25 +274,6 @@ impl Index {
     #[must_use]
     pub fn end(&self) -> u32 {
         self.connections.end()
-    }
-
-    /// Counts everything, by walking the index.
-    #[must_use]
-    pub fn stats(&self) -> IndexStats {
-        let mut stats = IndexStats {
-            connections: self.connections.len(),
-            projects: self.projects.len(),
-            bytes: self.connections.heap_bytes()
-                + self.projects.heap_bytes()
-                + self.by_name.capacity() * (size_of::<u32>() + 1)
-                + self.filters.heap_bytes()
-                + self.scratch.heap_bytes(),
-            ..IndexStats::default()
-        };
-        for (_, project) in self.projects.iter() {
-            project.count(&mut stats);
-        }
-        stats
     }
 
     /// Gives a connection other subscriptions.

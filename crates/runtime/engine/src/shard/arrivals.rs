@@ -119,8 +119,11 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
             self.conns.secure(id.index(), Link::server(tls), deadline);
         }
         // Its request is most likely there already: then it is served within this turn, and
-        // the reactor has nothing to tell.
-        self.read(id.index(), false);
+        // the reactor has nothing to tell. In a turn that has read enough, the reactor tells of
+        // it in the next one.
+        if !self.has_read_enough(id.index()) {
+            self.read(id.index(), false);
+        }
         self.conns.watch(id.index());
     }
 

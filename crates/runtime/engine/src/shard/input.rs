@@ -61,7 +61,7 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
 
     /// Whether this turn has read enough. Connections that are served first are read all the same.
     #[inline]
-    fn has_read_enough(&mut self, index: u32) -> bool {
+    pub(super) fn has_read_enough(&mut self, index: u32) -> bool {
         if self.unlooked_bytes < LOOK_BYTES {
             return false;
         }

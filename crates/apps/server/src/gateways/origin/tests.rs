@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use throng_gateway_grip::Ticket as _;
 use throng_http1::field::Header;
 use throng_http1::origin::{Destination, Target, TargetAddress};
 use throng_http1::origin::{OriginEvent, OriginFailureKind, OriginRequest, RequestRest};

@@ -9,9 +9,8 @@
 
 use throng_types::{ChannelName, Now, Position, Publication};
 
-use super::Home;
-use crate::memory::ancestry::place_of;
-use crate::memory::journal::{Copy, Journal};
+use super::{Copy, Home, Journal};
+use crate::memory::stream::place_of;
 use crate::store::{write_base, write_count, write_forgotten, write_key, write_published};
 use crate::{Acknowledge, Draft, Reached, Store};
 

@@ -1,3 +1,0 @@
-//! See `crates/dev/fuzz-targets/src/http1_response.rs`.
-#![no_main]
-libfuzzer_sys::fuzz_target!(|input: &[u8]| throng_fuzz_targets::http1_response(input));
