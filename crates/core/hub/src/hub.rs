@@ -2,7 +2,7 @@
 
 use throng_broker::{
     Broker, BrokerStats, Draft, LiveOptions, MemoryBroker, Published, Receiver, Refusal, Reply,
-    Request, Subscribed, Ticket,
+    Request,
 };
 use throng_types::{ChannelName, ConnId, Millis, Now, ShardId};
 
