@@ -33,7 +33,6 @@ const SOON_MS: u64 = 2_000;
 /// The first pause before connecting again, and the longest.
 const PAUSES_MS: (u64, u64) = (250, 10_000);
 
-/// A word of the subscriber for the peer.
 pub(crate) enum Heard {
     /// The connection stands. Events may have been lost before, if `missed`.
     Up {
