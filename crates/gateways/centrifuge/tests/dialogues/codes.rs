@@ -21,6 +21,7 @@ fn what_a_connected_client_may_not_say() {
     let denied = error(2, 103, "permission denied");
     let bad = error(2, 107, "bad request");
     let unavailable = error(2, 108, "not available");
+    let unknown = error(2, 102, "unknown channel");
     for (said, heard) in [
         // No channel, and a name that is none.
         (json!({"id": 2, "subscribe": {}}), "close 3501"),
@@ -39,9 +40,23 @@ fn what_a_connected_client_may_not_say() {
             "close 3501",
         ),
         (json!({"id": 2, "subscribe": {"channel": long}}), &bad),
+        (json!({"id": 2, "subscribe": {"channel": "\u{7}"}}), &bad),
         (
             json!({"id": 2, "publish": {"channel": long, "data": 1}}),
             &bad,
+        ),
+        // Channels that are not configured, and the server's own.
+        (
+            json!({"id": 2, "history": {"channel": "no:where", "limit": 1}}),
+            &unknown,
+        ),
+        (
+            json!({"id": 2, "history": {"channel": "open:a", "limit": 1}}),
+            &unavailable,
+        ),
+        (
+            json!({"id": 2, "publish": {"channel": "throng:stats", "data": 1}}),
+            &denied,
         ),
         // A pong without a ping, and what counts as one: no id.
         (json!({}), "close 3501"),
@@ -100,6 +115,7 @@ fn what_a_connected_client_may_not_say() {
         let told = Scene::ann().say(&said.to_string());
         assert_eq!(told, [heard], "{said}");
     }
+    assert_eq!(Scene::ann().say("nonsense"), ["close 3501"]);
 }
 
 /// Table of tokens that have expired, or are for another user or channel.
@@ -282,4 +298,6 @@ fn json_in_a_binary_frame_is_processed() {
     let mut scene = Scene::ann();
     let told = scene.send(Opcode::Binary, br#"{"id":2,"ping":{}}"#);
     assert_eq!(told, [r#"{"id":2,"ping":{}}"#]);
+    let told = scene.send(Opcode::Binary, br#"["id",1]"#);
+    assert_eq!(told, ["close 3501"]);
 }
