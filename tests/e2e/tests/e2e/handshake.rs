@@ -99,37 +99,3 @@ fn refusals_say_what_is_wanted() {
     check("GET /routed HTTP/1.1", &old, 426, &to_websocket);
     server.stop();
 }
-
-#[test]
-fn the_subprotocol_of_centrifugos_clients_is_chosen() {
-    let server = Setup::default().shards(1).start();
-    let chosen = |target: &str, offered: &[&str]| {
-        let fields = [UPGRADE[0], UPGRADE[1], KEY, VERSION];
-        let line = format!("GET {target} HTTP/1.1");
-        let response = ask(server.clients(), &line, &[&fields, offered].concat());
-        let name = response.header("sec-websocket-protocol");
-        (response.status, name.map(str::to_owned))
-    };
-    let json = Some("centrifuge-json".to_owned());
-    for target in ["/connection/websocket", "/connection/uni_websocket"] {
-        let one = chosen(target, &["Sec-WebSocket-Protocol: centrifuge-json"]);
-        assert_eq!(one, (101, json.clone()), "{target}");
-        let lines = [
-            "Sec-WebSocket-Protocol: x, y",
-            "Sec-WebSocket-Protocol: centrifuge-json",
-        ];
-        assert_eq!(chosen(target, &lines), (101, json.clone()), "{target}");
-        assert_eq!(
-            chosen(target, &["Sec-WebSocket-Protocol: x"]),
-            (101, None),
-            "{target}"
-        );
-        assert_eq!(chosen(target, &["A: b"]), (101, None), "{target}");
-    }
-    // Of the two only one speaks Protobuf.
-    let binary = ["Sec-WebSocket-Protocol: centrifuge-json, centrifuge-protobuf"];
-    let both = Some("centrifuge-protobuf".to_owned());
-    assert_eq!(chosen("/connection/websocket", &binary), (101, both));
-    assert_eq!(chosen("/connection/uni_websocket", &binary).0, 400);
-    server.stop();
-}

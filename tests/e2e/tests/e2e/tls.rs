@@ -131,40 +131,6 @@ fn clients_of_others_hear_everything_over_tls() {
     server.stop();
 }
 
-/// A client that does not read is held to its bound, and gets the rest when it reads again.
-#[test]
-fn a_slow_client_over_tls_is_held_to_its_bound() {
-    let scene = Scene::default();
-    let more = "[engine]\nout_buffer_bytes_max = \"64KiB\"\n[channel]\nslow_consumer = \
-                \"drop-oldest\"\n";
-    let server = scene.start(more);
-    let mut ws = scene.script(
-        "ws.mjs",
-        &[&format!("wss://{}/ws?channel=news", server.clients())],
-    );
-    ws.event("open", &json!({}));
-    subscribed(&server, 1);
-    ws.say("pause");
-    ws.event("paused", &json!({}));
-    let text = "x".repeat(16_000);
-    let dropped = "throng_dropped_total{policy=\"drop-oldest\"}";
-    until("something is dropped", || {
-        for _ in 0..50 {
-            server.publish("news", &text);
-        }
-        server.metric(dropped) > 0
-    });
-    ws.say("resume");
-    server.publish("news", "the end");
-    until("the end", || {
-        let event = ws.event("message", &json!({}));
-        event["data"]
-            .as_str()
-            .is_some_and(|data| data.contains("the end"))
-    });
-    server.stop();
-}
-
 #[test]
 fn the_api_port_asks_callers_for_certificates() {
     let scene = Scene::default();
