@@ -462,6 +462,24 @@ impl<G: Gateway> Solo<G> {
         drafts.collect()
     }
 
+    /// Takes the subscribes that were ordered: the channel, the form, and since when.
+    ///
+    /// # Panics
+    /// If something else was ordered.
+    pub fn subscribes(&mut self) -> Vec<(String, Format, Option<Position>)> {
+        let orders = std::mem::take(&mut self.orders).into_iter();
+        let subscribes = orders.map(|order| match order {
+            Order::Hub(Command::Subscribe {
+                channel,
+                format,
+                since,
+                ..
+            }) => (channel.to_string(), format, since),
+            other => panic!("{other:?}"),
+        });
+        subscribes.collect()
+    }
+
     /// Answers a publication by its token.
     pub fn answer(&mut self, token: u32, result: session::PublishResult) {
         let answer = Answer::Published { result };
