@@ -94,12 +94,9 @@ impl Blueprint {
         counters.extend(broker_counters.iter().cloned());
         let feeds = feeds_of(config)?;
         counters.extend(feeds.iter().map(|feed| feed.counters.clone()));
-        let handle_counters = Arc::new(Counters::new());
-        counters.push(handle_counters.clone());
-        let history_counters = Arc::new(Counters::new());
-        counters.push(history_counters.clone());
-        let key_counters = Arc::new(Counters::new());
-        counters.push(key_counters.clone());
+        let own: [_; 3] = std::array::from_fn(|_| Arc::new(Counters::new()));
+        counters.extend(own.iter().cloned());
+        let [handle_counters, history_counters, key_counters] = own;
         let logins = Table::default();
         logins.renew(config.auth.api_keys.iter().map(|key| &**key));
         let observatory = Observatory {

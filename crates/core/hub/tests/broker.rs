@@ -252,6 +252,20 @@ fn told(answer: Answer) -> String {
     }
 }
 
+/// The first connection asks for all of `a`.
+fn history(token: u32, only_subscribed: bool) -> Command {
+    Command::History {
+        reply_to: ReplyTo::new(conn(1), token),
+        channel: name("a"),
+        query: HistoryQuery {
+            limit: None,
+            since: None,
+            reverse: false,
+        },
+        only_subscribed,
+    }
+}
+
 #[test]
 fn only_the_first_subscriber_asks() {
     let mut scene = Scene::new();
@@ -427,21 +441,9 @@ fn what_is_wrong_is_not_asked() {
 #[test]
 fn replies_find_who_asked() {
     let mut scene = Scene::new();
-    let reply_to = |token| ReplyTo::new(conn(1), token);
-    let query = HistoryQuery {
-        limit: None,
-        since: None,
-        reverse: false,
-    };
-    let history = Command::History {
-        reply_to: reply_to(1),
-        channel: name("a"),
-        query,
-        only_subscribed: false,
-    };
-    scene.hub.handle(history, NOW, &mut scene.heard);
+    scene.hub.handle(history(1, false), NOW, &mut scene.heard);
     let publish = Command::Publish {
-        reply_to: reply_to(2),
+        reply_to: ReplyTo::new(conn(1), 2),
         draft: draft("a", "x"),
     };
     scene.hub.handle(publish, NOW, &mut scene.heard);
@@ -470,24 +472,14 @@ fn replies_find_who_asked() {
 #[test]
 fn the_past_may_be_for_subscribers_alone() {
     let mut scene = Scene::new();
-    let history = |token| Command::History {
-        reply_to: ReplyTo::new(conn(1), token),
-        channel: name("a"),
-        query: HistoryQuery {
-            limit: None,
-            since: None,
-            reverse: false,
-        },
-        only_subscribed: true,
-    };
-    scene.hub.handle(history(1), NOW, &mut scene.heard);
+    scene.hub.handle(history(1, true), NOW, &mut scene.heard);
     scene.answers(&[(1, "history of a is refused")]);
     assert!(!scene.hub.has_mail(ShardId(0)), "nobody is asked");
     assert!(!scene.hub.is_subscribed(conn(1), &name("a")));
     scene.subscribe(1, "a");
     scene.accept(0);
     assert!(scene.hub.is_subscribed(conn(1), &name("a")));
-    scene.hub.handle(history(2), NOW, &mut scene.heard);
+    scene.hub.handle(history(2, true), NOW, &mut scene.heard);
     assert_eq!(scene.asked().len(), 1);
 }
 

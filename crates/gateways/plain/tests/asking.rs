@@ -9,13 +9,12 @@ use std::sync::Arc;
 use throng_auth::{Algorithm, KeyConfig, NewToken, SigningKey, Verifier, sign};
 use throng_broker::{BackendId, ChannelOptions, Namespaces, ProxySwitches, Recovery};
 use throng_gateway_plain::Plain;
-use throng_hub::Command;
 use throng_session::{
     Ask, BackendOptions, CloseReason, Event, Gateway as _, Meter, Port, ProxyKind, ProxyOptions,
     ProxyRefusal, Shared, StatusMeaning, Transport, WorkLimits,
 };
 use throng_solo::{Order, Solo, WEBSOCKET};
-use throng_types::{End, Now, Position};
+use throng_types::{End, Now};
 
 const SECRET: &[u8] = b"0123456789abcdef0123456789abcdef";
 const NOW_S: u64 = 1_700_000_000;
@@ -146,18 +145,11 @@ fn answer(solo: &mut Solo<Plain>, number: u32, answer: Option<(u16, &str)>) {
     solo.act_and_become(|session, cx| Plain::answered(session, number, answer, cx));
 }
 
-/// The channels that were subscribed to, and since when.
-fn subscribes(solo: &mut Solo<Plain>) -> Vec<(String, Option<Position>)> {
-    let orders = std::mem::take(&mut solo.orders).into_iter();
-    let subscribes = orders.map(|order| match order {
-        Order::Hub(Command::Subscribe { channel, since, .. }) => (channel.to_string(), since),
-        other => panic!("{other:?}"),
-    });
-    subscribes.collect()
-}
-
-fn names(channels: &[(String, Option<Position>)]) -> Vec<&str> {
-    channels.iter().map(|(name, _)| &**name).collect()
+/// The channels that were subscribed to.
+fn names(solo: &mut Solo<Plain>) -> Vec<String> {
+    { solo.subscribes().into_iter() }
+        .map(|(name, ..)| name)
+        .collect()
 }
 
 #[test]
@@ -194,7 +186,7 @@ fn a_backend_says_who_a_client_is() {
         assert_eq!(class.identity.map(|it| &*it.user), Some("ann"));
         let head = status(&mut solo);
         assert_eq!(head, if path == "ws" { "101" } else { "200" });
-        assert_eq!(names(&subscribes(&mut solo)), ["own", "open:a"], "{path}");
+        assert_eq!(names(&mut solo), ["own", "open:a"], "{path}");
         // No backend is asked about an expired client: it ends, and reconnects.
         let due = solo.actions.deadline.flatten().expect("a deadline");
         assert_eq!(due.since(solo.now.mono), 10_000, "{path}");
@@ -213,7 +205,7 @@ fn a_token_is_asked_nobody_about() {
         let target = format!("{path}?channel=open:a&token={}", token());
         let mut solo = opens(&target, fields);
         assert_eq!(questions(&mut solo).len(), 0, "{path}");
-        assert_eq!(names(&subscribes(&mut solo)), ["open:a"], "{path}");
+        assert_eq!(names(&mut solo), ["open:a"], "{path}");
     }
 }
 
@@ -318,7 +310,7 @@ fn a_backend_says_where_a_client_subscribes() {
             asked.extend(questions(&mut solo));
         }
         assert!(!status(&mut solo).is_empty(), "{path}");
-        let channels = subscribes(&mut solo);
+        let channels = solo.subscribes();
         assert_eq!((channels.len(), &*channels[0].0), (21, "open:a"), "{path}");
         let due = solo.actions.deadline.flatten().expect("a deadline");
         assert_eq!(due.since(solo.now.mono), 10_000, "{path}");
@@ -344,11 +336,7 @@ fn one_question_leads_to_the_next() {
         );
         assert_eq!(solo.told(), "");
         answer(&mut solo, *number, Some((200, YES)));
-        assert_eq!(
-            names(&subscribes(&mut solo)),
-            ["asked:b", "asked:a"],
-            "{path}"
-        );
+        assert_eq!(names(&mut solo), ["asked:b", "asked:a"], "{path}");
     }
 }
 
@@ -367,8 +355,8 @@ fn a_stream_begins_as_it_was_asked_for() {
             head.contains("Access-Control-Allow-Origin: http://localhost\r\n"),
             "{head}"
         );
-        let channels = subscribes(&mut solo);
-        assert!(channels[0].1.is_some(), "{channels:?}");
+        let channels = solo.subscribes();
+        assert!(channels[0].2.is_some(), "{channels:?}");
         solo.subscribed("open:a", Ok(Recovery::NotAsked));
         assert!(!solo.out.is_empty());
     }

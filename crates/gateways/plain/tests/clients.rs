@@ -7,10 +7,10 @@ use std::sync::Arc;
 use throng_auth::{Algorithm, KeyConfig, NewToken, SigningKey, Verifier, sign};
 use throng_broker::{ChannelOptions, Namespaces, Recovery, Refusal};
 use throng_gateway_plain::Plain;
-use throng_hub::{Command, FormKind};
+use throng_hub::{FormKind, Format};
 use throng_metrics::Counter;
 use throng_session::{CloseReason, Event, Gateway, Port, Shared, Transport};
-use throng_solo::{Order, Solo, WEBSOCKET, name, publication};
+use throng_solo::{Solo, WEBSOCKET, name, publication};
 use throng_types::{Disconnect, End, Epoch, Millis, Now, Position, Unsubscribe};
 use throng_ws::{Masking, WsDecoder, WsLimits, WsRole, encode_pong};
 
@@ -35,26 +35,6 @@ fn opens(shared: Shared, port: Port, target: &str, fields: &str) -> Solo<Plain> 
 /// A client of a server without keys.
 fn client(target: &str, fields: &str) -> Solo<Plain> {
     opens(throng_solo::shared(), Port::Client, target, fields)
-}
-
-/// Each subscribe that was ordered: the channel, the number and kind of its form, and since when.
-fn subscribes(solo: &mut Solo<Plain>) -> Vec<(String, u8, FormKind, Option<Position>)> {
-    let orders = std::mem::take(&mut solo.orders).into_iter();
-    let subscribes = orders.map(|order| match order {
-        Order::Hub(Command::Subscribe {
-            channel,
-            format,
-            since,
-            ..
-        }) => (
-            channel.as_str().to_owned(),
-            format.number(),
-            format.kind(),
-            since,
-        ),
-        other => panic!("{other:?}"),
-    });
-    subscribes.collect()
 }
 
 /// Creates a server that requires tokens, and a token that expires after so many seconds.
@@ -172,9 +152,9 @@ fn the_form_follows_from_path_and_channels() {
         ] {
             let target = format!("{path}?{query}");
             let mut solo = client(&target, fields);
-            let asked = subscribes(&mut solo);
+            let asked = solo.subscribes();
             let expected: Vec<_> = { names.iter() }
-                .map(|name| ((*name).to_owned(), form.0, form.1, None))
+                .map(|name| ((*name).to_owned(), Format::new(form.0, form.1), None))
                 .collect();
             assert_eq!(asked, expected, "{target}");
         }
@@ -201,7 +181,7 @@ fn where_a_stream_goes_on_stands_in_the_last_id() {
             let target = format!("{path}?channel=a");
             let fields = fields.unwrap_or_default();
             let mut solo = client(&target, &fields);
-            assert_eq!(subscribes(&mut solo)[0].3, expected, "{id:?}");
+            assert_eq!(solo.subscribes()[0].2, expected, "{id:?}");
         }
     }
 }
@@ -360,7 +340,11 @@ fn deliveries_are_compressed_where_both_want_it() {
     ] {
         let shared = compressing(compression);
         let mut solo = opens(shared, Port::Client, "/ws?channel=a", fields);
-        assert_eq!(subscribes(&mut solo)[0].1, form, "{compression} {fields}");
+        assert_eq!(
+            solo.subscribes()[0].1.number(),
+            form,
+            "{compression} {fields}"
+        );
     }
     let text = "the same again and again, ".repeat(100);
     let publication = publication("a", 1, &text);
@@ -405,8 +389,8 @@ fn streams_are_compressed_where_both_want_it() {
         for field in ["Content-Encoding: gzip\r\n", "Vary: Accept-Encoding\r\n"] {
             assert_eq!(head.contains(field), is_gzip, "{head}");
         }
-        let asked = subscribes(&mut solo);
-        assert_eq!(asked[0].1, form, "{compression} {target} {fields}");
+        let asked = solo.subscribes();
+        assert_eq!(asked[0].1.number(), form, "{compression} {target} {fields}");
     }
 }
 
