@@ -374,6 +374,12 @@ impl Scene {
         self.told()
     }
 
+    /// Answers the next question, and takes the output.
+    pub(crate) fn answers(&mut self, answer: Option<(u16, &str)>) -> Vec<String> {
+        let (number, _) = self.question();
+        self.answer(number, answer)
+    }
+
     /// Answers a question, and takes the output as text.
     pub(crate) fn answer_text(&mut self, number: u32, answer: Option<(u16, &str)>) -> String {
         self.take_answer(number, answer);
