@@ -7,7 +7,7 @@ use throng_grip::stats::SubscriptionMode;
 use throng_http1::origin::OriginEvent;
 use throng_hub::Answer;
 use throng_session::{CloseReason, Event, Exchange, Flow};
-use throng_types::{ChannelName, Disconnect, End, Publication, Save};
+use throng_types::{ChannelName, ConnId, Disconnect, End, Publication, Save};
 
 use crate::Cx;
 use crate::held::Held;
@@ -274,6 +274,13 @@ impl Session {
         match self {
             Self::Held(held) => held.topics_told(),
             _ => None,
+        }
+    }
+
+    /// Connections that a publisher asked about, as a shard has found them.
+    pub(crate) fn found(&mut self, token: u32, found: Option<Vec<ConnId>>, cx: &mut Cx<'_>) {
+        if let Self::Zmtp(zmtp) = self {
+            zmtp.found(token, found, cx);
         }
     }
 

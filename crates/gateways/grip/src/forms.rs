@@ -151,3 +151,50 @@ pub(crate) fn frame(kind: WsKind, content: &[u8], out: &mut Vec<u8>) {
     encode_header(Masking::Server, opcode, content.len(), out);
     out.extend_from_slice(content);
 }
+
+/// Start of the tags of a publication with a receipt.
+const TAG: &str = "{\"receipt\":\"";
+
+/// Number under which a publisher's shard adds up the receivers of one item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Receipt {
+    pub shard: ShardId,
+    pub number: u64,
+}
+
+impl Receipt {
+    pub(crate) fn to_tags(self) -> Box<str> {
+        format!("{TAG}{}:{}\"}}", self.shard.0, self.number).into()
+    }
+
+    pub(crate) fn from_tags(tags: Option<&str>) -> Option<Self> {
+        let text = tags?.strip_prefix(TAG)?.strip_suffix("\"}")?;
+        let (shard, number) = text.split_once(':')?;
+        Some(Self {
+            shard: ShardId(shard.parse().ok()?),
+            number: number.parse().ok()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_read_back() {
+        let receipt = Receipt {
+            shard: ShardId(7),
+            number: u64::MAX,
+        };
+        let tags = receipt.to_tags();
+        assert_eq!(&*tags, "{\"receipt\":\"7:18446744073709551615\"}");
+        assert_eq!(Receipt::from_tags(Some(&tags)), Some(receipt));
+        for other in ["", "7\"}", "x:1\"}", "300:1\"}"].map(|rest| format!("{TAG}{rest}")) {
+            assert_eq!(Receipt::from_tags(Some(&other)), None, "{other}");
+        }
+        for other in [None, Some(""), Some("{}")] {
+            assert_eq!(Receipt::from_tags(other), None);
+        }
+    }
+}

@@ -10,7 +10,6 @@ use throng_session::Flow;
 use throng_types::{ConnId, ShardId};
 
 use crate::GripShard;
-use crate::event::Session;
 use crate::order::{ConnCommand, Mail};
 
 /// A publisher's command for connections, until all their shards have answered.
@@ -152,9 +151,7 @@ pub(crate) fn answer(
     shard: &mut impl GripShard,
 ) {
     shard.with(conn, |session, cx| {
-        if let Session::Zmtp(zmtp) = session {
-            zmtp.found(token, found, cx);
-        }
+        session.found(token, found, cx);
         Flow::Stay
     });
 }

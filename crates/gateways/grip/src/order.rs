@@ -1,4 +1,4 @@
-//! Orders of GRIP sessions that go beyond their connection, and mail of GRIP between its shards, and
+//! Orders of GRIP sessions that go beyond their connection; mail of GRIP between its shards, and
 //! from backends.
 
 use std::sync::Arc;
@@ -7,8 +7,9 @@ use throng_broker::Refusal;
 use throng_grip::item::Item;
 use throng_http1::origin::{OriginEvent, OriginRequest};
 use throng_hub::ReplyTo;
-use throng_types::{ChannelName, ConnId, Position, ShardId};
+use throng_types::{ChannelName, ConnId, Position};
 
+use crate::forms::Receipt;
 use crate::sequencer::LastItem;
 use crate::shared::RouteBook;
 use crate::stats::StatsMail;
@@ -170,51 +171,4 @@ pub enum ItemProgress {
     Shards(u32),
     /// Count of one shard, after its last delivery.
     Count(u64),
-}
-
-/// Start of the tags of a publication with a receipt.
-const TAG: &str = "{\"receipt\":\"";
-
-/// Number under which a publisher's shard adds up the receivers of one item.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Receipt {
-    pub shard: ShardId,
-    pub number: u64,
-}
-
-impl Receipt {
-    pub(crate) fn to_tags(self) -> Box<str> {
-        format!("{TAG}{}:{}\"}}", self.shard.0, self.number).into()
-    }
-
-    pub(crate) fn from_tags(tags: Option<&str>) -> Option<Self> {
-        let text = tags?.strip_prefix(TAG)?.strip_suffix("\"}")?;
-        let (shard, number) = text.split_once(':')?;
-        Some(Self {
-            shard: ShardId(shard.parse().ok()?),
-            number: number.parse().ok()?,
-        })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn tags_read_back() {
-        let receipt = Receipt {
-            shard: ShardId(7),
-            number: u64::MAX,
-        };
-        let tags = receipt.to_tags();
-        assert_eq!(&*tags, "{\"receipt\":\"7:18446744073709551615\"}");
-        assert_eq!(Receipt::from_tags(Some(&tags)), Some(receipt));
-        for other in ["", "7\"}", "x:1\"}", "300:1\"}"].map(|rest| format!("{TAG}{rest}")) {
-            assert_eq!(Receipt::from_tags(Some(&other)), None, "{other}");
-        }
-        for other in [None, Some(""), Some("{}")] {
-            assert_eq!(Receipt::from_tags(other), None);
-        }
-    }
 }

@@ -22,8 +22,8 @@ use throng_types::{ChannelName, Millis};
 
 use crate::GripShard;
 use crate::event::Session;
-use crate::forms::home_of_item;
-use crate::order::{ItemProgress, Mail, Receipt};
+use crate::forms::{Receipt, home_of_item};
+use crate::order::{ItemProgress, Mail};
 use crate::sequencer::{Offered, Sequencer};
 use crate::shared::GripShared;
 use crate::stats::Published;

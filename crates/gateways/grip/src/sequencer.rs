@@ -11,8 +11,7 @@ use throng_grip::item::Item;
 use throng_grip::sequence::{ItemIds, OfferOutcome, Sequence, SequenceLimits};
 use throng_types::{ChannelName, Load, Millis, Payload, Save, Saved, save_count};
 
-use crate::forms::draft;
-use crate::order::Receipt;
+use crate::forms::{Receipt, draft};
 
 /// Outcome of an item offered to the sequencer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,8 +16,7 @@ use throng_grip::sequence::SequenceLimits;
 use throng_grip::sig::{SigClaims, is_pem};
 use throng_types::{ConnId, Now, Publication, Rng};
 
-use crate::forms::item_of;
-use crate::order::Receipt;
+use crate::forms::{Receipt, item_of};
 use crate::stats::{Book, StatsOptions};
 
 /// Protocol of one of GRIP's own ports.

@@ -91,7 +91,7 @@ impl<'a> Iterator for Commands<'a> {
         while !self.rest.is_empty() {
             let command = match self.codec {
                 Codec::Json => command::next(&mut self.rest),
-                Codec::Protobuf => Some(protobuf::next(&mut self.rest)),
+                Codec::Protobuf => Some(command::next_message(&mut self.rest)),
             };
             // Empty lines count for nothing.
             let Some(command) = command else { continue };

@@ -1,6 +1,7 @@
 //! Commands of a client, borrowed from the frame's bytes.
 //!
-//! Owns what a command means in either form, and its JSON form: several to a frame, one a line.
+//! Owns what a command means in either form. Several share a frame: in JSON one a line, in Protobuf
+//! each behind its length.
 //!
 //! Never: judges whether a channel name is good or a token valid. An empty channel arrives as an
 //! empty string, and the session refuses it.
@@ -17,9 +18,9 @@ use serde_json::value::RawValue;
 
 use crate::ErrorCode;
 use crate::code::{Malformed, not_a_command, utf8};
-use crate::field::{Present, message};
+use crate::field::{IfThere, message};
 use crate::json::ClientData;
-use crate::protobuf::Message;
+use crate::protobuf::{self, FromProtobuf as _, Message, Value};
 use crate::request::{Connect, History, Subscribe};
 use crate::strict::{self, Nothing};
 
@@ -95,6 +96,11 @@ pub(crate) fn next<'a>(frame: &mut &'a [u8]) -> Option<Result<Command<'a>, Malfo
     let line = &frame[..end];
     *frame = frame.get(end + 1..).unwrap_or_default();
     (!line.trim_ascii().is_empty()).then(|| parse(line))
+}
+
+/// Reads one command of a frame in Protobuf, which stands behind its length.
+pub(crate) fn next_message<'a>(frame: &mut &'a [u8]) -> Result<Command<'a>, Malformed> {
+    protobuf::read::<Envelope<'_>>(protobuf::delimited(frame)?)?.into_command()
 }
 
 fn parse(line: &[u8]) -> Result<Command<'_>, Malformed> {
@@ -204,6 +210,39 @@ impl<'de: 'a, 'a> Deserialize<'de> for Envelope<'a> {
     }
 }
 
+impl<'a> Message<'a> for Envelope<'a> {
+    fn field(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed> {
+        let field = match number {
+            1 => return self.id.merge(value),
+            4 => Field::Connect,
+            5 => Field::Subscribe,
+            6 => Field::Unsubscribe,
+            7 => Field::Publish,
+            8 => Field::Presence,
+            9 => Field::PresenceStats,
+            10 => Field::History,
+            11 => Field::Ping,
+            12 => Field::Send,
+            13 => Field::Rpc,
+            14 => Field::Refresh,
+            15 => Field::SubRefresh,
+            _ => return Ok(()),
+        };
+        let request = request(field, value)?;
+        self.set(field, request);
+        Ok(())
+    }
+}
+
+impl<'a> Body<'a> for Value<'a> {
+    type Error = Malformed;
+    const NO_DATA: ClientData<'static> = ClientData::Bytes(b"");
+
+    fn read<T: Message<'a>>(self) -> Result<Option<T>, Malformed> {
+        protobuf::read(self.bytes()?).map(Some)
+    }
+}
+
 /// Reads the request in a field; `None` if there is none.
 pub(crate) fn request<'a, B: Body<'a>>(
     field: Field,
@@ -281,7 +320,7 @@ message! {
 message! {
     struct Publish<'a> {
         channel: Cow<'a, str> = 1,
-        data: Present<ClientData<'a>> = 2,
+        data: IfThere<ClientData<'a>> = 2,
         #[serde(rename = "type")]
         kind: i32 = 3,
     }
@@ -290,20 +329,18 @@ message! {
 message! {
     /// Body of `rpc` and `send`.
     struct Call<'a> {
-        data: Present<ClientData<'a>> = 1,
+        data: IfThere<ClientData<'a>> = 1,
         method: Cow<'a, str> = 2,
     }
 }
 
 message! {
-    /// Body of `refresh`.
     struct Token<'a> {
         token: Cow<'a, str> = 1,
     }
 }
 
 message! {
-    /// Body of `sub_refresh`.
     struct Fresh<'a> {
         channel: Cow<'a, str> = 1,
         token: Cow<'a, str> = 2,

@@ -11,10 +11,8 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::code::Malformed;
-use crate::filter::{DEPTH_MAX, FilterNode};
 use crate::json::{AnyText, ClientData, Text, each_entry};
-use crate::protobuf::{Message, Value, filter_node, read};
-use crate::request::{HEADERS_MAX, HeaderFields, Subscribe};
+use crate::protobuf::{FromProtobuf, Message, Value, read};
 
 /// Declares a struct whose fields are all read by [`FromJson`].
 macro_rules! fields {
@@ -52,7 +50,7 @@ macro_rules! message {
                 value: crate::protobuf::Value<'de>,
             ) -> Result<(), crate::Malformed> {
                 match number {
-                    $($number => crate::field::FromProtobuf::merge(&mut self.$field, value),)*
+                    $($number => crate::protobuf::FromProtobuf::merge(&mut self.$field, value),)*
                     _ => Ok(()),
                 }
             }
@@ -67,17 +65,11 @@ pub(crate) trait FromJson<'de>: Sized {
     fn from_json<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error>;
 }
 
-/// A field's value out of Protobuf.
-pub(crate) trait FromProtobuf<'de> {
-    /// Replaces the value, or adds to a list.
-    fn merge(&mut self, value: Value<'de>) -> Result<(), Malformed>;
-}
-
 /// Data, of which `null` is a value and only a missing field is nothing.
 #[derive(Debug)]
-pub struct Present<T>(pub Option<T>);
+pub struct IfThere<T>(pub Option<T>);
 
-impl<T> Default for Present<T> {
+impl<T> Default for IfThere<T> {
     fn default() -> Self {
         Self(None)
     }
@@ -105,7 +97,7 @@ macro_rules! numbers {
             }
         }
 
-        /// What is above its bits is cut off, as every reader of Protobuf does.
+        /// Cuts off what is above its bits, as every reader of Protobuf does.
         impl FromProtobuf<'_> for $Number {
             fn merge(&mut self, value: Value<'_>) -> Result<(), Malformed> {
                 *self = value.number()? as Self;
@@ -182,28 +174,15 @@ impl<'de: 'a, 'a> FromProtobuf<'de> for Option<ClientData<'a>> {
     }
 }
 
-impl<'de, T: Deserialize<'de>> FromJson<'de> for Present<T> {
+impl<'de, T: Deserialize<'de>> FromJson<'de> for IfThere<T> {
     fn from_json<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         T::deserialize(deserializer).map(|value| Self(Some(value)))
     }
 }
 
-impl<'de: 'a, 'a> FromProtobuf<'de> for Present<ClientData<'a>> {
+impl<'de: 'a, 'a> FromProtobuf<'de> for IfThere<ClientData<'a>> {
     fn merge(&mut self, value: Value<'de>) -> Result<(), Malformed> {
         self.0.merge(value)
-    }
-}
-
-impl<'de: 'a, 'a> FromProtobuf<'de> for Option<FilterNode<'a>> {
-    fn merge(&mut self, value: Value<'de>) -> Result<(), Malformed> {
-        *self = Some(filter_node(value.bytes()?, DEPTH_MAX)?);
-        Ok(())
-    }
-}
-
-impl<'de: 'a, 'a> FromJson<'de> for Vec<FilterNode<'a>> {
-    fn from_json<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        or_default(deserializer)
     }
 }
 
@@ -211,69 +190,6 @@ impl<'de: 'a, 'a> FromJson<'de> for Vec<Cow<'a, str>> {
     fn from_json<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let texts: Vec<Text<'a>> = or_default(deserializer)?;
         Ok(texts.into_iter().map(|Text(text)| text).collect())
-    }
-}
-
-/// In JSON an object from name to text.
-impl<'de: 'a, 'a> FromJson<'de> for HeaderFields<'a> {
-    fn from_json<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let mut headers = Vec::new();
-        each_entry(deserializer, |name, value: Option<Text<'de>>| {
-            if headers.len() < HEADERS_MAX {
-                headers.push((name, value.unwrap_or_default().0));
-            }
-        })?;
-        Ok(headers)
-    }
-}
-
-message! {
-    /// Entry of a map from name to text.
-    struct TextEntry<'a> {
-        name: Cow<'a, str> = 1,
-        value: Cow<'a, str> = 2,
-    }
-}
-
-impl<'de: 'a, 'a> FromProtobuf<'de> for HeaderFields<'a> {
-    fn merge(&mut self, value: Value<'de>) -> Result<(), Malformed> {
-        if self.len() < HEADERS_MAX {
-            let TextEntry { name, value } = read(value.bytes()?)?;
-            self.push((name, value));
-        }
-        Ok(())
-    }
-}
-
-/// In JSON an object from channel to request, read into requests that know their channel.
-impl<'de: 'a, 'a> FromJson<'de> for Vec<Subscribe<'a>> {
-    fn from_json<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let mut subs = Vec::new();
-        each_entry(deserializer, |channel, sub: Option<Subscribe<'de>>| {
-            let sub = sub.unwrap_or_default();
-            subs.push(Subscribe { channel, ..sub });
-        })?;
-        Ok(subs)
-    }
-}
-
-message! {
-    /// Entry of the map from channel to request.
-    struct SubEntry<'a> {
-        channel: Cow<'a, str> = 1,
-        subscribe: Option<Subscribe<'a>> = 2,
-    }
-}
-
-impl<'de: 'a, 'a> FromProtobuf<'de> for Vec<Subscribe<'a>> {
-    fn merge(&mut self, value: Value<'de>) -> Result<(), Malformed> {
-        let SubEntry { channel, subscribe } = read(value.bytes()?)?;
-        let subscribe = subscribe.unwrap_or_default();
-        self.push(Subscribe {
-            channel,
-            ..subscribe
-        });
-        Ok(())
     }
 }
 

@@ -13,10 +13,13 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
+use serde::Deserializer;
 use throng_types::Save;
 
-use crate::field::fields;
+use crate::code::Malformed;
+use crate::field::{FromJson, fields, or_default};
 use crate::json::each_tag;
+use crate::protobuf::{Fields, FromProtobuf, Value};
 
 /// Nodes of one filter, its leaves among them.
 pub const NODES_MAX: usize = 128;
@@ -36,6 +39,38 @@ fields! {
         pub(crate) vals: Vec<Cow<'a, str>>,
         pub(crate) nodes: Vec<Self>,
     }
+}
+
+impl<'de: 'a, 'a> FromProtobuf<'de> for Option<FilterNode<'a>> {
+    fn merge(&mut self, value: Value<'de>) -> Result<(), Malformed> {
+        *self = Some(filter_node(value.bytes()?, DEPTH_MAX)?);
+        Ok(())
+    }
+}
+
+impl<'de: 'a, 'a> FromJson<'de> for Vec<FilterNode<'a>> {
+    fn from_json<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        or_default(deserializer)
+    }
+}
+
+/// Reads a node of a filter. Nodes stand in each other, so how deep is bounded here: the stack is.
+fn filter_node(bytes: &[u8], depth: usize) -> Result<FilterNode<'_>, Malformed> {
+    let below = depth.checked_sub(1).ok_or(Malformed::NotProtobuf)?;
+    let mut node = FilterNode::default();
+    let mut fields = Fields(bytes);
+    while let Some((number, value)) = fields.next()? {
+        match number {
+            1 => node.op.merge(value)?,
+            2 => node.key.merge(value)?,
+            3 => node.cmp.merge(value)?,
+            4 => node.val.merge(value)?,
+            5 => node.vals.push(Cow::Borrowed(value.text()?)),
+            6 => node.nodes.push(filter_node(value.bytes()?, below)?),
+            _ => {}
+        }
+    }
+    Ok(node)
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Save)]

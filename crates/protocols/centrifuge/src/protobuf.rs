@@ -12,25 +12,15 @@
 //! - A length is compared with what has arrived; nothing is reserved for it.
 //! - Fields that hold their default are left out; fields that are not known are passed over.
 
-use std::borrow::Cow;
-
 use throng_types::{Epoch, Payload};
 
 use crate::code::{Malformed, utf8};
-use crate::command::{self, Body, Command, Envelope, Field};
-use crate::field::FromProtobuf;
-use crate::filter::FilterNode;
 use crate::form::{Form, Key};
-use crate::json::{ClientData, each_tag};
+use crate::json::each_tag;
 use crate::strict::Nothing;
 
 /// The server's ping, and the client's answer to it.
 pub(crate) const PING: &[u8] = &[0];
-
-/// Reads one command of a frame, each behind its length.
-pub(crate) fn next<'a>(frame: &mut &'a [u8]) -> Result<Command<'a>, Malformed> {
-    read::<Envelope<'_>>(delimited(frame)?)?.into_command()
-}
 
 /// A message that is read field by field; what it does not know it passes over.
 pub(crate) trait Message<'a>: Default {
@@ -46,62 +36,16 @@ pub(crate) fn read<'a, M: Message<'a>>(bytes: &'a [u8]) -> Result<M, Malformed> 
     Ok(message)
 }
 
-impl<'a> Message<'a> for Envelope<'a> {
-    fn field(&mut self, number: u64, value: Value<'a>) -> Result<(), Malformed> {
-        let field = match number {
-            1 => return self.id.merge(value),
-            4 => Field::Connect,
-            5 => Field::Subscribe,
-            6 => Field::Unsubscribe,
-            7 => Field::Publish,
-            8 => Field::Presence,
-            9 => Field::PresenceStats,
-            10 => Field::History,
-            11 => Field::Ping,
-            12 => Field::Send,
-            13 => Field::Rpc,
-            14 => Field::Refresh,
-            15 => Field::SubRefresh,
-            _ => return Ok(()),
-        };
-        let request = command::request(field, value)?;
-        self.set(field, request);
-        Ok(())
-    }
-}
-
-impl<'a> Body<'a> for Value<'a> {
-    type Error = Malformed;
-    const NO_DATA: ClientData<'static> = ClientData::Bytes(b"");
-
-    fn read<T: Message<'a>>(self) -> Result<Option<T>, Malformed> {
-        read(self.bytes()?).map(Some)
-    }
-}
-
 impl Message<'_> for Nothing {
     fn field(&mut self, _: u64, _: Value<'_>) -> Result<(), Malformed> {
         Ok(())
     }
 }
 
-/// Reads a node of a filter. Nodes stand in each other, so how deep is bounded here: the stack is.
-pub(crate) fn filter_node(bytes: &[u8], depth: usize) -> Result<FilterNode<'_>, Malformed> {
-    let below = depth.checked_sub(1).ok_or(Malformed::NotProtobuf)?;
-    let mut node = FilterNode::default();
-    let mut fields = Fields(bytes);
-    while let Some((number, value)) = fields.next()? {
-        match number {
-            1 => node.op.merge(value)?,
-            2 => node.key.merge(value)?,
-            3 => node.cmp.merge(value)?,
-            4 => node.val.merge(value)?,
-            5 => node.vals.push(Cow::Borrowed(value.text()?)),
-            6 => node.nodes.push(filter_node(value.bytes()?, below)?),
-            _ => {}
-        }
-    }
-    Ok(node)
+/// A field's value out of Protobuf.
+pub(crate) trait FromProtobuf<'de> {
+    /// Replaces the value, or adds to a list.
+    fn merge(&mut self, value: Value<'de>) -> Result<(), Malformed>;
 }
 
 /// A field's value, by its wire type.
@@ -135,11 +79,11 @@ impl<'a> Value<'a> {
     }
 }
 
-struct Fields<'a>(&'a [u8]);
+pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Fields<'a> {
     /// The next field and its number; nothing at the end.
-    fn next(&mut self) -> Result<Option<(u64, Value<'a>)>, Malformed> {
+    pub(crate) fn next(&mut self) -> Result<Option<(u64, Value<'a>)>, Malformed> {
         if self.0.is_empty() {
             return Ok(None);
         }
@@ -174,7 +118,7 @@ fn take<'a>(rest: &mut &'a [u8], count: usize) -> Result<&'a [u8], Malformed> {
 }
 
 /// Bytes behind their length.
-fn delimited<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8], Malformed> {
+pub(crate) fn delimited<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8], Malformed> {
     let length = varint(rest)?;
     take(
         rest,

@@ -3,10 +3,13 @@
 
 use std::borrow::Cow;
 
+use serde::Deserializer;
+
 use crate::code::{Malformed, not_a_command, utf8};
-use crate::field::message;
+use crate::field::{FromJson, message};
 use crate::filter::FilterNode;
-use crate::json::ClientData;
+use crate::json::{ClientData, Text, each_entry};
+use crate::protobuf::{FromProtobuf, Value, read};
 use crate::strict;
 
 /// Header fields as names and values.
@@ -93,7 +96,8 @@ message! {
     /// Parameters of `history` for one channel.
     pub struct History<'a> {
         pub channel: Cow<'a, str> = 1,
-        /// At most so many publications; 0 asks for the stream's position only, a negative one for all.
+        /// At most so many publications; 0 asks for the stream's position only, a negative one for
+        /// all.
         pub limit: i32 = 7,
         /// Only what comes after (with `reverse`: before) this position.
         pub since: Option<Since<'a>> = 8,
@@ -114,7 +118,70 @@ message! {
 }
 
 /// The most header fields that a client may state; more are passed over.
-pub(crate) const HEADERS_MAX: usize = 64;
+const HEADERS_MAX: usize = 64;
+
+/// In JSON an object from name to text.
+impl<'de: 'a, 'a> FromJson<'de> for HeaderFields<'a> {
+    fn from_json<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut headers = Vec::new();
+        each_entry(deserializer, |name, value: Option<Text<'de>>| {
+            if headers.len() < HEADERS_MAX {
+                headers.push((name, value.unwrap_or_default().0));
+            }
+        })?;
+        Ok(headers)
+    }
+}
+
+message! {
+    /// Entry of a map from name to text.
+    struct TextEntry<'a> {
+        name: Cow<'a, str> = 1,
+        value: Cow<'a, str> = 2,
+    }
+}
+
+impl<'de: 'a, 'a> FromProtobuf<'de> for HeaderFields<'a> {
+    fn merge(&mut self, value: Value<'de>) -> Result<(), Malformed> {
+        if self.len() < HEADERS_MAX {
+            let TextEntry { name, value } = read(value.bytes()?)?;
+            self.push((name, value));
+        }
+        Ok(())
+    }
+}
+
+/// In JSON an object from channel to request, read into requests that know their channel.
+impl<'de: 'a, 'a> FromJson<'de> for Vec<Subscribe<'a>> {
+    fn from_json<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut subs = Vec::new();
+        each_entry(deserializer, |channel, sub: Option<Subscribe<'de>>| {
+            let sub = sub.unwrap_or_default();
+            subs.push(Subscribe { channel, ..sub });
+        })?;
+        Ok(subs)
+    }
+}
+
+message! {
+    /// Entry of the map from channel to request.
+    struct SubEntry<'a> {
+        channel: Cow<'a, str> = 1,
+        subscribe: Option<Subscribe<'a>> = 2,
+    }
+}
+
+impl<'de: 'a, 'a> FromProtobuf<'de> for Vec<Subscribe<'a>> {
+    fn merge(&mut self, value: Value<'de>) -> Result<(), Malformed> {
+        let SubEntry { channel, subscribe } = read(value.bytes()?)?;
+        let subscribe = subscribe.unwrap_or_default();
+        self.push(Subscribe {
+            channel,
+            ..subscribe
+        });
+        Ok(())
+    }
+}
 
 message! {
     /// Body of `POST /emulation`.

@@ -63,8 +63,8 @@ fn wait(reader: &Process, kind: &str, fields: &[(&str, Value)]) -> Value {
     })
 }
 
-/// What each kind of packet has is told by the dialogues `stats-*`; sums over shards and routes by
-/// the collector's own tests.
+/// Contents of each kind of packet are told by the dialogues `stats-*`, sums over shards and routes
+/// by the collector's own tests.
 #[test]
 fn packets_follow_the_options() {
     let backend = backend();

@@ -44,13 +44,22 @@ fn client() -> Scene {
 fn known(result: &serde_json::Value) -> Scene {
     let mut scene = client();
     assert!(scene.say(r#"{"id":1,"connect":{}}"#).is_empty());
-    let (number, _) = scene.question();
-    let told = scene.answer(
-        number,
-        Some((200, &json!({ "result": result }).to_string())),
-    );
+    let told = scene.answers(good(&json!({ "result": result }).to_string()));
     assert!(told[0].starts_with(r#"{"id":1,"connect":{"#), "{told:?}");
     scene
+}
+
+/// Answer of a backend that is well.
+const fn good(body: &str) -> Option<(u16, &str)> {
+    Some((200, body))
+}
+
+/// These fields of a question, in one list.
+fn parts(asked: &serde_json::Value, fields: &str) -> serde_json::Value {
+    fields
+        .split(' ')
+        .map(|field| asked[field].clone())
+        .collect()
 }
 
 /// Lets time pass in which nothing comes but pings, which are answered.
@@ -72,31 +81,15 @@ fn a_backend_says_who_a_client_is() {
     assert!(scene.say(r#"{"id":3,"ping":{}}"#).is_empty());
     let (number, asked) = scene.question();
     assert_eq!(asked["client"].as_str().map(str::len), Some(36), "{asked}");
-    let told = [
-        &asked["to"],
-        &asked["headers"],
-        &asked["transport"],
-        &asked["protocol"],
-    ];
-    let expected = [
-        json!("connect"),
-        json!(["cookie: id=7"]),
-        json!("websocket"),
-        json!("json"),
-    ];
-    assert_eq!(told, expected.each_ref());
     assert_eq!(
-        (&asked["data"], &asked["name"]),
-        (&json!({ "k": 1 }), &json!("js"))
+        parts(&asked, "to headers transport protocol data name"),
+        json!(["connect", ["cookie: id=7"], "websocket", "json", { "k": 1 }, "js"])
     );
     assert!(asked.get("user").is_none());
     let result = json!({
         "user": "ann", "data": { "hello": 1 }, "channels": ["open:b"], "expire_at": BEGIN_S + 60,
     });
-    let told = scene.answer(
-        number,
-        Some((200, &json!({ "result": result }).to_string())),
-    );
+    let told = scene.answer(number, good(&json!({ "result": result }).to_string()));
     let told = told.join("\n");
     for part in [
         r#""data":{"hello":1}"#,
@@ -113,28 +106,23 @@ fn a_backend_says_who_a_client_is() {
 #[test]
 fn a_token_is_asked_nobody_about() {
     let mut scene = client();
-    let token = sign(&json!({ "sub": "ann" }));
-    let told = scene.say(&json!({ "id": 1, "connect": { "token": token } }).to_string());
-    assert!(told[0].starts_with(r#"{"id":1,"connect":{"#), "{told:?}");
-    assert!(scene.asked.is_empty());
+    let result = scene.connect(&json!({ "sub": "ann" }));
+    assert!(result["client"].is_string() && scene.asked.is_empty());
 }
 
 #[test]
 fn a_client_that_is_not_let_in_is_told_why() {
     for (answer, told) in [
         (
-            Some((
-                200,
-                r#"{"error":{"code":1000,"message":"no","temporary":true}}"#,
-            )),
+            good(r#"{"error":{"code":1000,"message":"no","temporary":true}}"#),
             r#"{"id":1,"error":{"code":1000,"message":"no","temporary":true}}"#,
         ),
         (
-            Some((200, r#"{"disconnect":{"code":4501,"reason":"out"}}"#)),
+            good(r#"{"disconnect":{"code":4501,"reason":"out"}}"#),
             "close 4501",
         ),
         // An empty answer identifies no user.
-        (Some((200, "{}")), "close 3501"),
+        (good("{}"), "close 3501"),
         (Some((403, "")), "close 4403"),
         (
             Some((500, "")),
@@ -147,8 +135,7 @@ fn a_client_that_is_not_let_in_is_told_why() {
     ] {
         let mut scene = client();
         scene.say(r#"{"id":1,"connect":{}}"#);
-        let (number, _) = scene.question();
-        assert_eq!(scene.answer(number, answer), [told], "{answer:?}");
+        assert_eq!(scene.answers(answer), [told], "{answer:?}");
     }
 }
 
@@ -157,17 +144,15 @@ fn a_backend_says_whether_a_connection_goes_on() {
     let mut scene = known(&json!({ "user": "ann", "expire_at": BEGIN_S + 60, "meta": [1] }));
     wait(&mut scene, 61);
     let (number, asked) = scene.question();
-    let told = [&asked["to"], &asked["user"], &asked["meta"]];
-    assert_eq!(told, [&json!("refresh"), &json!("ann"), &json!([1])]);
+    let told = parts(&asked, "to user meta");
+    assert_eq!(told, json!(["refresh", "ann", [1]]));
     let until = format!(r#"{{"result":{{"expire_at":{}}}}}"#, BEGIN_S + 120);
-    assert!(scene.answer(number, Some((200, &until))).is_empty());
+    assert!(scene.answer(number, good(&until)).is_empty());
     // It cannot be asked, and the client stays for a while.
     wait(&mut scene, 60);
-    let (number, _) = scene.question();
-    assert!(scene.answer(number, None).is_empty());
+    assert!(scene.answers(None).is_empty());
     wait(&mut scene, 61);
-    let (number, _) = scene.question();
-    let over = scene.answer(number, Some((200, r#"{"result":{"expired":true}}"#)));
+    let over = scene.answers(good(r#"{"result":{"expired":true}}"#));
     assert_eq!(over, ["close 3005"]);
 }
 
@@ -179,31 +164,16 @@ fn a_backend_says_who_subscribes() {
     };
     assert!(scene.say(&subscribe(2, "asked:a")).is_empty());
     let (number, asked) = scene.question();
-    let told = [
-        &asked["to"],
-        &asked["user"],
-        &asked["channel"],
-        &asked["data"],
-    ];
-    let expected = [
-        json!("subscribe"),
-        json!("ann"),
-        json!("asked:a"),
-        json!([1]),
-    ];
-    assert_eq!(told, expected.each_ref());
+    let told = parts(&asked, "to user channel data");
+    assert_eq!(told, json!(["subscribe", "ann", "asked:a", [1]]));
     // A second one is one too many; the end of the first is its end.
     let twice = scene.say(&subscribe(3, "asked:a"));
     assert!(twice[0].contains(r#""code":105"#), "{twice:?}");
-    let told = scene.answer(number, Some((200, r#"{"result":{"data":{"x":1}}}"#)));
+    let told = scene.answer(number, good(r#"{"result":{"data":{"x":1}}}"#));
     assert_eq!(told, [r#"{"id":2,"subscribe":{"data":{"x":1}}}"#]);
 
     scene.say(&subscribe(4, "asked:b"));
-    let (number, _) = scene.question();
-    let told = scene.answer(
-        number,
-        Some((200, r#"{"error":{"code":403,"message":"no"}}"#)),
-    );
+    let told = scene.answers(good(r#"{"error":{"code":403,"message":"no"}}"#));
     assert_eq!(told, [r#"{"id":4,"error":{"code":403,"message":"no"}}"#]);
 
     scene.say(&subscribe(5, "asked:c"));
@@ -214,11 +184,7 @@ fn a_backend_says_who_subscribes() {
         "{told:?}"
     );
     assert_eq!(told[1..], [r#"{"id":6,"unsubscribe":{}}"#]);
-    assert!(
-        scene
-            .answer(number, Some((200, r#"{"result":{}}"#)))
-            .is_empty()
-    );
+    assert!(scene.answer(number, good(r#"{"result":{}}"#)).is_empty());
 
     // Names decide for themselves, and no backend is asked about the server's own channels.
     for (channel, code) in [("asked:#bob", 103), ("$asked:a", 103), ("throng:a", 103)] {
@@ -239,19 +205,18 @@ fn a_backend_says_whether_a_subscription_goes_on() {
     scene.say(r#"{"id":2,"subscribe":{"channel":"asked:a"}}"#);
     let (number, _) = scene.question();
     let until = format!(r#"{{"result":{{"expire_at":{}}}}}"#, BEGIN_S + 60);
-    let told = scene.answer(number, Some((200, &until)));
+    let told = scene.answer(number, good(&until));
     assert_eq!(told, [r#"{"id":2,"subscribe":{}}"#]);
     // No backend is asked about one that has ended, and it takes no other with it.
     scene.say(r#"{"id":3,"subscribe":{"channel":"asked:b"}}"#);
-    let (number, _) = scene.question();
-    scene.answer(number, Some((200, &until)));
+    scene.answers(good(&until));
     let told = scene.say(r#"{"id":4,"unsubscribe":{"channel":"asked:b"}}"#);
     assert_eq!(told, [r#"{"id":4,"unsubscribe":{}}"#]);
     wait(&mut scene, 61);
     let (number, asked) = scene.question();
-    let told = [&asked["to"], &asked["channel"]];
-    assert_eq!(told, [&json!("sub_refresh"), &json!("asked:a")]);
-    let told = scene.answer(number, Some((200, r#"{"result":{"expired":true}}"#)));
+    let told = parts(&asked, "to channel");
+    assert_eq!(told, json!(["sub_refresh", "asked:a"]));
+    let told = scene.answer(number, good(r#"{"result":{"expired":true}}"#));
     assert!(
         told[0].contains(r#""unsubscribe":{"code":2501"#),
         "{told:?}"
@@ -262,22 +227,17 @@ fn a_backend_says_whether_a_subscription_goes_on() {
 fn a_backend_says_what_is_published() {
     let mut scene = known(&json!({ "user": "ann" }));
     scene.say(r#"{"id":2,"subscribe":{"channel":"asked:a"}}"#);
-    let (number, _) = scene.question();
-    scene.answer(number, Some((200, r#"{"result":{}}"#)));
+    scene.answers(good(r#"{"result":{}}"#));
     scene.say(r#"{"id":3,"publish":{"channel":"asked:a","data":{"n":1}}}"#);
     let (number, asked) = scene.question();
-    let told = [&asked["to"], &asked["channel"], &asked["data"]];
-    assert_eq!(
-        told,
-        [&json!("publish"), &json!("asked:a"), &json!({ "n": 1 })]
-    );
-    let told = scene.answer(number, Some((200, r#"{"result":{"data":{"n":2}}}"#)));
+    let told = parts(&asked, "to channel data");
+    assert_eq!(told, json!(["publish", "asked:a", { "n": 1 }]));
+    let told = scene.answer(number, good(r#"{"result":{"data":{"n":2}}}"#));
     let told = told.join("\n");
     assert!(told.contains(r#"{"id":3,"publish":{}}"#), "{told}");
     assert!(told.contains(r#""pub":{"data":{"n":2}"#), "{told}");
     scene.say(r#"{"id":4,"publish":{"channel":"asked:a","data":{"n":1}}}"#);
-    let (number, _) = scene.question();
-    let told = scene.answer(number, None);
+    let told = scene.answers(None);
     assert!(
         told[0].starts_with(r#"{"id":4,"error":{"code":100"#),
         "{told:?}"
@@ -289,9 +249,9 @@ fn a_backend_answers_a_call() {
     let mut scene = known(&json!({ "user": "ann" }));
     scene.say(r#"{"id":2,"rpc":{"method":"sum","data":[1,2]}}"#);
     let (number, asked) = scene.question();
-    let told = [&asked["to"], &asked["method"], &asked["data"]];
-    assert_eq!(told, [&json!("rpc"), &json!("sum"), &json!([1, 2])]);
-    let told = scene.answer(number, Some((200, r#"{"result":{"data":3}}"#)));
+    let told = parts(&asked, "to method data");
+    assert_eq!(told, json!(["rpc", "sum", [1, 2]]));
+    let told = scene.answer(number, good(r#"{"result":{"data":3}}"#));
     assert_eq!(told, [r#"{"id":2,"rpc":{"data":3}}"#]);
     // Open questions are bounded; the client of one more is told to try again.
     for id in 10..26 {
@@ -310,7 +270,7 @@ fn what_a_client_says_in_place_of_header_fields_is_passed_on_where_that_is_wante
     let (number, asked) = scene.question();
     // The field of the request itself goes before the emulated one.
     assert_eq!(asked["headers"], json!(["cookie: id=7", "x-said: yes"]));
-    scene.answer(number, Some((200, r#"{"result":{"user":"ann"}}"#)));
+    scene.answer(number, good(r#"{"result":{"user":"ann"}}"#));
     // Later questions have them too, and each backend has its own list.
     scene.say(r#"{"id":2,"subscribe":{"channel":"other:a"}}"#);
     let (_, asked) = scene.question();
@@ -333,18 +293,15 @@ fn channels_and_methods_have_backends_of_their_own() {
     let mut scene = known(&json!({ "user": "ann", "meta": { "secret": 1 } }));
     scene.say(r#"{"id":2,"subscribe":{"channel":"other:a","data":[1]}}"#);
     let (number, asked) = scene.question();
-    let told = [&asked["backend"], &asked["to"], &asked["b64data"]];
-    assert_eq!(told, [&json!(1), &json!("subscribe"), &json!("WzFd")]);
+    let told = parts(&asked, "backend to b64data");
+    assert_eq!(told, json!([1, "subscribe", "WzFd"]));
     assert_eq!(asked["meta"], json!(null), "it is not to have it");
     // The meaning of a status is each backend's own.
     let told = scene.answer(number, Some((403, "")));
     assert!(told[0].contains(r#""code":100"#), "{told:?}");
     scene.say(r#"{"id":3,"publish":{"channel":"other:a","data":{}}}"#);
     let (_, asked) = scene.question();
-    assert_eq!(
-        (&asked["backend"], &asked["to"]),
-        (&json!(1), &json!("publish"))
-    );
+    assert_eq!(parts(&asked, "backend to"), json!([1, "publish"]));
     for (method, backend) in [("sum", 0), ("second:sum", 1)] {
         scene.say(&json!({ "id": 4, "rpc": { "method": method, "data": 1 } }).to_string());
         let (_, asked) = scene.question();
@@ -361,8 +318,8 @@ fn a_backend_is_told_that_there_is_no_newest_publication() {
     let told = scene.say(subscribe);
     assert!(told[0].starts_with(r#"{"id":2,"subscribe":{"#), "{told:?}");
     let (_, asked) = scene.question();
-    let told = [&asked["to"], &asked["backend"], &asked["channel"]];
-    assert_eq!(told, [&json!("cache_empty"), &json!(1), &json!("latest:a")]);
+    let told = parts(&asked, "to backend channel");
+    assert_eq!(told, json!(["cache_empty", 1, "latest:a"]));
     // Its later publications come as any does.
     let heard = scene.publish("latest:a", "1");
     assert_eq!(heard.len(), 1);
@@ -383,18 +340,9 @@ fn stream(path: &str) -> (Scene, u32) {
     assert_eq!(status(&told), "200", "{told}");
     assert!(objects(&told).is_empty(), "nobody knows it yet: {told}");
     let (number, asked) = scene.question();
-    let told = [
-        &asked["to"],
-        &asked["transport"],
-        &asked["protocol"],
-        &asked["name"],
-    ];
-    let expected = [json!("connect"), json!(path), json!("json"), json!("page")];
-    assert_eq!(told, expected.each_ref());
-    assert_eq!(asked["headers"], json!(["x-said: yes"]));
     assert_eq!(
-        (&asked["data"], &asked["channels"]),
-        (&json!({ "k": 1 }), &json!(["anyone:a"]))
+        parts(&asked, "to transport protocol name headers data channels"),
+        json!(["connect", path, "json", "page", ["x-said: yes"], { "k": 1 }, ["anyone:a"]])
     );
     (scene, number)
 }
@@ -408,7 +356,7 @@ fn a_backend_says_who_a_listener_is() {
             "expire_at": BEGIN_S + 60,
         });
         let answer = json!({ "result": result }).to_string();
-        let told = objects(&scene.answer_text(number, Some((200, &answer))));
+        let told = objects(&scene.answer_text(number, good(&answer)));
         let hello = &told[0]["connect"];
         assert_eq!(hello["data"], json!({ "hello": 1 }), "{told:?}");
         assert_eq!(hello["subs"], json!({ "anyone:a": {}, "open:b": {} }));
@@ -420,8 +368,8 @@ fn a_backend_says_who_a_listener_is() {
         scene.pass_s(61);
         scene.happens(Event::Timeout);
         let (number, asked) = scene.question();
-        let told = [&asked["to"], &asked["user"], &asked["meta"]];
-        assert_eq!(told, [&json!("refresh"), &json!("ann"), &json!([1])]);
+        let told = parts(&asked, "to user meta");
+        assert_eq!(told, json!(["refresh", "ann", [1]]));
         // It cannot be asked, and the client stays for a while.
         assert_eq!(objects(&scene.answer_text(number, None)), [json!(null); 0]);
         scene.pass_s(59);
@@ -430,7 +378,7 @@ fn a_backend_says_who_a_listener_is() {
         scene.pass_s(2);
         scene.happens(Event::Timeout);
         let (number, _) = scene.question();
-        let over = Some((200, r#"{"result":{"expired":true}}"#));
+        let over = good(r#"{"result":{"expired":true}}"#);
         let told = objects(&scene.answer_text(number, over));
         assert_eq!(told[0]["disconnect"]["code"], 3005, "{told:?}");
         assert!(scene.has_ended());
@@ -441,15 +389,9 @@ fn a_backend_says_who_a_listener_is() {
 fn a_listener_who_is_not_let_in_is_told_so() {
     for path in BOTH {
         for (answer, code) in [
-            (
-                Some((200, r#"{"error":{"code":1000,"message":"no"}}"#)),
-                3004,
-            ),
-            (
-                Some((200, r#"{"disconnect":{"code":4501,"reason":"out"}}"#)),
-                4501,
-            ),
-            (Some((200, "{}")), 3501),
+            (good(r#"{"error":{"code":1000,"message":"no"}}"#), 3004),
+            (good(r#"{"disconnect":{"code":4501,"reason":"out"}}"#), 4501),
+            (good("{}"), 3501),
             (Some((403, "")), 4403),
             (Some((500, "")), 3004),
             (None, 3004),
@@ -499,28 +441,22 @@ fn a_backend_says_where_a_listener_begins() {
     for path in LISTENERS {
         let (mut scene, asked) = asks_to_begin(path, &["asked:a", "open:b", "other:c"]);
         let told: Vec<_> = { asked.iter() }
-            .map(|(_, it)| (&it["to"], &it["backend"], &it["channel"], &it["user"]))
+            .map(|(_, it)| parts(it, "to backend channel user"))
             .collect();
-        let (subscribe, ann) = (&json!("subscribe"), &json!("ann"));
         let expected = [
-            (subscribe, &json!(0), &json!("asked:a"), ann),
-            (subscribe, &json!(1), &json!("other:c"), ann),
+            json!(["subscribe", 0, "asked:a", "ann"]),
+            json!(["subscribe", 1, "other:c", "ann"]),
         ];
         assert_eq!(told, expected, "{path}");
         assert_eq!(asked[0].1["transport"], path);
         assert_eq!(asked[0].1["headers"], json!(["x-said: yes"]));
         // The first words wait for both, and answers meanwhile do not begin the stream twice.
         let until = json!({ "result": { "expire_at": BEGIN_S + 60, "data": [7] } }).to_string();
-        assert_eq!(tell(&mut scene, asked[1].0, Some((200, &until)), path), "");
+        assert_eq!(tell(&mut scene, asked[1].0, good(&until), path), "");
         if path == "uni_websocket" {
             assert!(scene.say("{}").is_empty());
         }
-        let told = tell(
-            &mut scene,
-            asked[0].0,
-            Some((200, r#"{"result":{}}"#)),
-            path,
-        );
+        let told = tell(&mut scene, asked[0].0, good(r#"{"result":{}}"#), path);
         let hello = &objects(&told)[0]["connect"];
         let subs = json!({ "asked:a": {}, "open:b": {}, "other:c": { "data": [7] } });
         assert_eq!(hello["subs"], subs, "{path}: {told}");
@@ -543,14 +479,8 @@ fn a_backend_says_where_a_listener_begins() {
 fn a_listener_may_not_begin_where_a_backend_says_no() {
     for path in LISTENERS {
         for (answer, code) in [
-            (
-                Some((200, r#"{"error":{"code":1000,"message":"no"}}"#)),
-                3507,
-            ),
-            (
-                Some((200, r#"{"disconnect":{"code":4501,"reason":"out"}}"#)),
-                4501,
-            ),
+            (good(r#"{"error":{"code":1000,"message":"no"}}"#), 3507),
+            (good(r#"{"disconnect":{"code":4501,"reason":"out"}}"#), 4501),
             (Some((403, "")), 4403),
             (Some((500, "")), 3004),
             (None, 3004),
@@ -562,12 +492,7 @@ fn a_listener_may_not_begin_where_a_backend_says_no() {
                 "{path} {answer:?}: {told}"
             );
             // A late answer changes nothing.
-            let late = tell(
-                &mut scene,
-                asked[1].0,
-                Some((200, r#"{"result":{}}"#)),
-                path,
-            );
+            let late = tell(&mut scene, asked[1].0, good(r#"{"result":{}}"#), path);
             assert_eq!(late, "", "{path}");
         }
     }
@@ -600,12 +525,7 @@ fn a_listener_asks_about_many_channels_a_few_at_a_time() {
         let mut told = String::new();
         for n in 0..20 {
             assert_eq!(told, "", "{path}");
-            told = tell(
-                &mut scene,
-                asked[n].0,
-                Some((200, r#"{"result":{}}"#)),
-                path,
-            );
+            told = tell(&mut scene, asked[n].0, good(r#"{"result":{}}"#), path);
             while !scene.asked.is_empty() {
                 asked.push(scene.question());
             }
@@ -626,14 +546,11 @@ fn a_listener_whom_a_backend_knows_is_asked_about_too() {
     listen(&mut scene, "uni_sse", &json!({ "subs": { "asked:a": {} } }));
     let (number, _) = scene.question();
     let who = r#"{"result":{"user":"ann","meta":[1],"channels":["asked:b"]}}"#;
-    assert!(objects(&scene.answer_text(number, Some((200, who)))).is_empty());
+    assert!(objects(&scene.answer_text(number, good(who))).is_empty());
     let (number, asked) = scene.question();
-    assert_eq!(
-        (&asked["channel"], &asked["meta"]),
-        (&json!("asked:a"), &json!([1]))
-    );
+    assert_eq!(parts(&asked, "channel meta"), json!(["asked:a", [1]]));
     assert!(scene.asked.is_empty(), "it has named the other one itself");
-    let told = objects(&scene.answer_text(number, Some((200, r#"{"result":{}}"#))));
+    let told = objects(&scene.answer_text(number, good(r#"{"result":{}}"#)));
     let subs = json!({ "asked:a": {}, "asked:b": {} });
     assert_eq!(told[0]["connect"]["subs"], subs, "{told:?}");
 }

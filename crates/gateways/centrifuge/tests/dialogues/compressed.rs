@@ -32,9 +32,8 @@ fn message(wire: &[u8]) -> (bool, Opcode, Vec<u8>) {
 
 /// A client in JSON, a listener and a client in Protobuf, each in the channel `zipped:a`.
 fn clients(headers: &str) -> [Scene; 3] {
-    let token = sign(&json!({ "sub": "ann" }));
     let mut json = Scene::open("/connection/websocket", headers);
-    json.say(&json!({ "id": 1, "connect": { "token": token } }).to_string());
+    json.connect(&json!({ "sub": "ann" }));
     json.say(r#"{"id":2,"subscribe":{"channel":"zipped:a"}}"#);
     let token = sign(&json!({ "sub": "ann", "channels": ["zipped:a"] }));
     let mut listener = Scene::open("/connection/uni_websocket", headers);

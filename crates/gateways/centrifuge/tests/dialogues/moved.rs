@@ -21,8 +21,7 @@ fn moves(scene: &mut Scene) -> bool {
 #[test]
 fn a_client_goes_on_as_who_it_was() {
     let mut scene = Scene::open("/connection/websocket", "");
-    let token = sign(&json!({ "sub": "ann", "exp": BEGIN_S + 60 }));
-    scene.say(&json!({ "id": 1, "connect": { "token": token } }).to_string());
+    scene.connect(&json!({ "sub": "ann", "exp": BEGIN_S + 60 }));
     scene.say(r#"{"id":2,"subscribe":{"channel":"open:a"}}"#);
     assert!(moves(&mut scene));
     let session = scene.session().expect("a session");

@@ -283,14 +283,22 @@ impl Scene {
     /// A client in JSON that has connected as `ann`.
     pub(crate) fn ann() -> Self {
         let mut scene = Self::open("/connection/websocket", "");
-        let token = sign(&serde_json::json!({ "sub": "ann" }));
-        let connect = serde_json::json!({ "id": 1, "connect": { "token": token } });
-        let told = scene.say(&connect.to_string());
-        assert!(
-            told[0].starts_with(r#"{"id":1,"connect":{"client":""#),
-            "{told:?}"
-        );
+        let result = scene.connect(&serde_json::json!({ "sub": "ann" }));
+        assert!(result["client"].is_string(), "{result}");
         scene
+    }
+
+    /// Connects a client in JSON with a token of these claims, and takes the result.
+    #[track_caller]
+    pub(crate) fn connect(&mut self, claims: &serde_json::Value) -> serde_json::Value {
+        let connect = serde_json::json!({ "id": 1, "connect": { "token": sign(claims) } });
+        let told = self.say(&connect.to_string());
+        let [reply] = &told[..] else {
+            panic!("{told:?}");
+        };
+        let reply: serde_json::Value = serde_json::from_str(reply).expect("a reply");
+        assert_eq!(reply["id"], 1, "{reply}");
+        reply["connect"].clone()
     }
 
     /// Sends a text frame, and takes the output.
@@ -372,6 +380,12 @@ impl Scene {
     pub(crate) fn answer(&mut self, number: u32, answer: Option<(u16, &str)>) -> Vec<String> {
         self.take_answer(number, answer);
         self.told()
+    }
+
+    /// Answers the next question, and takes the output.
+    pub(crate) fn answers(&mut self, answer: Option<(u16, &str)>) -> Vec<String> {
+        let (number, _) = self.question();
+        self.answer(number, answer)
     }
 
     /// Answers a question, and takes the output as text.

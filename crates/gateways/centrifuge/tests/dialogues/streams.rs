@@ -223,15 +223,11 @@ fn only_nowhere_is_before_everything() {
 /// A connection of the bidirectional protocol is answered, whether or not a channel fails.
 #[test]
 fn a_token_gives_channels_from_the_start() {
-    let connect = |token: &Value| {
+    let connect = |claims: &Value| {
         let mut scene = Scene::open("/connection/websocket", "");
-        let told = scene.say(&json!({"id": 1, "connect": { "token": sign(token) }}).to_string());
+        let result = scene.connect(claims);
         assert_eq!(scene.is_client(), Some(true));
-        let [reply] = &told[..] else {
-            panic!("{told:?}");
-        };
-        let reply: Value = serde_json::from_str(reply).expect("a reply");
-        (scene, reply["connect"].clone())
+        (scene, result)
     };
     let (mut scene, told) = connect(&json!({ "sub": "ann", "channels": ["c", "open:a"] }));
     assert_eq!(told["subs"], json!({ "c": {}, "open:a": {} }));
@@ -264,11 +260,9 @@ fn a_user_has_a_channel_of_its_own() {
     for (user, subs) in [("ann", json!({ "#ann": {} })), ("", Value::Null)] {
         let mut scene = Scene::with(Port::Client, |shared| shared.personal_channel = true);
         scene.upgrade("/connection/websocket", "");
-        let token = sign(&json!({ "sub": user }));
-        let told = scene.say(&json!({"id": 1, "connect": { "token": token }}).to_string());
-        let told: Value = serde_json::from_str(&told[0]).expect("a reply");
-        assert!(told["connect"]["client"].is_string(), "{told}");
-        assert_eq!(told["connect"]["subs"], subs, "{user}");
+        let told = scene.connect(&json!({ "sub": user }));
+        assert!(told["client"].is_string(), "{told}");
+        assert_eq!(told["subs"], subs, "{user}");
     }
 }
 
@@ -277,13 +271,9 @@ fn a_user_has_a_channel_of_its_own() {
 fn without_pings_there_are_no_pongs() {
     let mut scene = Scene::with(Port::Client, |shared| shared.limits.ping_interval_ms = 0);
     scene.upgrade("/connection/websocket", "");
-    let token = sign(&json!({ "sub": "ann" }));
-    let told = scene.say(&json!({"id": 1, "connect": { "token": token }}).to_string());
-    let told: Value = serde_json::from_str(&told[0]).expect("a reply");
-    assert_eq!(
-        (&told["connect"]["ping"], &told["connect"]["pong"]),
-        (&Value::Null, &Value::Null)
-    );
+    let told = scene.connect(&json!({ "sub": "ann" }));
+    assert!(told["client"].is_string(), "{told}");
+    assert_eq!((&told["ping"], &told["pong"]), (&Value::Null, &Value::Null));
 }
 
 /// Commands cost; a client that sends too many is closed.
@@ -296,8 +286,7 @@ fn commands_are_charged() {
     let limit = |shared: &mut Shared| shared.meter = Meter::new(limits, [1, 2]);
     let mut scene = Scene::with(Port::Client, limit);
     scene.upgrade("/connection/websocket", "");
-    let token = sign(&json!({ "sub": "ann" }));
-    scene.say(&json!({"id": 1, "connect": { "token": token }}).to_string());
+    scene.connect(&json!({ "sub": "ann" }));
     let pings = vec![r#"{"id":2,"ping":{}}"#; 1000].join("\n");
     let told = scene.say(&pings);
     assert!((10..1000).contains(&told.len()), "{}", told.len());
@@ -319,8 +308,7 @@ fn long_answers_are_charged() {
             scene.publish_text("kept:a", data);
         }
         scene.upgrade("/connection/websocket", "");
-        let token = sign(&json!({ "sub": "ann" }));
-        scene.say(&json!({"id": 1, "connect": { "token": token }}).to_string());
+        scene.connect(&json!({ "sub": "ann" }));
         scene.say(r#"{"id":2,"subscribe":{"channel":"kept:a"}}"#);
         let ask = r#"{"id":3,"history":{"channel":"kept:a","limit":-1}}"#;
         let told = (0..100).map(|_| scene.say(ask));

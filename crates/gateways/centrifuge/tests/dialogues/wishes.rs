@@ -218,8 +218,7 @@ fn who_brings_bad_tokens_is_cut_off() {
         shared.meter = Meter::new(limits, [1, 2])
     });
     scene.upgrade("/connection/websocket", "");
-    let token = sign(&json!({ "sub": "ann" }));
-    scene.say(&json!({ "id": 1, "connect": { "token": token } }).to_string());
+    scene.connect(&json!({ "sub": "ann" }));
     for id in 2..6 {
         let subscribe = json!({ "channel": "closed", "token": "a.b.c" });
         let told = scene.say(&json!({ "id": id, "subscribe": subscribe }).to_string());

@@ -259,7 +259,7 @@ fn minutes_of_clients_are_counted_whole() {
 fn a_receipt_counts_who_took_it() {
     let own = GripShared::new(options());
     let plain = publication(r#"{"channel":"a","http-stream":{"content":"x"}}"#);
-    let receipt = crate::order::Receipt {
+    let receipt = crate::forms::Receipt {
         shard: ShardId(1),
         number: 5,
     };

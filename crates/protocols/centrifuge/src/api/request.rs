@@ -16,7 +16,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use throng_types::{Payload, PayloadKind, coded_enum};
 
-use crate::field::{Present, Tags, fields, or_default};
+use crate::field::{IfThere, Tags, fields, or_default};
 use crate::json::payload_of;
 use crate::request::{History, Since};
 use crate::strict::{self, Checked, Nothing};
@@ -290,7 +290,7 @@ macro_rules! publishing {
             pub struct $Name<'a> {
                 $($channels)+
                 /// One JSON value; nothing if the field is missing.
-                pub data: Present<&'a RawValue>,
+                pub data: IfThere<&'a RawValue>,
                 /// Any bytes in base64 (RFC 4648 section 4, padded); goes before `data` unless
                 /// empty.
                 pub b64data: Cow<'a, str>,
@@ -367,8 +367,8 @@ fields! {
 }
 
 fields! {
-    /// Why a backend ends a connection. 3000 to 3499 and 4000 to 4499 mean "come back", 3500 to 3999
-    /// and 4500 to 4999 "stay away".
+    /// Why a backend ends a connection. 3000 to 3499 and 4000 to 4499 mean "come back", 3500 to
+    /// 3999 and 4500 to 4999 "stay away".
     #[derive(Clone, PartialEq, Eq)]
     pub struct CustomDisconnect<'a> {
         /// The code; what is no WebSocket close code is for the server to refuse.
@@ -416,9 +416,9 @@ fields! {
         /// Only the connection with this session; empty for all.
         pub session: Cow<'a, str>,
         /// JSON that others in the channel may see.
-        pub info: Present<&'a RawValue>,
+        pub info: IfThere<&'a RawValue>,
         /// JSON for the subscriber, told with the subscription.
-        pub data: Present<&'a RawValue>,
+        pub data: IfThere<&'a RawValue>,
         /// When the subscription ends, in Unix seconds; 0 for never.
         pub expire_at: i64,
         /// Position from which on publications are delivered first.
@@ -427,7 +427,8 @@ fields! {
         pub b64info: Cow<'a, str>,
         /// `data` in base64, which counts first.
         pub b64data: Cow<'a, str>,
-        /// Options of the channel that are set aside for this subscription, as the claim `override`.
+        /// Options of the channel that are set aside for this subscription, as the claim
+        /// `override`.
         #[serde(rename = "override")]
         pub overrides: Option<&'a RawValue>,
     }
