@@ -15,6 +15,7 @@ use redis::{ErrorKind, RedisError, Value};
 use throng_appwrite::{FeedError, FeedMessage, MessageSource, REDIS_CHANNEL, glimpse};
 use throng_metrics::{Counter, Counters, Gauge};
 use throng_peer::task::{Either, Net, Receiver, Sender, first};
+use throng_redis_link::value::{bytes, list, text};
 use throng_redis_link::{ANSWER_BYTES_MAX, Link, Source};
 
 use crate::sampled::Sampled;
@@ -241,8 +242,8 @@ impl Subscriber {
 /// Asks for the channel, and reads the answer.
 async fn subscribe(link: &mut Link) -> Result<(), RedisError> {
     let answer = link.ask(&[b"SUBSCRIBE", REDIS_CHANNEL.as_bytes()]).await?;
-    match answer {
-        Value::Array(parts) if parts.first().is_some_and(is_subscribe) => Ok(()),
+    match list(&answer) {
+        Some([kind, ..]) if text(kind) == Some("subscribe") => Ok(()),
         _ => Err((
             ErrorKind::UnexpectedReturnType,
             "SUBSCRIBE was not confirmed",
@@ -253,19 +254,10 @@ async fn subscribe(link: &mut Link) -> Result<(), RedisError> {
 
 /// The bytes of a message that was published.
 fn message(value: &Value) -> Option<&[u8]> {
-    match value {
-        Value::Array(parts) => match &parts[..] {
-            [Value::BulkString(kind), _, Value::BulkString(message)] if kind == b"message" => {
-                Some(message)
-            }
-            _ => None,
-        },
-        _ => None,
-    }
-}
-
-fn is_subscribe(part: &Value) -> bool {
-    matches!(part, Value::BulkString(text) if text == b"subscribe")
+    let [kind, _, message] = list(value)? else {
+        return None;
+    };
+    bytes(message).filter(|_| text(kind) == Some("message"))
 }
 
 /// Whether the fault is one of configuration and not of the network.
