@@ -148,11 +148,9 @@ impl AppwritePeer {
 
     fn take(&mut self, heard: Heard, cx: &mut Context<'_, Reply>) {
         match heard {
-            Heard::Up { missed } => {
+            Heard::Up => {
                 self.hears = true;
-                if missed {
-                    self.begin_anew(cx);
-                }
+                self.begin_anew(cx);
             }
             Heard::Down => {
                 self.hears = false;
