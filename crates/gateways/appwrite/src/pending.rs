@@ -113,7 +113,7 @@ pub(super) struct More {
 impl More {
     /// Whether another process can go on with it: no answer is awaited.
     pub(super) fn moves(&self) -> bool {
-        self.asking.is_none() && !self.has_waiting() && self.writing == 0
+        self.asking.is_none() && self.waiting.is_empty() && self.writing == 0
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -124,10 +124,6 @@ impl More {
             && self.writing == 0
             && self.recover.is_none()
             && self.waiting.is_empty()
-    }
-
-    pub(super) fn has_waiting(&self) -> bool {
-        !self.waiting.is_empty()
     }
 
     /// Keeps a message until the answer is there; false if there is no room for it.

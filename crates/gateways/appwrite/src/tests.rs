@@ -20,7 +20,7 @@ use throng_ws::{Masking, Opcode, encode_header};
 use crate::Cx;
 use crate::{
     Appwrite, AppwriteProject, AppwriteShared, Connection, Connections, EventHub, EventHubOptions,
-    Lookup, LookupPriority, LookupReply,
+    Lookup, LookupPriority, LookupReply, Order,
 };
 
 const PEER: IpAddr = IpAddr::V4(Ipv4Addr::new(203, 0, 113, 7));
@@ -139,17 +139,28 @@ impl Shard {
         };
         solo.now = self.now;
         run(&mut solo);
+        self.hall.sessions.insert(index, solo);
+        for order in self.gather(index) {
+            self.hub.handle(order, &mut self.hall);
+        }
+    }
+
+    /// Takes the output and orders of a session.
+    fn gather(&mut self, index: u32) -> Vec<Order> {
+        let solo = self.hall.sessions.get_mut(&index).expect("it is there");
         if solo.actions.end == Some(End::Flush) {
             self.hall.ended.push(index);
         }
-        let (out, orders) = (solo.out.split_off(0), solo.orders.split_off(0));
-        self.hall.sessions.insert(index, solo);
-        self.hall.sent.entry(index).or_default().extend(out);
-        for order in orders {
-            if let Wish::Gateway(order) = order {
-                self.hub.handle(order, &mut self.hall);
-            }
-        }
+        self.hall
+            .sent
+            .entry(index)
+            .or_default()
+            .append(&mut solo.out);
+        let orders = solo.orders.drain(..).filter_map(|order| match order {
+            Wish::Gateway(order) => Some(order),
+            _ => None,
+        });
+        orders.collect()
     }
 
     fn act(&mut self, index: u32, act: impl FnOnce(&mut Connection, &mut Cx<'_>)) {
@@ -177,19 +188,23 @@ impl Shard {
     }
 
     fn open_from(&mut self, peer: IpAddr, index: u32, query: &str, headers: &str) {
-        let (shared, own) = (self.shared.clone(), self.own.clone());
-        let solo = Solo::new(conn(index), Port::Client, peer, shared, own);
+        let solo = self.client(peer, index, &format!("/v1/realtime?{query}"), headers);
         self.hall.sessions.insert(index, solo);
+        self.run(index, drop_head);
+    }
+
+    /// A client that has asked for a WebSocket.
+    fn client(&self, peer: IpAddr, index: u32, target: &str, headers: &str) -> Solo<Appwrite> {
+        let (shared, own) = (self.shared.clone(), self.own.clone());
+        let mut solo = Solo::new(conn(index), Port::Client, peer, shared, own);
+        solo.now = self.now;
         let request = format!(
-            "GET /v1/realtime?{query} HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\n\
+            "GET {target} HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\n\
              Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\n\
              Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n{headers}\r\n"
-        )
-        .into_bytes();
-        self.run(index, |solo| solo.feed(&request));
-        let sent = self.hall.sent.entry(index).or_default();
-        let head = sent.windows(4).position(|end| end == b"\r\n\r\n").unwrap();
-        sent.drain(..head + 4);
+        );
+        solo.feed(request.as_bytes());
+        solo
     }
 
     /// Opens as a user, and answers the question that follows.
@@ -206,16 +221,7 @@ impl Shard {
     }
 
     fn say(&mut self, index: u32, text: &str) {
-        let mut frame = Vec::new();
-        // A key of zeros leaves the payload as it is.
-        encode_header(
-            Masking::Client([0; 4]),
-            Opcode::Text,
-            text.len(),
-            &mut frame,
-        );
-        frame.extend(text.as_bytes());
-        self.run(index, |solo| solo.feed(&frame));
+        self.run(index, |solo| solo.feed(&text_frame(text)));
     }
 
     fn answer(&mut self, lookup: &Lookup, found: LookupReply) {
@@ -306,6 +312,21 @@ impl Shard {
         solo.and_then(Solo::session)
             .is_some_and(|session| session.more.is_none())
     }
+}
+
+/// Takes the answer to the handshake out of a session's output.
+fn drop_head(solo: &mut Solo<Appwrite>) {
+    let head = solo.out.windows(4).position(|end| end == b"\r\n\r\n");
+    solo.out.drain(..head.expect("an answer") + 4);
+}
+
+fn text_frame(text: &str) -> Vec<u8> {
+    let mut frame = Vec::new();
+    // A key of zeros leaves the payload as it is.
+    let masking = Masking::Client([0; 4]);
+    encode_header(masking, Opcode::Text, text.len(), &mut frame);
+    frame.extend(text.as_bytes());
+    frame
 }
 
 fn user_of(user: &str, teams: &[&str]) -> LookupReply {

@@ -2,8 +2,9 @@
 //!
 //! Redis keeps nothing for subscribers, so a lost connection loses events: that is logged, counted,
 //! and told to the shards as a new beginning. It is made again with pauses that grow up to ten
-//! seconds. The first connection is a new beginning, too: clients may have come before it. It counts as up once Redis has said that we are subscribed: one that wants
-//! a password, or lets this user not read the channel, answers everything else.
+//! seconds. The first connection is a new beginning, too: clients may have come before it. It
+//! counts as up once Redis has said that we are subscribed: one that wants a password, or lets this
+//! user not read the channel, answers everything else.
 
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -14,6 +15,7 @@ use redis::{ErrorKind, RedisError, Value};
 use throng_appwrite::{FeedError, FeedMessage, MessageSource, REDIS_CHANNEL, glimpse};
 use throng_metrics::{Counter, Counters, Gauge};
 use throng_peer::task::{Either, Net, Receiver, Sender, first};
+use throng_redis_link::value::{bytes, list, text};
 use throng_redis_link::{ANSWER_BYTES_MAX, Link, Source};
 
 use crate::sampled::Sampled;
@@ -218,8 +220,8 @@ impl Subscriber {
 /// Asks for the channel, and reads the answer.
 async fn subscribe(link: &mut Link) -> Result<(), RedisError> {
     let answer = link.ask(&[b"SUBSCRIBE", REDIS_CHANNEL.as_bytes()]).await?;
-    match answer {
-        Value::Array(parts) if parts.first().is_some_and(is_subscribe) => Ok(()),
+    match list(&answer) {
+        Some([kind, ..]) if text(kind) == Some("subscribe") => Ok(()),
         _ => Err((
             ErrorKind::UnexpectedReturnType,
             "SUBSCRIBE was not confirmed",
@@ -230,30 +232,22 @@ async fn subscribe(link: &mut Link) -> Result<(), RedisError> {
 
 /// The bytes of a message that was published.
 fn message(value: &Value) -> Option<&[u8]> {
-    match value {
-        Value::Array(parts) => match &parts[..] {
-            [Value::BulkString(kind), _, Value::BulkString(message)] if kind == b"message" => {
-                Some(message)
-            }
-            _ => None,
-        },
-        _ => None,
-    }
+    let [kind, _, message] = list(value)? else {
+        return None;
+    };
+    bytes(message).filter(|_| text(kind) == Some("message"))
 }
 
 /// Whether it is the answer to a PING with this text.
-fn is_answer(value: &Value, text: &[u8]) -> bool {
-    matches!(value, Value::Array(parts)
-        if matches!(&parts[..], [Value::BulkString(word), Value::BulkString(own)]
-            if word == b"pong" && own == text))
+fn is_answer(value: &Value, own: &[u8]) -> bool {
+    match list(value) {
+        Some([word, said]) => text(word) == Some("pong") && bytes(said) == Some(own),
+        _ => false,
+    }
 }
 
 fn silence() -> RedisError {
     (ErrorKind::Io, "Redis does not answer").into()
-}
-
-fn is_subscribe(part: &Value) -> bool {
-    matches!(part, Value::BulkString(text) if text == b"subscribe")
 }
 
 /// Whether the fault is one of configuration and not of the network.

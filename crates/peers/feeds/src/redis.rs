@@ -20,7 +20,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use redis::{RedisError, Value};
 use throng_peer::task::Net;
-use throng_redis_link::{ANSWER_BYTES_MAX, Link, Source as Address};
+use throng_redis_link::{ANSWER_BYTES_MAX, Link, Source as Address, value};
 
 use crate::event::Event;
 use crate::source::{ANSWER_MS, Fault, LOOK_MS, Setup, Source};
@@ -169,10 +169,7 @@ impl Source for Stream {
         let groups = self.link.ask(&[b"XINFO", b"GROUPS", stream]).await?;
         let ours = self.options.group.as_bytes();
         let is_ours = |group: &&Value| field(group, b"name").map(bytes) == Some(ours);
-        let number = |group: &Value, name: &[u8]| match field(group, name) {
-            Some(Value::Int(number)) => u64::try_from(*number).ok(),
-            _ => None,
-        };
+        let number = |group, name: &[u8]| field(group, name).and_then(value::number);
         let group = items(&groups).iter().find(is_ours);
         Ok(group.and_then(|group| Some(number(group, b"lag")? + number(group, b"pending")?)))
     }
@@ -261,10 +258,7 @@ fn entries(found: &Value) -> Vec<(String, &Value)> {
 }
 
 fn items(value: &Value) -> &[Value] {
-    match value {
-        Value::Array(items) => items,
-        _ => &[],
-    }
+    value::list(value).unwrap_or_default()
 }
 
 /// A field of `[name, value, …]`.
@@ -274,10 +268,7 @@ fn field<'a>(pairs: &'a Value, name: &[u8]) -> Option<&'a Value> {
 }
 
 fn bytes(value: &Value) -> &[u8] {
-    match value {
-        Value::BulkString(bytes) => bytes,
-        _ => &[],
-    }
+    value::bytes(value).unwrap_or_default()
 }
 
 fn text(value: &Value) -> String {

@@ -9,8 +9,8 @@
 mod answers;
 mod link;
 mod place;
+pub mod value;
 
-pub use answers::Answers;
-pub use answers::command;
+pub use answers::{Answers, command};
 pub use link::{ANSWER_BYTES_MAX, Link, Source};
-pub use place::{Place, RedisUrlError};
+pub use place::{Place, RedisUrlError, Servers};

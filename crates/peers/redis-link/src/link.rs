@@ -13,7 +13,7 @@ use throng_peer::Ended;
 use throng_peer::task::{Late, Link as Wire, Net};
 
 use crate::answers::{Answers, command};
-use crate::place::{Place, RedisUrlError};
+use crate::place::{Place, RedisUrlError, Servers};
 
 /// Bytes that one answer may keep, where nothing larger is expected. No publication is half as
 /// long.
@@ -176,15 +176,14 @@ impl Source {
     /// # Errors
     /// [`RedisUrlError`].
     pub fn new(url: &str) -> Result<Self, RedisUrlError> {
-        let sentinels = { SENTINELS.iter() }
-            .find_map(|(begins, scheme)| Some((url.strip_prefix(begins)?, *scheme)));
-        let Some((rest, scheme)) = sentinels else {
+        let Some(Servers {
+            scheme,
+            credentials,
+            hosts,
+            path,
+        }) = Servers::read(url, &SENTINELS)
+        else {
             return Ok(Self::Direct(Place::new(url)?));
-        };
-        let (authority, path) = rest.split_once('/').ok_or(RedisUrlError::NoMaster)?;
-        let (credentials, hosts) = match authority.rfind('@') {
-            Some(at) => authority.split_at(at + 1),
-            None => ("", authority),
         };
         let (master, db) = path.split_once('/').unwrap_or((path, "0"));
         if master.is_empty() {

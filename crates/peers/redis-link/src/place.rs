@@ -100,6 +100,37 @@ impl Place {
     }
 }
 
+/// The parts of an address of several servers: `BEGIN` `CREDENTIALS@` `HOST,HOST` `/PATH`.
+#[derive(Clone, Copy, Debug)]
+pub struct Servers<'u> {
+    /// Beginning of an address of one of them.
+    pub scheme: &'static str,
+    /// With the `@` behind them; empty without any.
+    pub credentials: &'u str,
+    pub hosts: &'u str,
+    pub path: &'u str,
+}
+
+impl<'u> Servers<'u> {
+    /// Splits an address that begins with the first of a pair; the second is its scheme. `None`
+    /// for any other address.
+    #[must_use]
+    pub fn read(url: &'u str, schemes: &[(&str, &'static str)]) -> Option<Self> {
+        let mut schemes = schemes.iter();
+        let (rest, scheme) =
+            schemes.find_map(|(begins, scheme)| Some((url.strip_prefix(begins)?, *scheme)))?;
+        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let hosts = authority.rfind('@').map_or(0, |at| at + 1);
+        let (credentials, hosts) = authority.split_at(hosts);
+        Some(Self {
+            scheme,
+            credentials,
+            hosts,
+            path,
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use crate::Source;

@@ -3,37 +3,10 @@
 use std::sync::Arc;
 
 use redis::{RedisError, Value};
+use throng_redis_link::value::{bytes, list, number, text};
 use throng_remote::agent::{Looked, Status};
 use throng_remote::blob;
 use throng_types::{ChannelName, Epoch, Position, Publication, PublicationKind, Publisher};
-
-/// The text of a value, if it is one.
-pub(crate) fn bytes(value: &Value) -> Option<&[u8]> {
-    match value {
-        Value::BulkString(bytes) => Some(bytes),
-        Value::SimpleString(text) => Some(text.as_bytes()),
-        Value::Okay => Some(b"OK"),
-        _ => None,
-    }
-}
-
-pub(crate) fn text(value: &Value) -> Option<&str> {
-    std::str::from_utf8(bytes(value)?).ok()
-}
-
-pub(crate) fn number(value: &Value) -> Option<u64> {
-    match value {
-        Value::Int(number) => u64::try_from(*number).ok(),
-        _ => text(value)?.parse().ok(),
-    }
-}
-
-pub(crate) fn list(value: &Value) -> Option<&[Value]> {
-    match value {
-        Value::Array(values) | Value::Set(values) => Some(values),
-        _ => None,
-    }
-}
 
 /// A position from its two texts; the inner `None` if both are empty.
 pub(crate) fn position(epoch: &str, offset: &str) -> Option<Option<Position>> {

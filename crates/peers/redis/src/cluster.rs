@@ -19,9 +19,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use redis::{RedisError, Value};
 use throng_peer::task::Net;
-use throng_redis_link::{ANSWER_BYTES_MAX, Link, Place};
+use throng_redis_link::{ANSWER_BYTES_MAX, Link, Place, Servers, value};
 
-use crate::answer::{self, reason};
+use crate::answer::reason;
 
 /// Number of parts among which channels are shared. All names depend on it. Twelve lie evenly on 1,
 /// 2, 3, 4, 6 and 12 primaries.
@@ -63,15 +63,13 @@ pub(crate) struct Part {
 impl Part {
     /// Reads what [`parts`] gives; `None` if it is not of that form.
     pub(crate) fn new(url: &str) -> Option<Self> {
-        let mut schemes = SCHEMES.iter();
-        let (rest, scheme) =
-            schemes.find_map(|(begins, scheme)| Some((url.strip_prefix(begins)?, *scheme)))?;
-        let (authority, part) = rest.split_once('/')?;
-        let part: u32 = part.parse().ok().filter(|part| *part < PARTITIONS)?;
-        let (credentials, hosts) = match authority.rfind('@') {
-            Some(at) => authority.split_at(at + 1),
-            None => ("", authority),
-        };
+        let Servers {
+            scheme,
+            credentials,
+            hosts,
+            path,
+        } = Servers::read(url, &SCHEMES)?;
+        let part: u32 = path.parse().ok().filter(|part| *part < PARTITIONS)?;
         let address = |host: &str| {
             let place = Place::new(&format!("redis://{host}")).ok()?;
             Some((place.host, place.port))
@@ -157,21 +155,21 @@ async fn ask(
 /// from.
 fn owner(slots: &Value, slot: u32, asked: &str) -> (Option<Address>, Vec<Address>) {
     let (mut owner, mut all) = (None, Vec::new());
-    for range in answer::list(slots).unwrap_or_default() {
-        let Some([from, to, servers @ ..]) = answer::list(range) else {
+    for range in value::list(slots).unwrap_or_default() {
+        let Some([from, to, servers @ ..]) = value::list(range) else {
             continue;
         };
-        let is_here = match (answer::number(from), answer::number(to)) {
+        let is_here = match (value::number(from), value::number(to)) {
             (Some(from), Some(to)) => (from..=to).contains(&u64::from(slot)),
             _ => false,
         };
         for (at, server) in servers.iter().enumerate() {
-            let Some([host, port, ..]) = answer::list(server) else {
+            let Some([host, port, ..]) = value::list(server) else {
                 continue;
             };
-            let host = answer::text(host).filter(|host| !host.is_empty() && *host != "?");
+            let host = value::text(host).filter(|host| !host.is_empty() && *host != "?");
             let host = host.unwrap_or(asked).to_owned();
-            let port = answer::number(port).and_then(|port| u16::try_from(port).ok());
+            let port = value::number(port).and_then(|port| u16::try_from(port).ok());
             let Some(port) = port else { continue };
             let address = (host, port);
             if is_here && at == 0 {

@@ -7,10 +7,11 @@ use std::path::PathBuf;
 
 use redis::Value;
 use throng_peer::task::{Link as Wire, Net};
+use throng_redis_link::value::text;
 use throng_redis_link::{Answers, Link, Place};
 use throng_remote::{Connector, Messages};
 
-use crate::answer::{reason, text};
+use crate::answer::reason;
 use crate::command::Script;
 use crate::keys::Keys;
 use crate::node::Established;

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use redis::{ServerError, Value};
 use throng_broker::{HistoryPage, Presence, Present, Refusal, Reply, Ticket};
-use throng_redis_link::command;
+use throng_redis_link::{command, value};
 use throng_remote::{Channels as _, Core, Fault, Node as _, NodeIo, PendingSubscribe, Purpose};
 use throng_types::ChannelName;
 
@@ -141,7 +141,7 @@ impl Redis {
 
     pub(crate) fn delivery(&mut self, data: &[Value]) {
         let [name, body, ..] = data else { return };
-        let (Some(there), Some(body)) = (answer::text(name), answer::bytes(body)) else {
+        let (Some(there), Some(body)) = (value::text(name), value::bytes(body)) else {
             return;
         };
         let Some(name) = self.keys.channel_of(there) else {
@@ -190,7 +190,7 @@ impl Redis {
         message: &[u8],
         value: &Value,
     ) -> bool {
-        let listeners = answer::list(value).and_then(|it| answer::number(it.get(1)?));
+        let listeners = value::list(value).and_then(|it| value::number(it.get(1)?));
         match listeners {
             None => return false,
             Some(0) => self.asked_of(who, 0),
@@ -215,7 +215,7 @@ impl Redis {
     /// Redis has said how many got the question for a node. One answer is enough: while a node is
     /// upgraded, two processes have its name.
     pub(crate) fn asked_one(&mut self, who: (u8, u32), node: &str, value: &Value) -> bool {
-        let Some(receivers) = answer::number(value) else {
+        let Some(receivers) = value::number(value) else {
             return false;
         };
         if receivers == 0 {
@@ -227,7 +227,7 @@ impl Redis {
 
     /// Redis has said how many nodes got a question, this one among them.
     pub(crate) fn asked(&mut self, who: (u8, u32), value: &Value) -> bool {
-        let Some(receivers) = answer::number(value) else {
+        let Some(receivers) = value::number(value) else {
             return false;
         };
         self.asked_of(who, (receivers as usize).saturating_sub(1));
@@ -435,10 +435,10 @@ fn is_refused_at_once(code: &str) -> bool {
 
 /// The answer to the question for present members.
 fn present(value: &Value, with_members: bool) -> Option<Result<Present, Refusal>> {
-    let [clients, users, members @ ..] = answer::list(value)? else {
+    let [clients, users, members @ ..] = value::list(value)? else {
         return None;
     };
-    let Some(clients) = answer::number(clients) else {
+    let Some(clients) = value::number(clients) else {
         return Some(Err(Refusal::TooLong));
     };
     let members = match members {
@@ -447,7 +447,7 @@ fn present(value: &Value, with_members: bool) -> Option<Result<Present, Refusal>
     };
     Some(Ok(Present {
         clients: u32::try_from(clients).ok()?,
-        users: u32::try_from(answer::number(users)?).ok()?,
+        users: u32::try_from(value::number(users)?).ok()?,
         members,
     }))
 }

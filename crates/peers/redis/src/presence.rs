@@ -12,10 +12,10 @@ use std::ops::Bound::{Excluded, Unbounded};
 
 use redis::Value;
 use throng_broker::Presence;
+use throng_redis_link::value;
 use throng_remote::{FLIGHTS_MAX, Fault, LEASE_MS, blob};
 use throng_types::ChannelName;
 
-use crate::answer;
 use crate::command::Script;
 use crate::node::Flight;
 use crate::node::Redis;
@@ -134,12 +134,12 @@ impl Redis {
 
     pub(crate) fn nodes(&mut self, value: &Value) -> bool {
         let own = self.incarnation().to_owned();
-        let Some(nodes) = answer::list(value) else {
+        let Some(nodes) = value::list(value) else {
             return false;
         };
         for node in nodes
             .iter()
-            .filter_map(answer::text)
+            .filter_map(value::text)
             .filter(|node| *node != own)
         {
             let lease = format!("{}{node}", self.keys.leases());
@@ -152,7 +152,7 @@ impl Redis {
     }
 
     pub(crate) fn lives(&mut self, incarnation: String, value: &Value) -> bool {
-        let Some(lives) = answer::number(value) else {
+        let Some(lives) = value::number(value) else {
             return false;
         };
         if lives == 0 {
@@ -164,7 +164,7 @@ impl Redis {
     }
 
     pub(crate) fn may_sweep(&mut self, incarnation: String, value: &Value) -> bool {
-        if answer::text(value) == Some("OK") {
+        if value::text(value) == Some("OK") {
             self.next_places(incarnation);
         }
         true
@@ -178,7 +178,7 @@ impl Redis {
 
     /// Removes the members of a node that died from some channels, and goes on.
     pub(crate) fn sweep(&mut self, incarnation: &str, value: &Value) -> bool {
-        let Some(found) = answer::list(value) else {
+        let Some(found) = value::list(value) else {
             return false;
         };
         let places = self.keys.places(incarnation);
@@ -189,7 +189,7 @@ impl Redis {
             self.send(Flight::Nothing, &parts);
             return true;
         }
-        for name in found.iter().filter_map(answer::text) {
+        for name in found.iter().filter_map(value::text) {
             if let Ok(channel) = ChannelName::with_bound(name, usize::MAX) {
                 let (members, users) = (self.keys.members(&channel), self.keys.users(&channel));
                 let there = self.keys.channel(&channel);

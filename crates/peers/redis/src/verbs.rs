@@ -2,12 +2,11 @@
 
 use redis::{PushKind, Value};
 use throng_broker::{Draft, Presence, Refusal, Ticket};
-use throng_redis_link::{ANSWER_BYTES_MAX, command};
+use throng_redis_link::{ANSWER_BYTES_MAX, command, value};
 use throng_remote::agent::Mode;
 use throng_remote::{Channels as _, Core, Fault, PendingSubscribe, Purpose, Query, Verbs, blob};
 use throng_types::{ChannelName, Position};
 
-use crate::answer;
 use crate::command::Script;
 use crate::link::{RedisConnector, field};
 use crate::node::Flight;
@@ -356,7 +355,7 @@ impl Redis {
 
     /// Whether this is of the channel by which the node speaks to itself, which it never leaves.
     fn is_own(&self, data: &[Value]) -> bool {
-        let name = data.first().and_then(answer::text);
+        let name = data.first().and_then(value::text);
         self.link.is_some() && name == Some(&*self.keys.probe(self.incarnation()))
     }
 

@@ -268,23 +268,23 @@ mod tests {
     #[test]
     fn what_events_say() {
         let nothing = json!({});
-        let user = |name| change(name, None, &nothing);
-        assert_eq!(user("users.U.update.prefs"), Some(Change::Document));
-        assert_eq!(user("users.U.update.name"), Some(Change::Document));
-        assert_eq!(user("users.U.update.labels"), Some(Change::Unsaid));
-        assert_eq!(user("users.U.update.password"), Some(Change::Unsaid));
-        assert_eq!(user("users.U.verification.V.update"), Some(Change::Unsaid));
-        assert_eq!(user("users.*.update.status"), None);
-        assert_eq!(user("users.U.sessions.S.create"), None);
-        assert_eq!(user("users.U.sessions.*.delete"), None);
-        assert_eq!(user("users"), None);
-        assert_eq!(user("users.U.delete"), Some(Change::Deleted));
-        assert_eq!(
-            user("users.U.sessions.delete"),
-            Some(Change::SessionEnded(None))
-        );
         let one = Change::SessionEnded(Some("S".to_owned()));
-        assert_eq!(user("users.U.sessions.S.delete"), Some(one));
+        for (name, expected) in [
+            ("users.U.update.prefs", Some(Change::Document)),
+            ("users.U.update.name", Some(Change::Document)),
+            ("users.U.update.labels", Some(Change::Unsaid)),
+            ("users.U.update.password", Some(Change::Unsaid)),
+            ("users.U.verification.V.update", Some(Change::Unsaid)),
+            ("users.*.update.status", None),
+            ("users.U.sessions.S.create", None),
+            ("users.U.sessions.*.delete", None),
+            ("users", None),
+            ("users.U.delete", Some(Change::Deleted)),
+            ("users.U.sessions.delete", Some(Change::SessionEnded(None))),
+            ("users.U.sessions.S.delete", Some(one)),
+        ] {
+            assert_eq!(change(name, None, &nothing), expected, "{name}");
+        }
         let vip = Change::Account {
             verified: true,
             blocked: false,

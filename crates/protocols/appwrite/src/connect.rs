@@ -331,18 +331,14 @@ mod tests {
 
     #[test]
     fn refusals() {
-        assert!(matches!(
-            parse("channels=files"),
-            Err(RealtimeError::Internal(_))
-        ));
-        assert!(matches!(
-            parse("channels[][x]=files"),
-            Err(RealtimeError::Internal(_))
-        ));
+        for wrong in ["channels=files", "channels[][x]=files"] {
+            assert!(matches!(parse(wrong), Err(RealtimeError::Internal(_))));
+        }
         let long = format!("channels[]={}", "x".repeat(513));
-        assert!(matches!(parse(&long), Err(RealtimeError::UrlQuery(_))));
         let many: String = (0..257).map(|n| format!("channels[]={n}&")).collect();
-        assert!(matches!(parse(&many), Err(RealtimeError::UrlQuery(_))));
+        for beyond in [long, many] {
+            assert!(matches!(parse(&beyond), Err(RealtimeError::UrlQuery(_))));
+        }
         let request = parse("channels[]=a&a[0][]=%7B").unwrap();
         assert_eq!(
             request.subscriptions("", &MessageLimits::default()),

@@ -148,7 +148,7 @@ impl RealtimeError {
     ) -> ErrorAction {
         let code = self.code();
         out.extend_from_slice(br#"{"type":"error","data":{"code":"#);
-        json::push_int(out, code);
+        out.extend_from_slice(itoa::Buffer::new().format(code).as_bytes());
         out.extend_from_slice(br#","message":"#);
         if style.mask && self.masked(phase) {
             json::push_str(out, MASK);
@@ -227,93 +227,80 @@ const MASK: &str = "Error: Server Error";
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use serde_json::json;
 
-    #[track_caller]
-    fn check(
+    use super::*;
+    use ConnectionPhase::{Message, Open};
+
+    /// The frame's text, without its fixed beginning and end, and what follows it.
+    fn refused(
         fault: &RealtimeError,
         phase: ConnectionPhase,
         style: RefusalStyle,
-        frame: &str,
-        then: ErrorAction,
-    ) {
+    ) -> (String, ErrorAction) {
         let mut out = Vec::new();
-        assert_eq!(fault.refuse(phase, style, &mut out), then, "{fault:?}");
-        assert_eq!(String::from_utf8(out).unwrap(), frame);
+        let then = fault.refuse(phase, style, &mut out);
+        let frame: serde_json::Value = serde_json::from_slice(&out).unwrap();
+        let message = frame["data"]["message"].as_str().unwrap().to_owned();
+        let data = json!({"code": fault.code(), "message": message});
+        assert_eq!(frame, json!({"type": "error", "data": data}));
+        (message, then)
     }
 
     #[test]
     fn opening_ends_with_every_fault() {
         let ours = RefusalStyle::default();
-        check(
-            &RealtimeError::UnknownProject,
-            ConnectionPhase::Open,
-            ours,
-            r#"{"type":"error","data":{"code":1008,"message":"Missing or unknown project ID"}}"#,
-            ErrorAction::Close(1008),
-        );
-        check(
-            &RealtimeError::TooManyRequests,
-            ConnectionPhase::Open,
-            ours,
-            r#"{"type":"error","data":{"code":1013,"message":"Too many requests"}}"#,
-            ErrorAction::Close(1013),
-        );
-        check(
-            &RealtimeError::Server,
-            ConnectionPhase::Open,
-            ours,
-            r#"{"type":"error","data":{"code":500,"message":"Error: Server Error"}}"#,
-            ErrorAction::Close(1011),
-        );
-        check(
-            &RealtimeError::Jwt("Expired".to_owned()),
-            ConnectionPhase::Open,
-            RefusalStyle::STOCK,
-            r#"{"type":"error","data":{"code":401,"message":"Failed to verify JWT. Expired"}}"#,
-            ErrorAction::Drop,
-        );
-        // 1008 would be the end for a page that is about to get a new token.
-        check(
-            &RealtimeError::Jwt("Expired".to_owned()),
-            ConnectionPhase::Open,
-            ours,
-            r#"{"type":"error","data":{"code":401,"message":"Failed to verify JWT. Expired"}}"#,
-            ErrorAction::Drop,
-        );
+        let jwt = || RealtimeError::Jwt("Expired".to_owned());
+        let expired = "Failed to verify JWT. Expired";
+        for (fault, style, code, message, then) in [
+            (
+                RealtimeError::UnknownProject,
+                ours,
+                1008,
+                "Missing or unknown project ID",
+                ErrorAction::Close(1008),
+            ),
+            (
+                RealtimeError::TooManyRequests,
+                ours,
+                1013,
+                "Too many requests",
+                ErrorAction::Close(1013),
+            ),
+            (
+                RealtimeError::Server,
+                ours,
+                500,
+                MASK,
+                ErrorAction::Close(1011),
+            ),
+            (jwt(), RefusalStyle::STOCK, 401, expired, ErrorAction::Drop),
+            // 1008 would be the end for a page that is about to get a new token.
+            (jwt(), ours, 401, expired, ErrorAction::Drop),
+        ] {
+            let told = refused(&fault, Open, style);
+            assert_eq!((fault.code(), told), (code, (message.to_owned(), then)));
+        }
     }
 
     #[test]
     fn stock_hides_what_production_hides() {
+        let unknown = "Missing or unknown project ID";
+        let internal = RealtimeError::Internal("x".to_owned());
         for (fault, phase, message) in [
-            (
-                RealtimeError::UnknownProject,
-                ConnectionPhase::Open,
-                "Missing or unknown project ID",
-            ),
-            (RealtimeError::TooManyRequests, ConnectionPhase::Open, MASK),
-            (
-                RealtimeError::Internal("x".to_owned()),
-                ConnectionPhase::Open,
-                MASK,
-            ),
-            (RealtimeError::Format, ConnectionPhase::Message, MASK),
-            (
-                RealtimeError::UnknownProject,
-                ConnectionPhase::Message,
-                MASK,
-            ),
+            (RealtimeError::UnknownProject, Open, unknown),
+            (RealtimeError::TooManyRequests, Open, MASK),
+            (internal, Open, MASK),
+            (RealtimeError::Format, Message, MASK),
+            (RealtimeError::UnknownProject, Message, MASK),
             (
                 RealtimeError::Unauthorized,
-                ConnectionPhase::Message,
+                Message,
                 "User must be authorized",
             ),
         ] {
-            let mut out = Vec::new();
-            fault.refuse(phase, RefusalStyle::STOCK, &mut out);
-            let frame: serde_json::Value = serde_json::from_slice(&out).unwrap();
-            assert_eq!(frame["data"]["message"], message, "{fault:?}");
-            assert_eq!(frame["data"]["code"], fault.code());
+            let (told, _) = refused(&fault, phase, RefusalStyle::STOCK);
+            assert_eq!(told, message, "{fault:?}");
         }
     }
 
@@ -325,8 +312,8 @@ mod tests {
             RealtimeError::Unauthorized,
             RealtimeError::Session,
         ] {
-            assert!(!fault.closes(ConnectionPhase::Message), "{fault:?}");
+            assert!(!fault.closes(Message), "{fault:?}");
         }
-        assert!(RealtimeError::UnknownProject.closes(ConnectionPhase::Message));
+        assert!(RealtimeError::UnknownProject.closes(Message));
     }
 }

@@ -77,7 +77,6 @@ pub struct ErrorCode(pub i16);
 impl ErrorCode {
     pub const NONE: Self = Self(0);
     pub const OFFSET_OUT_OF_RANGE: Self = Self(1);
-    pub const UNKNOWN_TOPIC: Self = Self(3);
     pub const LEADER_NOT_AVAILABLE: Self = Self(5);
     pub const NOT_LEADER: Self = Self(6);
     /// The coordinator is about to read what it knows.

@@ -7,16 +7,14 @@
 //! beside it. Never: sockets, time, files, requests to JetStream, what a message means.
 
 mod address;
-mod answer;
 mod credentials;
 mod decode;
-mod delivery;
 mod introduce;
+mod jetstream;
 pub mod write;
 
 pub use address::{NatsUrlError, Target, targets};
-pub use answer::{ApiError, answer};
 pub use credentials::Credentials;
 pub use decode::{DecodeError, Decoder, Headers, Limits, Message, Op};
-pub use delivery::Delivery;
 pub use introduce::{ServerInfo, introduce};
+pub use jetstream::{ApiError, Delivery, answer};

@@ -12,4 +12,3 @@ mod sdk;
 mod socket;
 mod stage;
 mod story;
-mod undelivered;

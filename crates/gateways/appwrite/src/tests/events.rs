@@ -1,7 +1,7 @@
 //! Subscriptions made and ended by messages, and a crowd that comes and goes.
 
 use super::*;
-use crate::{Order, SubscriptionOrder};
+use crate::SubscriptionOrder;
 
 #[test]
 fn subscriptions_end_one_by_one() {

@@ -12,7 +12,7 @@ use throng_metrics::Gauge;
 use throng_session::{Flow, Gateway, Own};
 
 use super::*;
-use crate::{Inbox, News, Order};
+use crate::{Inbox, News};
 
 const QUEUE_BYTES_MAX: usize = 1 << 20;
 
@@ -86,7 +86,8 @@ impl throng_session::Shard<Appwrite> for Floor {
         };
         solo.now = now;
         let acted = solo.act(act).is_some();
-        self.hall.gather(conn.index(), &mut self.orders);
+        let orders = self.hall.gather(conn.index());
+        self.orders.extend(orders);
         acted
     }
 
@@ -112,22 +113,6 @@ impl throng_session::Shard<Appwrite> for Floor {
 
     fn mail(&mut self, _: ShardId, mail: std::convert::Infallible) {
         match mail {}
-    }
-}
-
-impl Shard {
-    /// Takes the output and orders of a session.
-    fn gather(&mut self, index: u32, orders: &mut Vec<Order>) {
-        let solo = self.hall.sessions.get_mut(&index).expect("it is there");
-        if solo.actions.end == Some(End::Flush) {
-            self.hall.ended.push(index);
-        }
-        let sent = self.hall.sent.entry(index).or_default();
-        sent.append(&mut solo.out);
-        orders.extend(solo.orders.drain(..).filter_map(|order| match order {
-            Wish::Gateway(order) => Some(order),
-            _ => None,
-        }));
     }
 }
 
@@ -176,22 +161,17 @@ impl Server {
     }
 
     fn open(&mut self, index: u32, query: &str) {
-        // `Shard::open` feeds the request; its orders are for the hub here.
-        let (shared, own) = (self.floor.hall.shared.clone(), self.floor.hall.own.clone());
-        let mut solo = Solo::new(conn(index), Port::Client, PEER, shared, own);
-        solo.now = self.floor.hall.now;
-        solo.feed(
-            format!(
-                "GET /v1/realtime?{query} HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\n\
-                 Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\n\
-                 Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
-            )
-            .as_bytes(),
-        );
-        let head = solo.out.windows(4).position(|end| end == b"\r\n\r\n");
-        solo.out.drain(..head.expect("an answer") + 4);
+        let target = format!("/v1/realtime?{query}");
+        let mut solo = self.floor.hall.client(PEER, index, &target, "");
+        drop_head(&mut solo);
         self.floor.hall.hall.sessions.insert(index, solo);
-        self.floor.hall.gather(index, &mut self.floor.orders);
+        self.acted(index);
+    }
+
+    /// Takes what a session has done.
+    fn acted(&mut self, index: u32) {
+        let orders = self.floor.hall.gather(index);
+        self.floor.orders.extend(orders);
         self.settle();
     }
 

@@ -72,16 +72,7 @@ fn only_whole_names_of_paths_are_served() {
         ("/v1/real", "404"),
     ] {
         let shard = Shard::new();
-        let (shared, own) = (shard.shared.clone(), shard.own.clone());
-        let mut solo = Solo::<Appwrite>::new(conn(0), Port::Client, PEER, shared, own);
-        solo.feed(
-            format!(
-                "GET {path}?{FILES} HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\n\
-                 Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\n\
-                 Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
-            )
-            .as_bytes(),
-        );
+        let solo = shard.client(PEER, 0, &format!("{path}?{FILES}"), "");
         let told = String::from_utf8_lossy(&solo.out);
         assert_eq!(&told[9..12], expected, "{path}");
     }

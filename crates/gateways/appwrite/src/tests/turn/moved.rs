@@ -59,15 +59,9 @@ impl Server {
     }
 
     pub(super) fn say(&mut self, index: u32, text: &str) {
-        let mut frame = Vec::new();
-        // A key of zeros leaves the payload as it is.
-        let masking = Masking::Client([0; 4]);
-        encode_header(masking, Opcode::Text, text.len(), &mut frame);
-        frame.extend(text.as_bytes());
         let solo = self.floor.hall.hall.sessions.get_mut(&index);
-        solo.expect("a session").feed(&frame);
-        self.floor.hall.gather(index, &mut self.floor.orders);
-        self.settle();
+        solo.expect("a session").feed(&text_frame(text));
+        self.acted(index);
     }
 
     /// The feed of a new process has begun before anything else.
