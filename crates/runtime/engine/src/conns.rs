@@ -254,46 +254,43 @@ impl<S, K: Kernel> Conns<S, K> {
 
     /// The id of the connection in a slot.
     pub fn id(&self, index: u32) -> Option<ConnId> {
-        let slot = self.slots.get(index)?;
-        Some(ConnId::new(self.shard, index, slot.generation))
+        Some(self.id_of(index, self.slots.get(index)?))
     }
 
     pub fn sessions(&self) -> impl Iterator<Item = (ConnId, &S)> {
-        self.slots.iter().map(|(index, slot)| {
-            (
-                ConnId::new(self.shard, index, slot.generation),
-                &slot.session,
-            )
-        })
+        { self.slots.iter() }.map(|(index, slot)| (self.id_of(index, slot), &slot.session))
+    }
+
+    const fn id_of(&self, index: u32, slot: &Slot<S, K::Socket>) -> ConnId {
+        ConnId::new(self.shard, index, slot.generation)
+    }
+
+    /// Returns the slot of a connection that is still there.
+    fn slot(&self, id: ConnId) -> Option<&Slot<S, K::Socket>> {
+        let slot = self.slots.get(id.index())?;
+        (id == self.id_of(id.index(), slot)).then_some(slot)
     }
 
     /// The session of a connection that is still there.
     pub fn session(&self, id: ConnId) -> Option<&S> {
-        let slot = self.slots.get(id.index())?;
-        (id == ConnId::new(self.shard, id.index(), slot.generation)).then_some(&slot.session)
+        Some(&self.slot(id)?.session)
     }
 
     pub fn queued_bytes(&self, id: ConnId) -> usize {
-        let slot = self.slots.get(id.index());
-        slot.filter(|slot| id == ConnId::new(self.shard, id.index(), slot.generation))
-            .and_then(|slot| self.queues.get(slot.out))
-            .map_or(0, Outbound::bytes)
+        let queue = self.slot(id).and_then(|slot| self.queues.get(slot.out));
+        queue.map_or(0, Outbound::bytes)
     }
 
     /// Last time that the kernel took some of the bytes that wait for a connection, or that they
     /// began to wait; `None` if none waits.
     pub fn waits_since(&self, id: ConnId) -> Option<Millis> {
-        self.session(id)?;
-        let slot = self.slots.get(id.index())?;
-        let queue = self.queues.get(slot.out)?;
+        let queue = self.queues.get(self.slot(id)?.out)?;
         (queue.bytes() > 0).then_some(queue.moved_at)
     }
 
     /// Whether a connection is on its way out because its queue was full.
     pub fn is_slow(&self, id: ConnId) -> bool {
-        let slot = self.slots.get(id.index());
-        slot.filter(|slot| id == ConnId::new(self.shard, id.index(), slot.generation))
-            .is_some_and(|slot| slot.has(flag::SLOW))
+        self.slot(id).is_some_and(|slot| slot.has(flag::SLOW))
     }
 
     /// The clocks, as read at the start of the turn.
@@ -349,8 +346,8 @@ impl<S, K: Kernel> Conns<S, K> {
 
     /// Lets the kernel ask after so long without a byte whether a connection's peer is there.
     pub fn keep_alive(&mut self, conn: ConnId, after: std::time::Duration) {
-        if self.session(conn).is_some()
-            && let Some(slot) = self.slots.get(conn.index())
+        if let Some(slot) = self.slots.get(conn.index())
+            && conn == self.id_of(conn.index(), slot)
         {
             self.kernel.keep_alive(&slot.socket, after);
         }
@@ -358,9 +355,7 @@ impl<S, K: Kernel> Conns<S, K> {
 
     /// The address of a connection's peer, if the kernel still knows it.
     pub fn peer(&self, conn: ConnId) -> Option<std::net::SocketAddr> {
-        let slot = self.slots.get(conn.index())?;
-        let id = ConnId::new(self.shard, conn.index(), slot.generation);
-        (id == conn).then(|| self.kernel.peer(&slot.socket))?
+        self.kernel.peer(&self.slot(conn)?.socket)
     }
 
     /// Other bounds hold from now on; what waits beyond them goes by the rule for "full".
@@ -391,16 +386,8 @@ impl<S, K: Kernel> Conns<S, K> {
 
     /// The sessions of connections that are not on their way out.
     pub fn staying(&self) -> impl Iterator<Item = (ConnId, &S)> {
-        let staying = self
-            .slots
-            .iter()
-            .filter(|(_, slot)| !slot.has(flag::LEAVING));
-        staying.map(|(index, slot)| {
-            (
-                ConnId::new(self.shard, index, slot.generation),
-                &slot.session,
-            )
-        })
+        let staying = { self.slots.iter() }.filter(|(_, slot)| !slot.has(flag::LEAVING));
+        staying.map(|(index, slot)| (self.id_of(index, slot), &slot.session))
     }
 
     /// Whether no connection is left but those to which all was said, and whose peers may not have

@@ -6,7 +6,7 @@ use std::fs;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::program::{Done, Running, failing, run, run_line, throng, words};
+use crate::program::{Done, Running, run, run_line, telling, throng, words};
 
 /// A server on ports of its own.
 struct Server {
@@ -102,15 +102,11 @@ fn a_run_leaves_a_folder_that_can_be_reported_and_compared() {
         let text = fs::read_to_string(format!("{out}/{name}")).unwrap();
         assert!(!text.is_empty(), "{name}");
     }
-    run(&["bench", "report", out])
-        .expect(0)
-        .prints(&["5 alive"]);
-    run(&["bench", "report", out, out])
-        .expect(0)
-        .prints(&["connections alive"]);
-    run(&["bench", "report", "/nowhere"])
-        .expect(2)
-        .says(&["--out"]);
+    telling(&format!(
+        "bench report {out} => 0 5 alive
+bench report {out} {out} => 0 connections alive
+bench report /nowhere => 2 --out"
+    ));
 }
 
 #[test]
@@ -148,7 +144,7 @@ fn a_check_has_an_exit_code_of_its_own_and_nothing_heard_is_an_error() {
 #[test]
 fn mistakes_are_told_before_anything_is_opened() {
     let nowhere = "--url ws://127.0.0.1:1/";
-    failing(&format!(
+    telling(&format!(
         "bench sub {nowhere} --clients 0 => 2 no clients
 bench sub --url 127.0.0.1:1 => 2 --speak
 bench sub {nowhere} --channels a-{{m}} => 2 did you mean

@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::process::Stdio;
 
 use crate::fake::{Fake, answer, events};
-use crate::program::{failing, run, run_line, run_with, throng};
+use crate::program::{run, run_line, run_with, telling, throng};
 
 /// An address on which nobody listens.
 fn nobody() -> String {
@@ -55,7 +55,7 @@ fn a_refused_publication_says_why_and_what_to_do() {
         done.says(&parts);
     }
     let nobody = nobody();
-    failing(&format!(
+    telling(&format!(
         "publish news x --api {nobody} => 5 connection refused | throng serve"
     ));
     run(&["publish", "", "x"])
@@ -70,7 +70,7 @@ fn a_refused_publication_says_why_and_what_to_do() {
             let _ = socket.read_to_end(&mut Vec::new());
         }
     });
-    failing(&format!(
+    telling(&format!(
         "publish news x --api {secure} --insecure => 5 TLS failed | the bytes received are not TLS
 publish news x --api {secure} --ca /nowhere.pem => 5 --ca /nowhere.pem"
     ));
@@ -207,7 +207,7 @@ fn subscribing_ends_when_there_is_no_sense_in_going_on() {
             .says(&[part]);
     }
     let nobody = nobody();
-    failing(&format!(
+    telling(&format!(
         "subscribe a --server {nobody} => 5 throng serve\nsubscribe => 2 CHANNEL"
     ));
 }
@@ -219,12 +219,12 @@ fn a_websocket_is_asked_for_properly_and_may_be_refused() {
         "HTTP/1.1 101 Yes\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
     ]);
     let url = fake.url.replace("http://", "ws://");
-    failing(&format!("subscribe a --url {url} => 6 403, no | --token"));
+    telling(&format!("subscribe a --url {url} => 6 403, no | --token"));
     let asked = fake.asked();
     assert_eq!(asked.line, "GET /ws?channel=a HTTP/1.1");
     assert_eq!(asked.header("upgrade"), Some("websocket"));
     let http = &fake.url;
-    failing(&format!(
+    telling(&format!(
         "subscribe a --url {url} => 5 not a WebSocket
 subscribe a --url {http} => 2 ws://
 subscribe a --url {url} --json => 2 cannot be used with"
@@ -279,7 +279,7 @@ fn health_is_an_exit_code_for_containers() {
         }
     }
     let nobody = nobody();
-    failing(&format!(
+    telling(&format!(
         "health --api {nobody} => 5 connection refused | --api"
     ));
 }

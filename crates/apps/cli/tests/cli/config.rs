@@ -4,16 +4,14 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use crate::program::{Running, failing, run, throng};
+use crate::program::{Running, run, telling, throng};
 
 #[test]
 fn what_init_writes_is_good_and_is_not_overwritten() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("throng.toml");
     let file = path.to_str().unwrap();
-    run(&["config", "init", file])
-        .expect(0)
-        .prints(&["throng serve --config"]);
+    telling(&format!("config init {file} => 0 throng serve --config"));
     let text = fs::read_to_string(&path).unwrap();
     assert_eq!(run(&["config", "init", "-"]).expect(0).out, text);
     run(&["config", "check", file]).expect(0).prints(&[
@@ -132,7 +130,7 @@ fn all_problems_are_told_with_their_places() {
             "THRONG_ENGINE_SHARDS",
         ]);
     }
-    failing(
+    telling(
         "config check /no/such/file => 4 /no/such/file | config init
 config check --set channel.history_sise=1 => 4 history_size
 config check --set nothing => 2 path=value",
@@ -182,12 +180,12 @@ fn files_that_the_configuration_names_are_tried() {
     let set = format!("config check --set auth.hmac_secret_file={file} => 4 auth.hmac_secret_file");
     let pem =
         format!("config check --set auth.rsa_public_key_file={file} => 4 auth.rsa_public_key");
-    failing(&format!("{set} | No such file"));
+    telling(&format!("{set} | No such file"));
     fs::write(&key, "short\n").unwrap();
-    failing(&format!("{set} | 32 bytes\n{pem}_file"));
+    telling(&format!("{set} | 32 bytes\n{pem}_file"));
     let pem_text = "-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n";
     fs::write(&key, pem_text).unwrap();
-    failing(&format!("{pem} | not an RSA key"));
+    telling(&format!("{pem} | not an RSA key"));
 }
 
 #[test]
@@ -208,11 +206,12 @@ fn pushpins_file_stands_below_ours() {
         "p.conf:2: runner.services has no effect: there is one process",
         "p.conf:5: handler.message_hwm has no effect",
     ]);
-    run(&["config", "show", file])
-        .expect(0)
-        .prints(&["client = [\"127.0.0.1:7999\"]", "p.conf: runner.http_port"]);
+    let client = "client = [\"127.0.0.1:7999\"]";
+    telling(&format!(
+        "config show {file} => 0 {client} | p.conf: runner.http_port"
+    ));
     fs::remove_file(conf).unwrap();
-    failing(&format!(
+    telling(&format!(
         "config check {file} => 4 grip.pushpin_conf | p.conf"
     ));
 }
@@ -236,7 +235,7 @@ fn routes_that_cannot_be_served_are_refused_with_their_lines() {
         run(&["config", "check", file]).expect(4).says(&[said]);
         run(&serve).expect(4).says(&[said]);
         if !line.contains("sig_key") {
-            failing(&format!("config check {file} => 4 line 2: "));
+            telling(&format!("config check {file} => 4 line 2: "));
         }
     }
     // Pushpin passes over such a line too.
@@ -247,7 +246,7 @@ fn routes_that_cannot_be_served_are_refused_with_their_lines() {
         "this line makes no route",
     ]);
     fs::remove_file(&routes).unwrap();
-    failing(&format!("config check {file} => 4 grip.routes_file"));
+    telling(&format!("config check {file} => 4 grip.routes_file"));
 }
 
 /// Checks that one configuration in the three forms that Centrifugo reads gives the same one of
@@ -317,7 +316,7 @@ fn a_configuration_of_centrifugo_becomes_one_of_ours() {
     let mode = std::os::unix::fs::MetadataExt::mode(&fs::metadata(&out).unwrap());
     assert_eq!(mode & 0o077, 0);
     let json = path("c.json");
-    failing(&format!("config import {json} --out {out} => 1 --force"));
+    telling(&format!("config import {json} --out {out} => 1 --force"));
     for (name, text, said) in [
         ("c.ini", "", "ends in none of"),
         ("bad.json", "{", "bad.json"),

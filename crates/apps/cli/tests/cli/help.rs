@@ -1,6 +1,6 @@
 //! The command line as it presents itself.
 
-use crate::program::{run, words};
+use crate::program::{run, telling, words};
 
 #[test]
 fn help_names_every_command() {
@@ -52,18 +52,11 @@ fn the_version_is_the_same_everywhere() {
 #[test]
 fn shells_get_their_scripts() {
     for shell in ["bash", "zsh", "fish"] {
-        run(&["completions", shell])
-            .expect(0)
-            .prints(&["throng", "subscribe"]);
+        telling(&format!("completions {shell} => 0 throng | subscribe"));
     }
 }
 
 #[test]
 fn pages_are_made_from_the_code() {
-    run(&["reference", "config"])
-        .expect(0)
-        .prints(&["# Configuration"]);
-    run(&["reference", "exit-codes"])
-        .expect(0)
-        .prints(&["# Exit codes", "| 4 |"]);
+    telling("reference config => 0 # Configuration\nreference exit-codes => 0 # Exit codes | 4");
 }

@@ -74,15 +74,19 @@ pub(crate) fn run_line(line: &str) -> Done {
     run(&words(line))
 }
 
-/// Runs commands that must fail. A line has the command, `=>`, the exit code, and the parts of
-/// standard error, with bars between.
+/// Runs commands, each on a line with `=>`, the exit code, and parts of what it tells, with bars
+/// between: of standard output for 0, else of standard error.
 #[track_caller]
-pub(crate) fn failing(lines: &str) {
+pub(crate) fn telling(lines: &str) {
     for line in lines.lines() {
         let (command, end) = line.split_once(" => ").expect(line);
         let (code, parts) = end.split_once(' ').expect(line);
         let parts: Vec<&str> = parts.split(" | ").collect();
-        run_line(command).expect(code.parse().unwrap()).says(&parts);
+        let done = run_line(command).expect(code.parse().unwrap());
+        match code {
+            "0" => done.prints(&parts),
+            _ => done.says(&parts),
+        };
     }
 }
 

@@ -7,7 +7,7 @@ use std::process::Command;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::program::{Done, Running, failing, run, run_line, run_with, throng, words};
+use crate::program::{Done, Running, run, run_line, run_with, telling, throng, words};
 use crate::proxy::Proxy;
 
 const SECRET: &str = "0123456789abcdef0123456789abcdef";
@@ -104,7 +104,7 @@ fn what_is_published_arrives() {
     run(&["publish", "news", "hello", "--api", &server.api]).expect(0);
     text.wait().expect(0);
     let api = &server.api;
-    failing(&format!("publish un:known x --api {api} => 6 refused"));
+    telling(&format!("publish un:known x --api {api} => 6 refused"));
     server.stop();
 }
 
@@ -129,7 +129,7 @@ fn a_protected_server_wants_keys() {
     assert!(server.banner.contains("clients need a token") && server.banner.contains("X-API-Key"));
     assert!(!server.banner.contains(SECRET));
     let (api, client) = (&server.api, &server.client);
-    failing(&format!(
+    telling(&format!(
         "publish news x --api {api} => 6 --api-key
 publish news x --api {api} --api-key no => 6 auth.api_keys
 subscribe news --server {client} => 6 --token"
@@ -246,7 +246,7 @@ fn what_keeps_it_from_starting_is_told() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let host = "no-such-host.invalid:8000";
-    failing(&format!(
+    telling(&format!(
         "serve --listen 127.0.0.1:0 --api {address} => 7 {address}
 serve --listen 0.0.0.0:0 => 4 auth.hmac_secret
 serve --shards many --api nowhere => 4 --shards | --api

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::program::{Running, failing, run, run_with, throng, words};
+use crate::program::{Running, run, run_with, telling, throng, words};
 
 const SECRET: &str = "0123456789abcdef0123456789abcdef";
 
@@ -33,9 +33,9 @@ fn what_create_makes_is_accepted_by_check() {
         claims["exp"].as_u64().unwrap() - claims["iat"].as_u64().unwrap(),
         90
     );
-    run(&["token", "check", &token, "--secret", SECRET])
-        .expect(0)
-        .prints(&["is good: user \"ann\" may connect"]);
+    telling(&format!(
+        "token check {token} --secret {SECRET} => 0 is good: user \"ann\" may connect"
+    ));
     run_with(
         &["token", "check", "-", "--secret", SECRET],
         format!("{token}\n").as_bytes(),
@@ -44,9 +44,10 @@ fn what_create_makes_is_accepted_by_check() {
 
     let made_for_all = words("--user= --ttl never --channel a --secret");
     let token = made(&[&made_for_all[..], &[SECRET]].concat());
-    run(&["token", "check", &token, "--secret", SECRET])
-        .expect(0)
-        .prints(&["an anonymous user may subscribe to \"a\", for ever"]);
+    let said = "an anonymous user may subscribe to \"a\", for ever";
+    telling(&format!(
+        "token check {token} --secret {SECRET} => 0 {said}"
+    ));
 }
 
 #[test]
@@ -90,9 +91,9 @@ fn keys_come_from_flags_files_or_the_configuration() {
     .unwrap();
     let config = config.to_str().unwrap();
     let token = made(&["--user", "a", "--config", config]);
-    run(&["token", "check", &token, "--config", config])
-        .expect(0)
-        .prints(&["\"aud\": \"us\"", "\"iss\": \"me\""]);
+    telling(&format!(
+        "token check {token} --config {config} => 0 \"aud\": \"us\" | \"iss\": \"me\""
+    ));
     let other = made(&["--user", "a", "--secret", SECRET]);
     run(&["token", "check", &other, "--config", config])
         .expect(1)
@@ -106,7 +107,7 @@ fn keys_come_from_flags_files_or_the_configuration() {
     fs::write(&key, pem).unwrap();
     let create = "token create --user a";
     let (short, known) = (&SECRET[1..], "change-me-to-32-characters-or-more");
-    failing(&format!(
+    telling(&format!(
         "{create} => 2 --secret | --key-file
 token check {token} => 2 no key
 {create} --key-file /no/such => 1 /no/such

@@ -53,8 +53,7 @@ impl<S, K: Kernel> Conns<S, K> {
 
     /// The socket and the tag of a connection that is still there.
     pub fn holdings(&self, id: ConnId) -> Option<(&K::Socket, u32)> {
-        self.session(id)?;
-        let slot = self.slots.get(id.index())?;
+        let slot = self.slot(id)?;
         Some((&slot.socket, slot.tag))
     }
 
