@@ -62,33 +62,26 @@ pub fn encode_subscribe(id: u32, channel: &str, from: Option<&Position>, out: &m
 pub struct Line {
     /// Id of the command that this answers; 0 for a push.
     pub id: u32,
-    /// Error of a command that failed.
     pub error: Option<CommandError>,
-    /// Result of the connect command.
     pub connect: Option<serde::de::IgnoredAny>,
-    /// Result of the subscribe command.
     pub subscribe: Option<Subscribed>,
     /// Push, which answers no command.
     pub push: Option<Push>,
 }
 
-/// Error in a server's reply.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct CommandError {
-    /// Number of the error's kind.
     pub code: u32,
     /// Sentence on the error, by the server.
     pub message: String,
 }
 
-/// Result of a subscribe command.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Subscribed {
     /// Name of the stream that the offset is of.
     pub epoch: String,
-    /// Number of the newest publication.
     pub offset: u64,
     /// True if everything that was missed follows or has come.
     pub recovered: bool,
@@ -98,9 +91,7 @@ pub struct Subscribed {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Push {
-    /// Name of the channel.
     pub channel: String,
-    /// Publication that it carries, if any.
     #[serde(rename = "pub")]
     pub publication: Option<Publication>,
 }
@@ -109,7 +100,6 @@ pub struct Push {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Publication {
-    /// Number in the stream.
     pub offset: u64,
 }
 

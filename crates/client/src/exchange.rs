@@ -39,7 +39,6 @@ pub struct Exchange<S> {
     reader: ResponseReader,
     /// Part of the body that came with the head.
     early: Vec<u8>,
-    /// True when the body is whole.
     done: bool,
 }
 

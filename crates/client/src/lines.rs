@@ -12,11 +12,8 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Takes bytes, and reports each line that ends in them, without its line feed. No line may
-    /// be longer than `bytes_max`.
-    ///
-    /// # Errors
-    /// [`LineTooLong`] for a line above `bytes_max`.
+    /// Takes bytes, and reports each line that ends in them, without its line feed. No line may be
+    /// longer than `bytes_max`. Errors: [`LineTooLong`] for a line above `bytes_max`.
     pub fn feed(
         &mut self,
         mut data: &[u8],

@@ -10,7 +10,6 @@ use throng_http1::{
     BadBody, BadResponse, BodyDecoder, HttpLimits, Response, ResponseBody, parse_response,
 };
 
-/// Beginning of a response.
 enum Head<'b> {
     // The final response, and the length of everything up to the end of its head.
     Whole(Response<'b>, usize),
@@ -59,10 +58,8 @@ impl BytesAfterHead<'_> {
 
 impl HeadReader {
     /// Takes bytes. When the head is whole, hands it to `read`, and returns its result and the
-    /// bytes behind the head. A head that came in one piece is not copied.
-    ///
-    /// # Errors
-    /// [`BadResponse`]; nothing more can be read then.
+    /// bytes behind the head. A head that came in one piece is not copied. Errors: [`BadResponse`];
+    /// nothing more can be read then.
     pub fn feed<'a, T>(
         &mut self,
         input: &'a mut [u8],
@@ -96,18 +93,14 @@ impl HeadReader {
     }
 }
 
-/// Event that comes of [`ResponseReader::feed`].
 #[derive(Debug)]
 pub enum ResponseEvent<'a> {
-    /// Head of the next response.
     Head(&'a Response<'a>),
     /// Next bytes of its body, without its transfer coding; after 101 the other protocol's.
     Data(&'a [u8]),
-    /// End of the whole response.
     End,
 }
 
-/// Error in the response of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ResponseReadError {
     /// Head that is not HTTP.
@@ -140,9 +133,7 @@ impl ResponseReader {
     }
 
     /// Takes bytes. After a break, the bytes that follow are dropped; so the connection must end.
-    ///
-    /// # Errors
-    /// [`ResponseReadError`]; nothing more can be read then.
+    /// Errors: [`ResponseReadError`]; nothing more can be read then.
     pub fn feed(
         &mut self,
         input: &[u8],
@@ -201,9 +192,7 @@ impl ResponseReader {
     }
 
     /// Ends the connection. Returns true if that ends a response whose body had no other end.
-    ///
-    /// # Errors
-    /// [`ResponseReadError::Ended`] in the middle of a response.
+    /// Errors: [`ResponseReadError::Ended`] in the middle of a response.
     pub fn end(&mut self) -> Result<bool, ResponseReadError> {
         match self.body.take() {
             Some(body) if body.may_end_here() => Ok(true),

@@ -28,7 +28,6 @@ const WS_LIMITS: WsLimits = WsLimits::new(BYTES_MAX);
 /// alone.
 const DROPPED: &[u8] = b"dropped=";
 
-/// Transport that carries a subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SubscriptionTransport {
     /// Event stream of `/sse`.
@@ -39,12 +38,10 @@ pub enum SubscriptionTransport {
     WebSocket,
 }
 
-/// Event that a subscription brings.
 #[derive(Debug)]
 pub enum SubscriptionEvent<'a> {
     /// Publication, without a line end.
     Publication(&'a [u8]),
-    /// Notice about the subscription itself.
     Notice(Notice),
 }
 
@@ -62,7 +59,6 @@ pub enum Notice {
     Unsubscribed(String),
     /// Announcement that the server ends the connection.
     Disconnect {
-        /// Number of the reason.
         code: u64,
         /// Reason, as a sentence.
         reason: String,
@@ -114,7 +110,6 @@ enum Reader {
 }
 
 impl Subscription {
-    /// Makes a subscription without a position.
     pub fn new(transport: SubscriptionTransport) -> Self {
         Self(match transport {
             SubscriptionTransport::Sse => Reader::Sse(SseDecoder::new(SSE_LIMITS)),
@@ -127,7 +122,6 @@ impl Subscription {
         })
     }
 
-    /// Transport that carries the subscription.
     pub const fn transport(&self) -> SubscriptionTransport {
         match self.0 {
             Reader::Sse(_) => SubscriptionTransport::Sse,
@@ -166,10 +160,8 @@ impl Subscription {
     }
 
     /// Takes bytes of the response's body, or behind the WebSocket's handshake, and reports their
-    /// events. Appends answers to `out`, with masking keys that `mask` draws.
-    ///
-    /// # Errors
-    /// A sentence, if the stream is malformed.
+    /// events. Appends answers to `out`, with masking keys that `mask` draws. Errors: a sentence,
+    /// if the stream is malformed.
     pub fn feed(
         &mut self,
         data: &[u8],

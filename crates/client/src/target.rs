@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 /// Address of a server, and the path that is asked for there.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Target {
-    /// True to use TLS there.
     pub tls: bool,
     /// Host name or address; IPv6 addresses without brackets.
     pub host: String,
@@ -18,10 +17,8 @@ pub struct Target {
 }
 
 impl Target {
-    /// Reads `ws://host:port/path`, `wss://`, `http://`, `https://`, or `host:port`.
-    ///
-    /// # Errors
-    /// A sentence that quotes the text.
+    /// Reads `ws://host:port/path`, `wss://`, `http://`, `https://`, or `host:port`. Errors: a
+    /// sentence that quotes the text.
     pub fn parse(text: &str) -> Result<Self, String> {
         let refuse = |why: &str| Err(format!("`{text}` is not a target: {why}"));
         let scheme = text.split_once("://");
@@ -88,7 +85,6 @@ impl Target {
         }
     }
 
-    /// Copies the target with another path.
     pub fn with_path(&self, path: &str) -> Self {
         Self {
             path: path.to_owned(),

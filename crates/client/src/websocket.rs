@@ -17,7 +17,6 @@ const HEAD_LIMITS: HttpLimits = HttpLimits {
     body_bytes_max: 0,
 };
 
-/// Error that ends the WebSocket.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WebSocketError {
     /// Answer to the handshake that is not HTTP.
@@ -31,7 +30,6 @@ pub enum WebSocketError {
     Frames(WsError),
 }
 
-/// Client's side of one WebSocket.
 #[derive(Debug)]
 pub struct WebSocket {
     limits: WsLimits,
@@ -74,15 +72,12 @@ impl WebSocket {
         }
     }
 
-    /// Returns true if messages can be sent.
     pub const fn is_open(&self) -> bool {
         matches!(self.state, State::Open(_))
     }
 
-    /// Takes bytes, which are unmasked in place, and reports their events. Answers to pings and
-    /// to the close are appended to `out`, each with a mask that `mask` draws.
-    ///
-    /// # Errors
+    /// Takes bytes, which are unmasked in place, and reports their events. Answers to pings and to
+    /// the close are appended to `out`, each with a mask that `mask` draws. Errors:
     /// [`WebSocketError`]; the connection is of no more use.
     pub fn feed(
         &mut self,

@@ -9,11 +9,10 @@
 // The derive names this crate, also in here.
 extern crate self as throng_types;
 
-mod actions;
 mod channel;
+mod connection;
 pub mod date;
 mod frame;
-mod id;
 pub mod json;
 mod publication;
 mod reason;
@@ -21,13 +20,12 @@ mod rng;
 mod save;
 mod slots;
 mod text;
-mod time;
 pub mod units;
 
-pub use actions::{Actions, End, Overflow};
 pub use channel::{CHANNEL_BYTES_MAX, ChannelError, ChannelName};
+pub use connection::{Actions, ConnId, End, Overflow, ShardId};
+pub use date::{Millis, Now};
 pub use frame::{Frame, Frames};
-pub use id::{ConnId, ShardId};
 pub use publication::{
     Epoch, Payload, PayloadKind, Position, Publication, PublicationKind, Publisher,
 };
@@ -35,5 +33,4 @@ pub use reason::{Disconnect, Unsubscribe};
 pub use rng::{Rng, fnv1a, mix};
 pub use save::{Load, Parts, Save, Saved, check_saved, save_count};
 pub use slots::Slots;
-pub use text::{form_decoded, hex_byte, hex_value, nearest, percent_decoded};
-pub use time::{Millis, Now};
+pub use text::{cases, form_decoded, hex_byte, hex_value, nearest, percent_decoded};

@@ -14,6 +14,15 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         .map(|(_, candidate)| candidate)
 }
 
+/// Reads a table of cases, for tests: lines `INPUT => OUTPUT`, and comments behind `#`.
+///
+/// # Panics
+/// If a line is neither.
+pub fn cases(table: &str) -> impl Iterator<Item = (&str, &str)> {
+    let lines = { table.lines() }.filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines.map(|line| line.split_once(" => ").expect("INPUT => OUTPUT"))
+}
+
 /// Decodes a part of a URL (RFC 3986 section 2.1); none if a percent sign lacks its two digits, or
 /// the result is not UTF-8.
 #[must_use]
@@ -48,14 +57,12 @@ fn percent_bytes(text: &str, other: impl Fn(u8) -> Option<u8>) -> Option<Vec<u8>
     Some(bytes)
 }
 
-/// Value of a hexadecimal digit in either case.
 #[must_use]
 pub fn hex_value(digit: u8) -> Option<u8> {
     // A digit of base 16 fits.
     char::from(digit).to_digit(16).map(|value| value as u8)
 }
 
-/// Byte of two hexadecimal digits in either case.
 #[must_use]
 pub fn hex_byte(high: u8, low: u8) -> Option<u8> {
     Some(hex_value(high)? << 4 | hex_value(low)?)
@@ -73,11 +80,6 @@ mod tests {
         assert_eq!(nearest("durration", known), Some("duration"));
         assert_eq!(nearest("url", known), None);
     }
-}
-
-#[cfg(test)]
-mod percent_tests {
-    use super::*;
 
     #[test]
     fn percent_signs_have_two_digits_each() {

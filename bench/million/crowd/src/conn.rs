@@ -9,7 +9,6 @@ use crate::plan::{Layout, Transport};
 const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
 const ACCEPT: &str = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=";
 
-/// Where a connection stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// Begun; the request is not sent.
@@ -21,16 +20,13 @@ pub(crate) enum Stage {
     Asked,
     /// The answer was the right one.
     Open,
-    /// Ended, for any reason.
     Ended,
 }
 
-/// One item that was received.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Item<'a> {
     /// Accepts the request: the right status and header.
     Opened,
-    /// A message of the channel.
     Message(&'a [u8]),
     /// A WebSocket ping; its payload goes back in a pong.
     Ping(&'a [u8]),
@@ -42,7 +38,6 @@ pub(crate) enum Item<'a> {
     Garbled,
 }
 
-/// The request of connection `n`.
 pub(crate) fn request(transport: Transport, layout: Layout, n: u32) -> String {
     let query = layout.query(n);
     match transport {

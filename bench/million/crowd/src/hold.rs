@@ -19,9 +19,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, sockopt};
 
-use crate::args::Args;
 use crate::conn::{self, Item, Stage};
 use crate::plan::{self, Layout, Meaning, Transport};
+use crate::settings::Args;
 use crate::tally::Tally;
 use crate::tls::{Link, Tls};
 
@@ -36,7 +36,6 @@ const GOODBYE: Timespec = Timespec {
 const EVENTS: usize = 1_024;
 const TELL_EVERY: Duration = Duration::from_secs(1);
 
-/// State of one connection.
 #[derive(Default)]
 struct Conn {
     fd: Option<OwnedFd>,
@@ -202,7 +201,6 @@ impl Crowd {
         self.read(index, buffer, flags.intersects(ending));
     }
 
-    /// Sends the request of one connection.
     fn ask(&mut self, index: usize) -> Result<(), String> {
         let request = conn::request(self.transport, self.layout, self.number(index));
         self.conns[index].stage = Stage::Asked;
@@ -282,7 +280,6 @@ impl Crowd {
         }
     }
 
-    /// Handles received bytes, with TLS or without.
     fn come(&mut self, index: usize, bytes: &[u8]) {
         let taken = match self.conns[index].stage {
             Stage::Shaking => self.shake(index, bytes),

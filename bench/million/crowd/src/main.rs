@@ -6,7 +6,6 @@
 //! It stands outside the workspace and uses none of its crates on purpose: the million is counted
 //! by code that shares no fault with the server, its protocols or the load generator.
 
-mod args;
 mod conn;
 mod drive;
 mod hold;
@@ -18,11 +17,10 @@ mod server;
 mod settings;
 mod tally;
 mod tls;
-mod upgrade;
 
 use std::process::ExitCode;
 
-use args::Args;
+use settings::Args;
 
 fn main() -> ExitCode {
     let mut words = std::env::args().skip(1);

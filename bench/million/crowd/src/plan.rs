@@ -15,10 +15,8 @@ const SOURCE_FIRST: u32 = 0x7f01_0001;
 pub(crate) const GROUPS: u32 = 1_000;
 /// Most broadcasts in one run: each is a bit of a connection's state.
 pub(crate) const ROUNDS_MAX: u32 = 8;
-/// The size of every message.
 const MESSAGE_BYTES: usize = 128;
 
-/// Transport by which connections reach the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Transport {
     Ws,
@@ -36,7 +34,6 @@ impl FromStr for Transport {
     }
 }
 
-/// Which channels connections subscribe to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Layout {
     /// `all`, and a channel of its own.
@@ -57,7 +54,6 @@ impl FromStr for Layout {
 }
 
 impl Layout {
-    /// The query that subscribes connection `n`.
     pub(crate) fn query(self, n: u32) -> String {
         match self {
             Self::Own => format!("channel=all&channel=own-{n}"),
@@ -75,7 +71,6 @@ impl Layout {
         }
     }
 
-    /// Number of subscriptions of `connections` together.
     pub(crate) fn subscriptions(self, connections: u32) -> u64 {
         match self {
             Self::Own => 2 * u64::from(connections),
@@ -83,7 +78,6 @@ impl Layout {
         }
     }
 
-    /// In words, for the report.
     pub(crate) const fn words(self) -> &'static str {
         match self {
             Self::Own => "each connection in `all` and in a channel of its own",
@@ -104,17 +98,13 @@ fn message(head: &str) -> String {
 /// Meaning of a message for the connection that got it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Meaning {
-    /// A broadcast, with its number.
     Round(u32),
-    /// To this connection alone.
     Own,
-    /// A message for another connection.
     Stray,
     /// Not a message of ours, or not all of one.
     Garbled,
 }
 
-/// Classifies `payload` for connection `n`.
 pub(crate) fn meaning(layout: Layout, n: u32, payload: &[u8]) -> Meaning {
     if payload.len() != MESSAGE_BYTES {
         return Meaning::Garbled;
@@ -143,7 +133,6 @@ pub(crate) fn meaning(layout: Layout, n: u32, payload: &[u8]) -> Meaning {
     }
 }
 
-/// Where connection `n` comes from.
 pub(crate) fn source(n: u32) -> SocketAddrV4 {
     let port = PORT_FIRST + u16::try_from(n % PORTS).unwrap_or_default();
     SocketAddrV4::new(Ipv4Addr::from(SOURCE_FIRST + n / PORTS), port)

@@ -10,13 +10,11 @@ use crate::plan;
 /// A server in emulation may be busy with a million deliveries before it answers.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// A kept-alive connection to the server API.
 pub(crate) struct Api {
     stream: BufReader<TcpStream>,
 }
 
 impl Api {
-    /// Connects to the port of the server API.
     pub(crate) fn connect(port: u16) -> io::Result<Self> {
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
         stream.set_nodelay(true)?;
@@ -67,7 +65,6 @@ impl Api {
         }
     }
 
-    /// Publishes one message and waits for its answer.
     pub(crate) fn publish(&mut self, channel: &str, message: &str) -> io::Result<()> {
         self.ask("POST", &format!("/pub?channel={channel}"), message)
             .map(drop)

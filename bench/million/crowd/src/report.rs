@@ -4,16 +4,15 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io;
 
+use crate::drive::Upgraded;
 use crate::plan::{Layout, Transport};
 use crate::sample::{COLUMNS, Sample, read};
 use crate::settings::Settings;
 use crate::tally::Tally;
-use crate::upgrade::Upgraded;
 
 /// Slab caches are listed down to this share of the growth.
 const SHOWN_BYTES_PER_CONNECTION: u64 = 8;
 
-/// Something that has to be so.
 pub(crate) struct Check {
     what: String,
     expected: u64,
@@ -29,12 +28,10 @@ impl Check {
         }
     }
 
-    /// Whether it is so.
     pub(crate) const fn holds(&self) -> bool {
         self.expected == self.found
     }
 
-    /// Formats the check as one line for the console.
     pub(crate) fn line(&self) -> String {
         let word = if self.holds() { "ok  " } else { "FAIL" };
         format!("{word} {}: {} of {}", self.what, self.found, self.expected)
@@ -51,15 +48,12 @@ pub(crate) struct Seen {
     pub(crate) slabs_end: BTreeMap<String, u64>,
     pub(crate) metrics_idle: String,
     pub(crate) metrics: String,
-    /// The upgrade, if there was one.
     pub(crate) upgraded: Option<Upgraded>,
     /// The clients' count before they began to leave.
     pub(crate) tally: Option<Tally>,
-    /// Whether the server ended well.
     pub(crate) ended: bool,
 }
 
-/// All that a run brought to light.
 pub(crate) struct Evidence {
     pub(crate) checks: Vec<Check>,
     pub(crate) tally: Tally,
@@ -127,7 +121,6 @@ pub(crate) fn checks(settings: &Settings, tally: &Tally, metrics: &str) -> Vec<C
     checks
 }
 
-/// Writes every file of the results.
 pub(crate) fn write(settings: &Settings, evidence: &Evidence) -> io::Result<()> {
     let put = |name: &str, text: &str| std::fs::write(settings.out.join(name), text);
     let mut series = format!("{COLUMNS}\n");

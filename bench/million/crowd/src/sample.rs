@@ -7,25 +7,19 @@ use std::collections::BTreeMap;
 pub(crate) struct Sample {
     /// Since the start of the run, in seconds of the guest's clock.
     pub(crate) at_s: u64,
-    /// Phase in which this was sampled.
     pub(crate) phase: &'static str,
-    /// Connections that the clients hold open.
     pub(crate) alive: u64,
-    /// Deliveries that the clients got.
     pub(crate) received: u64,
-    /// Pings that the clients got.
     pub(crate) pings: u64,
     /// The proportional set size of the server, and of the one that takes over from it.
     pub(crate) server_pss: u64,
     /// The most that the server had resident at once.
     pub(crate) server_peak: u64,
-    /// The proportional set size of all clients.
     pub(crate) clients_pss: u64,
     /// Bytes in all slab caches (`Slab`).
     pub(crate) slab: u64,
     /// Pages in socket buffers.
     pub(crate) tcp_pages: u64,
-    /// Sockets in use, both ends.
     pub(crate) tcp_sockets: u64,
     /// Bytes that programs may still get (`MemAvailable`).
     pub(crate) available: u64,
@@ -35,7 +29,6 @@ pub(crate) struct Sample {
     pub(crate) server_cpu_ticks: u64,
 }
 
-/// The columns of [`Sample::row`].
 pub(crate) const COLUMNS: &str = "at_s,phase,alive,received,pings,\
     server_pss_bytes,server_peak_rss_bytes,clients_pss_bytes,slab_bytes,tcp_buffer_bytes,\
     tcp_sockets,available_bytes,page_table_bytes,server_cpu_ticks";
@@ -71,7 +64,6 @@ impl Sample {
         }
     }
 
-    /// A line of the series.
     pub(crate) fn row(&self) -> String {
         format!(
             "{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n",

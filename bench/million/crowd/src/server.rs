@@ -16,12 +16,10 @@ use crate::drive::API_PORT;
 use crate::sample::read;
 use crate::settings::Settings;
 
-/// Longest wait for a process to end.
 const END: Duration = Duration::from_secs(600);
 /// Seconds that the new process may take until it is ready; emulation is slow.
 const PATIENCE_S: &str = "900";
 
-/// The process that serves now.
 pub(crate) struct Server {
     pid: Pid,
 }

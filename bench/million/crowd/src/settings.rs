@@ -1,11 +1,11 @@
 //! What `crowd drive` was asked for.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
+use std::str::FromStr;
 
-use crate::args::Args;
 use crate::plan::{Layout, Transport};
 
-/// Options of `crowd drive`, checked.
 pub(crate) struct Settings {
     pub(crate) connections: u32,
     pub(crate) clients: u32,
@@ -37,5 +37,32 @@ impl Settings {
             throng: args.get("throng")?,
             out: args.get("out")?,
         })
+    }
+}
+
+pub(crate) struct Args(HashMap<String, String>);
+
+impl Args {
+    pub(crate) fn read(mut words: impl Iterator<Item = String>) -> Result<Self, String> {
+        let mut pairs = HashMap::new();
+        while let Some(word) = words.next() {
+            let name = word
+                .strip_prefix("--")
+                .ok_or_else(|| format!("{word}: expected --NAME"))?;
+            let value = words
+                .next()
+                .ok_or_else(|| format!("--{name} needs a value"))?;
+            pairs.insert(name.to_owned(), value);
+        }
+        Ok(Self(pairs))
+    }
+
+    pub(crate) fn get<T: FromStr>(&self, name: &str) -> Result<T, String> {
+        let text = self
+            .0
+            .get(name)
+            .ok_or_else(|| format!("--{name} is missing"))?;
+        text.parse()
+            .map_err(|_| format!("--{name}: {text} is not understood"))
     }
 }

@@ -9,38 +9,29 @@ use crate::plan::ROUNDS_MAX;
 /// Counters of one process, or the sum over several.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
-    /// Connections that were attempted.
     pub(crate) attempted: u64,
     /// Answered with 101 and the right `Sec-WebSocket-Accept`, or with 200 and an event stream.
     pub(crate) opened: u64,
-    /// Opened and not ended.
     pub(crate) alive: u64,
     /// Never opened: refused by the kernel or by the server.
     pub(crate) failed: u64,
-    /// Ended after they were open.
     pub(crate) lost: u64,
-    /// Pings and keep-alive comments received.
     pub(crate) pings: u64,
     /// Connections that got at least one.
     pub(crate) pinged: u64,
     /// Connections that got each broadcast, by its number.
     pub(crate) rounds: [u64; ROUNDS_MAX as usize],
-    /// Connections that got their own message.
     pub(crate) own: u64,
-    /// Messages that a connection had already.
     pub(crate) duplicate: u64,
-    /// Messages for other connections.
     pub(crate) stray: u64,
     /// Messages and protocol bytes that make no sense.
     pub(crate) garbled: u64,
-    /// Bytes received on all connections.
     pub(crate) bytes: u64,
     /// Number of connections that failed or were lost, by reason.
     pub(crate) reasons: BTreeMap<String, u64>,
 }
 
 impl Tally {
-    /// One more connection ended for `reason`.
     pub(crate) fn because(&mut self, reason: &str) {
         *self.reasons.entry(reason.replace(' ', "_")).or_default() += 1;
     }
@@ -71,7 +62,6 @@ impl Tally {
         fields
     }
 
-    /// The counters as `name value` lines.
     pub(crate) fn text(&self) -> String {
         let mut copy = self.clone();
         let reasons = std::mem::take(&mut copy.reasons);
@@ -85,7 +75,6 @@ impl Tally {
         text
     }
 
-    /// Adds what [`Self::text`] wrote.
     pub(crate) fn add(&mut self, text: &str) {
         for line in text.lines() {
             let Some((name, Ok(count))) = line.split_once(' ').map(|(n, c)| (n, c.parse::<u64>()))

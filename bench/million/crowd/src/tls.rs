@@ -21,7 +21,6 @@ use rustls::{
 
 /// The head of a record: type, version, length.
 const HEAD: usize = 5;
-/// Bytes that AES-GCM adds to a record.
 const TAG: usize = 16;
 /// The longest record (RFC 8446, section 5.2).
 const RECORD_MAX: usize = (1 << 14) + 256;
@@ -34,9 +33,7 @@ pub(crate) struct Tls {
     name: ServerName<'static>,
 }
 
-/// TLS state of one connection.
 pub(crate) enum Link {
-    /// The handshake is under way.
     Shaking(Box<ClientConnection>),
     /// The handshake is over; [`Records`] seals and opens.
     Open(Box<Records>),
@@ -49,7 +46,6 @@ struct Way {
     next: u64,
 }
 
-/// Keys of both directions.
 pub(crate) struct Records {
     out: Way,
     into: Way,
@@ -77,7 +73,6 @@ impl Tls {
         })
     }
 
-    /// A connection before its first bytes.
     pub(crate) fn link(&self) -> Result<Link, String> {
         ClientConnection::new(Arc::clone(&self.config), self.name.clone())
             .map(|connection| Link::Shaking(Box::new(connection)))
@@ -160,7 +155,6 @@ impl Way {
 }
 
 impl Records {
-    /// `plain` as one record.
     pub(crate) fn seal(&mut self, plain: &[u8]) -> Result<Vec<u8>, String> {
         let length = plain.len() + 1 + TAG;
         let mut head = [DATA, 3, 3, 0, 0];

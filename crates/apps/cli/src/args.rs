@@ -1,12 +1,10 @@
 //! The command line as types. Each command declares its own arguments next to its code.
 
-use std::ffi::OsString;
-
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::commands::{
-    bench, config, doctor, generate, health, publish, pushpin_publish, reload, serve, subscribe,
-    token, top, upgrade,
+    bench, config, doctor, generate, publish, pushpin_publish, running, serve, subscribe, token,
+    top,
 };
 use crate::version::{VERSION, long};
 
@@ -21,14 +19,14 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Serve(serve::Args),
-    Upgrade(upgrade::Args),
+    Upgrade(running::UpgradeArgs),
     Publish(publish::Args),
     Subscribe(subscribe::Args),
     Tail(subscribe::TailArgs),
     Top(top::Args),
     PushpinPublish(pushpin_publish::Args),
-    Reload(reload::Args),
-    Health(health::Args),
+    Reload(running::ReloadArgs),
+    Health(running::HealthArgs),
     Config(config::Args),
     Doctor(doctor::Args),
     Bench(bench::Args),
@@ -53,16 +51,9 @@ pub(crate) fn command() -> clap::Command {
     Cli::command().long_version(long()).after_help(AFTER_HELP)
 }
 
-/// Reads the arguments of this process.
-///
-/// # Errors
-/// The message of clap: a mistake, or the help text that was asked for.
+/// Reads the arguments of this process. Help that was asked for comes as an error too.
 pub(crate) fn parse() -> Result<Cli, clap::Error> {
-    parse_from(std::env::args_os())
-}
-
-fn parse_from(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
-    let matches = command().try_get_matches_from(arguments)?;
+    let matches = command().try_get_matches()?;
     Cli::from_arg_matches(&matches)
 }
 

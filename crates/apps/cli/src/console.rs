@@ -4,7 +4,7 @@
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
-use crate::failure::Failure;
+use crate::exit::Failure;
 
 const BOLD: &str = "\x1b[1m";
 const RED: &str = "\x1b[1;31m";

@@ -97,10 +97,8 @@ impl Asker {
     }
 }
 
-/// Asks the server with this API port to upgrade, and waits for the outcome.
-///
-/// # Errors
-/// If there is no such server; inside, what it said.
+/// Asks the server with this API port to upgrade, and waits for the outcome. Fails if there is no
+/// such server; inside, what it said.
 pub(crate) fn ask(api_port: u16, patience: Duration) -> io::Result<Result<u32, String>> {
     let mut stream = UnixStream::connect_addr(&address(api_port)?)?;
     // The question tells nothing, and the server waits for it: it comes before a look at tables
@@ -137,20 +135,11 @@ fn may_answer(peer: u32, own: u32, owners: impl FnOnce() -> Vec<u32>) -> bool {
     peer == own || peer == Uid::ROOT.as_raw() || owners().contains(&peer)
 }
 
-/// The users whose processes listen on a port of this network namespace.
+/// Lists the users whose processes listen on a port of this network namespace.
 fn port_owners(port: u16) -> Vec<u32> {
-    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(std::fs::read_to_string);
-    let lines = tables.iter().flatten().flat_map(|table| table.lines());
-    lines.filter_map(|line| listener_of(line, port)).collect()
-}
-
-/// The user in a line of proc_net_tcp(5), if it is of a listener on this port.
-fn listener_of(line: &str, port: u16) -> Option<u32> {
-    const LISTENS: &str = "0A";
-    let mut words = line.split_whitespace();
-    let (_, local) = words.nth(1)?.rsplit_once(':')?;
-    let is_it = u16::from_str_radix(local, 16) == Ok(port) && words.nth(1)? == LISTENS;
-    is_it.then(|| words.nth(3)?.parse().ok()).flatten()
+    let listeners = throng_sys::socket::listening().into_iter();
+    let owners = listeners.filter(|listener| listener.port == port);
+    owners.map(|listener| listener.user).collect()
 }
 
 /// Waits a moment until a process can be asked itself.
@@ -171,24 +160,6 @@ mod tests {
 
     #[test]
     fn only_the_owner_of_the_port_may_answer() {
-        let head = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   \
-                    uid  timeout inode";
-        let line = |port: &str, state: &str, uid: u32| {
-            format!(
-                "   0: 0100007F:{port} 00000000:0000 {state} 00000000:00000000 00:00000000 \
-                 00000000  {uid}        0 1 1 0000000000000000 100 0 0 10 0"
-            )
-        };
-        for (line, user) in [
-            (head.to_owned(), None),
-            (line("1F41", "0A", 997), Some(997)),
-            (line("1F41", "01", 997), None),
-            (line("1F40", "0A", 997), None),
-            (line("x", "0A", 997), None),
-            (String::new(), None),
-        ] {
-            assert_eq!(listener_of(&line, 8001), user, "{line}");
-        }
         for (peer, own, owners, may) in [
             (997, 0, &[997][..], true),
             (1000, 0, &[997], false),

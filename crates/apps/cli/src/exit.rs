@@ -1,7 +1,9 @@
-//! Exit codes of the process: every exit code once, with its meaning.
+//! How a command ends: every exit code once, with its meaning; and why it ended early.
 //!
-//! Owns: the table. The help text and `docs/exit-codes.md` are made from it.
+//! Owns: the table of codes. The help text and `docs/exit-codes.md` are made from it.
 
+use std::fmt;
+use std::io;
 use std::process::ExitCode;
 
 use throng_doctor::Diagnosis;
@@ -95,6 +97,81 @@ pub(crate) fn reference_text() -> String {
     )
 }
 
+/// An error for the person at the terminal.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) exit: Exit,
+    /// Sentence on the mistake and its place, without a full stop.
+    pub(crate) what: String,
+    /// Sentences on the way out, or the problems one by one.
+    pub(crate) advice: Vec<String>,
+}
+
+/// Result of a command: the exit, or a failure.
+pub(crate) type Result<T = Exit> = std::result::Result<T, Failure>;
+
+impl Failure {
+    pub(crate) fn new(exit: Exit, what: impl Into<String>) -> Self {
+        Self {
+            exit,
+            what: what.into(),
+            advice: Vec::new(),
+        }
+    }
+
+    /// A mistake in the command line that only the command itself could find.
+    pub(crate) fn usage(what: impl Into<String>) -> Self {
+        Self::new(Exit::Usage, what)
+    }
+
+    pub(crate) fn failed(what: impl Into<String>) -> Self {
+        Self::new(Exit::Failed, what)
+    }
+
+    pub(crate) fn unreachable(what: impl Into<String>) -> Self {
+        Self::new(Exit::Unreachable, what)
+    }
+
+    pub(crate) fn refused(what: impl Into<String>) -> Self {
+        Self::new(Exit::Refused, what)
+    }
+
+    pub(crate) fn advise(mut self, advice: impl Into<String>) -> Self {
+        self.advice.push(advice.into());
+        self
+    }
+
+    /// Returns what was wrong, then what to do, a line each.
+    pub(crate) fn into_reasons(self) -> Vec<String> {
+        std::iter::once(self.what).chain(self.advice).collect()
+    }
+
+    /// A reader that went away has seen what it wanted, so no message is printed.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.what.is_empty()
+    }
+}
+
+/// Errors of writing to standard output; everything else is named where it happens.
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            return Self::new(Exit::Good, "");
+        }
+        Self::failed(format!("cannot write to standard output: {error}"))
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)?;
+        for advice in &self.advice {
+            write!(f, "\n  {advice}")?;
+        }
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -112,10 +189,8 @@ mod tests {
 
     #[test]
     fn every_code_is_in_the_table_once() {
-        let codes = TABLE
-            .lines()
-            .map(|row| row.split(' ').nth(1).unwrap().parse::<u8>());
-        let codes: Vec<u8> = codes.collect::<Result<_, _>>().unwrap();
+        let code = |row: &str| row.split(' ').nth(1).unwrap().parse().unwrap();
+        let codes: Vec<u8> = TABLE.lines().map(code).collect();
         for exit in ALL {
             let found = codes.iter().filter(|code| **code == exit.code());
             assert_eq!(found.count(), 1, "{exit:?}");

@@ -14,6 +14,8 @@ use throng_http1::query::encode;
 use throng_tls::{Authorities, ClientTls, Stream as TlsStream, Trust};
 use throng_ws::handshake::UpgradeError;
 
+use crate::exit::Failure;
+
 /// Longest time for connecting to one address, and for waiting for the answer's head.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -175,6 +177,12 @@ impl ApiArgs {
         let mut answer = ask(&self.api, &self.trust, "POST", target, &headers, Some(body))?;
         Ok((answer.status, answer.read_all(bytes_max)?))
     }
+}
+
+/// Makes the failure of a command that the server API did not answer.
+pub(crate) fn no_api(what: String) -> Failure {
+    Failure::unreachable(what)
+        .advise("is the server running, and is its API elsewhere? --api http://HOST:PORT")
 }
 
 /// Reason why there is no answer, or no more of it.

@@ -1,5 +1,5 @@
 //! Configuration from this machine: the file, the environment, the flags, and the files that it
-//! names; and the keys in it that check tokens.
+//! names; the keys in it that check tokens; and who may do what under it, in sentences.
 //!
 //! Owns: the reading, and the text of problems. The checks are `throng-config`'s.
 
@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 use throng_auth::{KeyConfig, Verifier};
 use throng_config::{Auth, Config, ConfigFile, Loaded, Problem, Secret, Sources};
 
-use crate::exit::Exit;
-use crate::failure::{Failure, Result};
+use crate::exit::{Exit, Failure, Result};
 
 /// Variables of commands that talk to a server. They begin like those of options and are none.
 const CLIENT_VARIABLES: [&str; 4] = [
@@ -19,10 +18,8 @@ const CLIENT_VARIABLES: [&str; 4] = [
     "THRONG_TOKEN",
 ];
 
-/// Merges everything and checks it, without the files that `[auth]` names.
-///
-/// # Errors
-/// [`Exit::Config`] with all problems.
+/// Merges everything and checks it, without the files that `[auth]` names. Errors: [`Exit::Config`]
+/// with all problems.
 pub(crate) fn merged(path: Option<&Path>, flags: Vec<(String, String)>) -> Result<Loaded> {
     let file = path.map(read_file).transpose()?;
     let mut sources = Sources {
@@ -40,10 +37,7 @@ pub(crate) fn merged(path: Option<&Path>, flags: Vec<(String, String)>) -> Resul
 }
 
 /// As [`merged`], then reads the files that `[auth]` and `[grip]` name and tries every key and
-/// route.
-///
-/// # Errors
-/// [`Exit::Config`] with all problems.
+/// route. Errors: [`Exit::Config`] with all problems.
 pub(crate) fn complete(path: Option<&Path>, flags: Vec<(String, String)>) -> Result<Loaded> {
     let mut loaded = merged(path, flags)?;
     let mut wrong = Vec::new();
@@ -180,4 +174,58 @@ pub(crate) struct ConfigFlag {
     /// The configuration file, in TOML. `throng config init` writes one
     #[arg(long = "config", value_name = "FILE", env = "THRONG_CONFIG")]
     pub(crate) config: Option<PathBuf>,
+}
+
+/// Returns the permissions of clients and of backends under this configuration, a sentence a line.
+pub(crate) fn access(config: &Config) -> Vec<String> {
+    let mut lines = if config.open_mode() {
+        vec![
+            "open mode: everyone on this machine may do everything; other machines cannot reach it"
+                .to_owned(),
+        ]
+    } else {
+        sides(config)
+    };
+    lines.extend(names(config));
+    lines
+}
+
+/// Host names to which ports without a key answer, which keeps web pages away.
+fn names(config: &Config) -> Option<String> {
+    let auth = &config.auth;
+    if auth.api_keys_set() {
+        return None;
+    }
+    if auth.allowed_hosts.iter().any(|name| name == "*") {
+        return Some(
+            "without a key the API port answers to any host name, also to a web page's own \
+             (auth.allowed_hosts)"
+                .to_owned(),
+        );
+    }
+    let mut known = vec!["an address", "localhost"];
+    known.extend(auth.allowed_hosts.iter().map(String::as_str));
+    Some(format!(
+        "a port without a key answers only to {}, so that no web page gets in \
+         (auth.allowed_hosts)",
+        known.join(", ")
+    ))
+}
+
+fn sides(config: &Config) -> Vec<String> {
+    let clients = match (config.auth.client_keys(), config.anonymous_allowed()) {
+        (true, false) => "clients need a token (`throng token create` makes one)",
+        (true, true) => "clients may come with or without a token",
+        (false, true) => "clients need no token: everyone who reaches the port may connect",
+        (false, false) if config.grip.is_some() => {
+            "clients get what GRIP's routes lead to and nothing else (auth.anonymous)"
+        }
+        (false, false) => "no client may connect: no key is set and anonymous use is off",
+    };
+    let api = if config.auth.api_keys_set() {
+        "publishing needs an API key"
+    } else {
+        "the server API needs no key: everyone who reaches its port may publish and disconnect"
+    };
+    vec![clients.to_owned(), api.to_owned()]
 }

@@ -1,16 +1,14 @@
 //! The `throng` binary: arguments in, text and an exit code out.
 //!
 //! Owns: the command line (`args`), one module for each command (`commands`), the exit codes
-//! (`exit`) and how errors look (`failure`). Never: logic that another program could want; that is
+//! and how errors look (`exit`). Never: logic that another program could want; that is
 //! in the crates below.
 
-mod access;
 mod args;
 mod commands;
 mod console;
 mod control;
 mod exit;
-mod failure;
 mod http;
 mod load;
 mod values;

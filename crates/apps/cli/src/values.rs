@@ -16,6 +16,13 @@ pub(crate) fn count(text: &str) -> Result<u64, String> {
     count.ok_or_else(|| "expected a whole number above 0, such as 50000, 50k or 1M".to_owned())
 }
 
+/// Reads a header line, `Name: value`.
+pub(crate) fn header(line: &str) -> Result<(String, String), String> {
+    line.split_once(':')
+        .map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned()))
+        .ok_or_else(|| format!("`{line}` is not a header line; write `Name: value`"))
+}
+
 /// Writes a span in its two largest units.
 pub(crate) fn span(seconds: u64) -> String {
     let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
@@ -69,5 +76,14 @@ mod tests {
         ] {
             assert_eq!(count(text).ok(), expect, "{text}");
         }
+    }
+
+    #[test]
+    fn headers_are_read() {
+        assert_eq!(
+            header("Origin: http://a"),
+            Ok(("Origin".into(), "http://a".into()))
+        );
+        assert!(header("Origin").is_err());
     }
 }

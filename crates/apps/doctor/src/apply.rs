@@ -3,6 +3,8 @@
 //! Owns: writing below `/proc/sys`, and the outcome of each line. Never: asks, writes a file that
 //! survives a reboot, or runs a command.
 
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::io;
 use std::path::Path;
 
@@ -135,5 +137,179 @@ impl Serialize for Applied {
     }
 }
 
+const SYSCTL_PATH: &str = "etc/sysctl.d/60-throng.conf";
+
+/// File that keeps limits lifted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PersistedFile {
+    /// Path below the root, without a leading slash.
+    pub path: String,
+    /// Whole text of the file.
+    pub text: String,
+    /// Command that brings it into force.
+    pub activate: &'static str,
+}
+
+/// Makes the files that keep a report's fixes, for the systemd service `unit` (without `.service`).
+/// Empty when there is nothing to keep.
+///
+/// Settings of an earlier run in the same files stay, so a machine whose limits were
+/// lifted one after another keeps them all.
+pub fn persist(root: &Path, report: &Report, unit: &str) -> Vec<PersistedFile> {
+    let fixes = || report.checks.iter().flat_map(|check| &check.fix);
+    let settings = fixes().filter_map(|fix| match fix {
+        Fix::Sysctl { key, value, .. } => Some(((*key).to_owned(), value.clone())),
+        _ => None,
+    });
+    let directives = fixes().filter_map(|fix| match fix {
+        Fix::Unit(directive) => {
+            let (key, value) = directive.split_once('=')?;
+            Some((key.to_owned(), value.to_owned()))
+        }
+        _ => None,
+    });
+    let unit_path = format!("etc/systemd/system/{unit}.service.d/60-throng.conf");
+    let sysctl = merged(root, SYSCTL_PATH, settings).map(|settings| PersistedFile {
+        path: SYSCTL_PATH.to_owned(),
+        text: render("", &settings, " = "),
+        activate: "sysctl --system",
+    });
+    let drop_in = merged(root, &unit_path, directives).map(|directives| PersistedFile {
+        path: unit_path.clone(),
+        text: render("[Service]\n", &directives, "="),
+        activate: "systemctl daemon-reload, then restart the service",
+    });
+    sysctl.into_iter().chain(drop_in).collect()
+}
+
+/// Writes files below `root`, each in one step: a reader sees the old text or the new. Errors:
+/// those of creating directories, writing and renaming.
+pub fn write_persisted(root: &Path, file: &PersistedFile) -> io::Result<()> {
+    let path = root.join(&file.path);
+    if let Some(dir) = path.parent() {
+        std::fs::create_dir_all(dir)?;
+    }
+    // sysctl.d and drop-in directories ignore names that do not end in `.conf`.
+    let fresh = path.with_extension("conf.new");
+    std::fs::write(&fresh, &file.text)?;
+    std::fs::rename(&fresh, &path)
+}
+
+/// Puts new settings over those of the file; `None` without new ones.
+fn merged(
+    root: &Path,
+    path: &str,
+    new: impl Iterator<Item = (String, String)>,
+) -> Option<BTreeMap<String, String>> {
+    let new: Vec<_> = new.collect();
+    if new.is_empty() {
+        return None;
+    }
+    let old = std::fs::read_to_string(root.join(path)).unwrap_or_default();
+    let old = old
+        .lines()
+        .filter(|line| !line.trim_start().starts_with(['#', ';']))
+        .filter_map(|line| {
+            let (key, value) = line.split_once('=')?;
+            Some((key.trim().to_owned(), value.trim().to_owned()))
+        });
+    Some(old.chain(new).collect())
+}
+
+fn render(section: &str, settings: &BTreeMap<String, String>, equals: &str) -> String {
+    let mut text = String::from("# Written by throng doctor --persist.\n");
+    text.push_str(section);
+    for (key, value) in settings {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{key}{equals}{value}");
+    }
+    text
+}
+
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+    use crate::tests::{get, put, stock, tree};
+    use crate::{Machine, Plan, Role, assess};
+
+    fn report(root: &Path) -> Report {
+        assess(
+            &Machine::read(root),
+            &Plan::new(Role::Server, Some(2_000_000)),
+        )
+    }
+
+    #[test]
+    fn settings_are_written_then_nofile_is_raised() {
+        let root = tree(&[stock()]);
+        let before = report(root.path());
+        let nr_open = || get(root.path(), "proc/sys/fs/nr_open");
+        let mut seen = Vec::new();
+        let applied = apply(root.path(), &before, &mut |limit| {
+            seen.push((limit, nr_open()));
+            ChangeOutcome::Done
+        });
+        assert_eq!(seen, [(2_097_152, Some(String::from("2097152\n")))]);
+        let effect = |line: &str| {
+            let found = applied
+                .iter()
+                .find(|applied| applied.line.starts_with(line));
+            found.unwrap_or_else(|| panic!("no {line}")).effect.name()
+        };
+        assert_eq!(effect("sysctl -w fs.nr_open=2097152"), "done");
+        assert_eq!(effect("sysctl -w net.ipv4.tcp_mem="), "done");
+        assert_eq!(effect("ulimit -n 2097152"), "done");
+        assert_eq!(effect("LimitNOFILE=2097152"), "by_hand");
+        assert_eq!(effect("ethtool"), "by_hand");
+        // What was written counts when the machine is read again.
+        let after = report(root.path());
+        for id in [
+            "nr_open",
+            "max_user_watches",
+            "nf_conntrack_max",
+            "tcp_mem",
+            "somaxconn",
+        ] {
+            assert_ne!(
+                before.check(id).unwrap().status,
+                crate::CheckStatus::Ok,
+                "{id}"
+            );
+            assert_eq!(
+                after.check(id).unwrap().status,
+                crate::CheckStatus::Ok,
+                "{id}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_setting_the_kernel_does_not_show_is_not_invented() {
+        let root = tree(&[]);
+        let path = "net.core.somaxconn";
+        let effect = write_setting(root.path(), path, "1", Scope::Namespace, false);
+        assert!(
+            matches!(&effect, ChangeOutcome::Refused(note) if note.contains("does not show")),
+            "{effect:?}"
+        );
+        assert_eq!(get(root.path(), "proc/sys/net/core/somaxconn"), None);
+    }
+
+    #[test]
+    fn a_refusal_names_who_could() {
+        let root = tree(&[]);
+        // A directory where a file should be refuses everybody, root too.
+        put(root.path(), "proc/sys/fs/nr_open/x", "");
+        for (scope, container, hint) in [
+            (Scope::Host, false, "needs root"),
+            (Scope::Host, true, "on the host"),
+            (Scope::Namespace, true, "--sysctl"),
+        ] {
+            let effect = write_setting(root.path(), "fs.nr_open", "1", scope, container);
+            assert!(
+                effect.note().is_some_and(|note| note.contains(hint)),
+                "{effect:?}"
+            );
+        }
+    }
+}

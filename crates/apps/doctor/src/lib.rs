@@ -15,9 +15,7 @@
 mod apply;
 mod assess;
 mod explain;
-mod json;
 mod machine;
-mod persist;
 mod plan;
 mod report;
 mod run;
@@ -26,12 +24,12 @@ mod tests;
 mod text;
 
 pub use apply::{Applied, ChangeOutcome, apply};
+pub use apply::{PersistedFile, persist, write_persisted};
 pub use assess::assess;
 pub use explain::{Explanation, explain_errno};
-pub use json::{SCHEMA, render_json};
 pub use machine::{Conntrack, GroupMemory, Machine, NetworkDevice};
-pub use persist::{PersistedFile, persist, write_persisted};
 pub use plan::{Plan, Role};
 pub use report::{CheckKind, CheckStatus, Fix, LimitCheck, Report, Scope};
 pub use run::{Diagnosis, Options, run};
+pub use text::{SCHEMA, render_json};
 pub use text::{render_text, summary_line};

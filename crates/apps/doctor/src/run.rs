@@ -4,12 +4,12 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use crate::apply::{Applied, ChangeOutcome, apply};
+use crate::apply::{PersistedFile, persist, write_persisted};
 use crate::assess::assess;
-use crate::json::render_json;
 use crate::machine::Machine;
-use crate::persist::{PersistedFile, persist, write_persisted};
 use crate::plan::Plan;
 use crate::report::{CheckStatus, Fix, Report};
+use crate::text::render_json;
 use crate::text::render_text;
 
 /// Options of the command line.
@@ -63,11 +63,9 @@ pub enum Diagnosis {
 
 /// Diagnoses, and makes the changes that were asked for.
 ///
-/// The report describes the machine after the changes. `ask` gets the lines at stake and
-/// returns true for yes; with `yes` it is not called.
-///
-/// # Errors
-/// Those of writing to `out`. Refusals of the machine are in the report.
+/// The report describes the machine after the changes. `ask` gets the lines at stake and returns
+/// true for yes; with `yes` it is not called. Errors: those of writing to `out`. Refusals of the
+/// machine are in the report.
 pub fn run(
     options: &Options,
     out: &mut dyn Write,

@@ -2,9 +2,12 @@
 
 use std::fmt::Write as _;
 
+use serde::Serialize;
 use throng_types::units::grouped;
 
-use crate::report::{CheckStatus, Fix, Report};
+use crate::apply::Applied;
+use crate::plan::Role;
+use crate::report::{CheckStatus, Fix, LimitCheck, Report};
 
 /// Renders a report: the verdict, one line per limit, and how to lift those that are short.
 ///
@@ -207,6 +210,60 @@ pub(crate) fn bytes(bytes: u64) -> String {
         None => format!("{bytes} B"),
         Some((name, unit)) => format!("{}.{} {name}", bytes / unit, bytes % unit * 10 / unit),
     }
+}
+
+/// Version of the layout that [`render_json`] writes.
+pub const SCHEMA: u32 = 2;
+
+/// Renders a report and the changes made as one JSON object, indented, with a final newline.
+/// Errors: none in practice: the layout has no map with keys that are not strings.
+pub fn render_json(report: &Report, applied: &[Applied]) -> Result<String, serde_json::Error> {
+    let document = Document {
+        schema: SCHEMA,
+        status: report.status(),
+        role: report.role,
+        container: report.container,
+        connections: report.connections,
+        goal: report.goal,
+        connection_bytes: report.connection_bytes,
+        holds_connections: report.holds_connections,
+        binds_first: report.binds_first,
+        summary: summary_line(report),
+        checks: &report.checks,
+        steps: { report.steps().into_iter() }
+            .map(|(check, fix)| Step {
+                id: check.id,
+                line: fix.line(),
+            })
+            .collect(),
+        applied,
+    };
+    let mut text = serde_json::to_string_pretty(&document)?;
+    text.push('\n');
+    Ok(text)
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    schema: u32,
+    status: CheckStatus,
+    role: Role,
+    container: bool,
+    connections: Option<u64>,
+    goal: u64,
+    connection_bytes: u64,
+    holds_connections: Option<u64>,
+    binds_first: Option<&'a str>,
+    summary: String,
+    checks: &'a [LimitCheck],
+    steps: Vec<Step<'a>>,
+    applied: &'a [Applied],
+}
+
+#[derive(Serialize)]
+struct Step<'a> {
+    id: &'a str,
+    line: String,
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use throng_broker::Broker as _;
 use throng_engine::{
     Accepted, App, Closed, ConnStats, Conns, Effects, Kernel, LoopStats, TlsEvent,
 };
@@ -28,7 +29,6 @@ const HOUSEKEEPING_MS: u64 = 1000;
 const CROWD: usize = 1024;
 
 impl ShardApp {
-    /// Carries out orders until none is left.
     pub(crate) fn carry_out<K: Kernel>(&mut self, conns: &mut Conns<Session, K>, now: Now) {
         while !self.orders.is_empty() {
             for order in std::mem::take(&mut self.orders) {
@@ -278,7 +278,7 @@ impl<K: Kernel> App<K> for ShardApp {
         }
         self.carry_out(conns, now);
         if self.parts.is_stored {
-            more |= self.parts.hub.write_down(now);
+            more |= self.parts.hub.broker.write_down(now);
         }
         if now.mono >= self.housekeeping_at {
             self.housekeeping(conns, now);
@@ -354,7 +354,6 @@ pub(crate) struct Observer {
 }
 
 impl Observer {
-    /// Adds what is new.
     pub(crate) fn observe<K: Kernel>(
         &mut self,
         app: &ShardApp,
@@ -362,45 +361,55 @@ impl Observer {
         turns: LoopStats,
     ) {
         let counters = &app.parts.shared.counters;
-        let before = std::mem::replace(&mut self.turns, turns);
-        counters.add(Counter::Turns, turns.turns - before.turns);
-        counters.add(Counter::Sleeps, turns.sleeps - before.sleeps);
-        counters.add(Counter::Mail, turns.mail - before.mail);
-        counters.add(Counter::Wakes, turns.wakes - before.wakes);
-        counters.record(Histogram::TurnDuration, turns.last_turn_us);
-        counters.add(
-            Counter::ConnectionsAccepted,
-            turns.accepted - before.accepted,
-        );
-        counters.add(Counter::BytesIn, turns.read_bytes - before.read_bytes);
-        let now = conns.stats();
-        let before = std::mem::replace(&mut self.conns, now);
-        counters.add(Counter::BytesOut, now.sent_bytes - before.sent_bytes);
-        counters.add(Counter::Writes, now.writes - before.writes);
-        counters.add(
-            Counter::DroppedOldest,
-            now.dropped_oldest - before.dropped_oldest,
-        );
-        counters.add(
-            Counter::DroppedLatestOnly,
-            now.dropped_latest_only - before.dropped_latest_only,
-        );
-        let slow = now.slow - before.slow;
-        counters.add(Counter::DroppedClose, slow);
-        counters.add(Counter::SlowConsumers, slow + now.lagged - before.lagged);
-        counters.add(Counter::CrowdedOut, now.crowded - before.crowded);
         let hub = app.parts.hub.stats();
-        counters.set(Gauge::Channels, hub.home.streams as u64);
-        counters.set(Gauge::Subscriptions, hub.subscriptions as u64);
-        let before = std::mem::replace(&mut self.news_dropped, hub.news_dropped);
-        counters.add(Counter::PresenceDropped, hub.news_dropped - before);
-        let before = std::mem::replace(&mut self.conflated, hub.conflated);
-        counters.add(Counter::Conflated, hub.conflated - before);
-        counters.set(Gauge::PresenceMembers, hub.home.members as u64);
-        counters.set(Gauge::HistoryBytes, hub.home.history_bytes as u64);
-        counters.set(
-            Gauge::HistoryPublications,
-            hub.home.history_publications as u64,
+        let (now, last) = (turns, std::mem::replace(&mut self.turns, turns));
+        let (sent, sent_last) = (
+            conns.stats(),
+            std::mem::replace(&mut self.conns, conns.stats()),
         );
+        let news_dropped = std::mem::replace(&mut self.news_dropped, hub.news_dropped);
+        let conflated = std::mem::replace(&mut self.conflated, hub.conflated);
+        let lagged = sent.slow + sent.lagged;
+        for (counter, now, before) in [
+            (Counter::Turns, now.turns, last.turns),
+            (Counter::Sleeps, now.sleeps, last.sleeps),
+            (Counter::Mail, now.mail, last.mail),
+            (Counter::Wakes, now.wakes, last.wakes),
+            (Counter::ConnectionsAccepted, now.accepted, last.accepted),
+            (Counter::BytesIn, now.read_bytes, last.read_bytes),
+            (Counter::BytesOut, sent.sent_bytes, sent_last.sent_bytes),
+            (Counter::Writes, sent.writes, sent_last.writes),
+            (
+                Counter::DroppedOldest,
+                sent.dropped_oldest,
+                sent_last.dropped_oldest,
+            ),
+            (
+                Counter::DroppedLatestOnly,
+                sent.dropped_latest_only,
+                sent_last.dropped_latest_only,
+            ),
+            (Counter::DroppedClose, sent.slow, sent_last.slow),
+            (
+                Counter::SlowConsumers,
+                lagged,
+                sent_last.slow + sent_last.lagged,
+            ),
+            (Counter::CrowdedOut, sent.crowded, sent_last.crowded),
+            (Counter::PresenceDropped, hub.news_dropped, news_dropped),
+            (Counter::Conflated, hub.conflated, conflated),
+        ] {
+            counters.add(counter, now - before);
+        }
+        counters.record(Histogram::TurnDuration, turns.last_turn_us);
+        for (gauge, now) in [
+            (Gauge::Channels, hub.home.streams),
+            (Gauge::Subscriptions, hub.subscriptions),
+            (Gauge::PresenceMembers, hub.home.members),
+            (Gauge::HistoryBytes, hub.home.history_bytes),
+            (Gauge::HistoryPublications, hub.home.history_publications),
+        ] {
+            counters.set(gauge, now as u64);
+        }
     }
 }

@@ -9,16 +9,15 @@ use throng_engine::{ConnLimits, Kernel, MailboxSender, Running};
 use throng_gateway_grip::Backends;
 use throng_http1::origin::OriginEvent;
 use throng_metrics::Counters;
-use throng_remote::{RemoteBroker, Ring};
+use throng_remote::RemoteBroker;
 use throng_types::{ConnId, ShardId};
 
-use crate::broker::BrokerHost;
+use crate::broker::{BrokerHost, rings};
 use crate::drain::DrainOptions;
 use crate::gateways::{GatewaysPart, GatewaysPlan, Inlet, Lookups, deliver};
 use crate::handover::{Parcel, steps};
 use crate::live::conn_limits;
-use crate::options::Start;
-use crate::options::{Options, StartError};
+use crate::options::{Options, Start, StartError};
 use crate::settings::Blueprint;
 use crate::shard::{Mail, Message, ShardApp};
 
@@ -38,29 +37,18 @@ pub struct Assembly {
 type Fed = (Vec<Inlet>, Vec<Option<GatewaysPart>>);
 
 impl Assembly {
-    /// Builds the state that this many shards share.
-    ///
-    /// # Errors
-    ///
-    /// If the configuration names keys, routes or origins that cannot be used.
+    /// Builds the state that this many shards share. Fails if the configuration names keys, routes
+    /// or origins that cannot be used.
     pub fn new(options: &Options, shards: usize, start: Start) -> Result<Self, StartError> {
         let config = &options.config;
         let counters = Arc::new(Counters::new());
         let plan = GatewaysPlan::new(config, shards, &counters)?;
-        let ports = plan.ports();
-        let subscriptions_max = plan.subscriptions_max();
-        let blueprint = Blueprint::new(
-            options,
-            shards as u8,
-            &ports,
-            subscriptions_max,
-            start,
-            counters,
-        )?;
+        let blueprint = Blueprint::new(options, shards as u8, &plan, start, counters)?;
+        let own_ports = blueprint.mould.own_ports.len();
         Ok(Self {
             limits: conn_limits(config, shards, options.memory_bytes),
             drain: DrainOptions::of(config),
-            listeners: config.listen.client.len() + 1 + ports.len(),
+            listeners: config.listen.client.len() + 1 + own_ports,
             blueprint,
             plan,
             feed: Mutex::default(),
@@ -70,13 +58,10 @@ impl Assembly {
     /// Listeners of each shard: those for clients, the API's, and those of GRIP in the order of
     /// `http_publish`, `zmq_pull`, `zmq_sub`, `zmq_command`, `prometheus`, `zmq_stats`, as far as
     /// they are configured.
-    #[must_use]
     pub const fn listeners(&self) -> usize {
         self.listeners
     }
 
-    /// Returns the bounds of each shard's connections.
-    #[must_use]
     pub const fn limits(&self) -> ConnLimits {
         self.limits
     }
@@ -105,24 +90,15 @@ impl Assembly {
 
     /// Has `host` serve the broker of the configuration, if it is elsewhere; gives each shard's
     /// part.
-    ///
-    /// # Errors
-    /// If its address is not good, and those of `host`.
     pub fn start_broker(
         &self,
         mailboxes: &[Mailbox],
         host: &mut impl BrokerHost,
     ) -> Result<Vec<Option<RemoteBroker>>, StartError> {
-        let ring = |mailbox: &Mailbox| {
-            let mailbox = mailbox.clone();
-            Box::new(move || mailbox.ring()) as Ring
-        };
-        let rings = mailboxes.iter().map(ring).collect();
-        self.blueprint.start_broker(rings, host)
+        self.blueprint.start_broker(rings(mailboxes), host)
     }
 
     /// The ways of Appwrite's news into the shards, if it is configured and the apps are made.
-    #[must_use]
     pub fn inlets(&self) -> Vec<Inlet> {
         let feed = self.feed.lock();
         let inlets = feed.map(|feed| feed.as_ref().map(|(inlets, _)| inlets.clone()));
@@ -134,10 +110,8 @@ impl Assembly {
         self.plan.look_up_with(lookups);
     }
 
-    /// Delivers a backend's answer to a shard.
-    ///
-    /// # Errors
-    /// The event, if the shard has no room or has ended.
+    /// Delivers a backend's answer to a shard. Error: the event, if the shard has no room or has
+    /// ended.
     pub fn answer(
         mailboxes: &[Mailbox],
         conn: ConnId,

@@ -1,15 +1,18 @@
 //! Configuration of the broker: in memory, on Redis or on NATS.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use throng_broker::{Budget, LiveOptions, MemoryOptions};
 use throng_config::{BrokerKind, Config};
+use throng_engine::MailboxSender;
 use throng_metrics::Counters;
 use throng_nats::{CredentialsFile, NatsOptions};
 use throng_redis::RedisOptions;
-use throng_remote::{BrokerPeer, Health, Node, RemoteBroker, RemoteOptions, Ring, Wake};
+use throng_remote::{BrokerPeer, Health, Node, RemoteBroker, RemoteOptions, WakePeer, WakeShard};
 use throng_types::Rng;
+
+use crate::shard::Mail;
 
 /// Part of a remote broker; `None` with the broker in memory.
 pub(crate) type Part = Option<RemoteBroker>;
@@ -83,7 +86,7 @@ impl RemoteStart {
                 url,
                 credentials: { broker.credentials.as_ref() }.map(|path| CredentialsFile {
                     path: PathBuf::from(path),
-                    read,
+                    read: crate::files::read,
                 }),
                 replicas: broker.replicas as u8,
                 remote: remote(counters.first()?),
@@ -107,7 +110,7 @@ impl RemoteStart {
     /// rings.
     pub(crate) fn start(
         self,
-        rings: Vec<Ring>,
+        rings: Vec<WakeShard>,
         host: &mut impl BrokerHost,
     ) -> Result<(Vec<RemoteBroker>, Health), String> {
         match self {
@@ -123,24 +126,22 @@ impl RemoteStart {
     }
 }
 
-fn read(path: &Path) -> Result<String, String> {
-    std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
+pub(crate) fn rings(mailboxes: &[MailboxSender<Mail>]) -> Vec<WakeShard> {
+    let ring = |mailbox: MailboxSender<Mail>| Box::new(move || mailbox.ring()) as WakeShard;
+    mailboxes.iter().cloned().map(ring).collect()
 }
 
 /// Serves the peers of a broker: on threads, or on the stage of the simulator.
 pub trait BrokerHost {
     /// Begins to serve a node, which ends with the last way to it.
-    ///
-    /// # Errors
-    /// A sentence, if there is no thread for it.
-    fn host<N: Node>(&mut self, node: N) -> Result<Wake, String>;
+    fn host<N: Node>(&mut self, node: N) -> Result<WakePeer, String>;
 }
 
 /// Serves each node on a shard of its own, on a thread.
 pub(crate) struct Threads;
 
 impl BrokerHost for Threads {
-    fn host<N: Node>(&mut self, node: N) -> Result<Wake, String> {
+    fn host<N: Node>(&mut self, node: N) -> Result<WakePeer, String> {
         let deliver = Box::new(|reply| match reply {});
         let host = throng_outward::start("broker", || BrokerPeer::new(node), deliver);
         let host = host.map_err(|error| format!("no thread for the broker: {error}"))?;

@@ -4,15 +4,14 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use throng_engine::{ConnLimits, MailboxSender, ShardBuilder, ShardOptions};
+use throng_engine::{ConnLimits, ShardBuilder, ShardOptions};
 use throng_metrics::Counters;
-use throng_remote::Ring;
 use throng_sys::limits::nofile;
 use throng_sys::{clock, cpu, random};
 use throng_types::ShardId;
 
 use crate::app::Observer;
-use crate::broker::{Part, Threads};
+use crate::broker::{Part, Threads, rings};
 use crate::drain::DrainOptions;
 use crate::feeds::Feeds;
 use crate::gateways::{GatewaysPart, GatewaysPlan};
@@ -21,8 +20,7 @@ use crate::handover::{Predecessor, Taken, Taking, give};
 use crate::history::{self, Kept};
 use crate::listeners::Listeners;
 use crate::live::conn_limits;
-use crate::options::Start;
-use crate::options::{Options, StartError};
+use crate::options::{Options, Start, StartError};
 use crate::renewal::Renewal;
 use crate::settings::{Blueprint, await_events};
 use crate::shard::Mail;
@@ -57,7 +55,7 @@ pub fn take_over(options: &Options, mut predecessor: Predecessor) -> Result<Hand
     said.and_then(|()| predecessor.wait())
         .map_err(StartError::HandOver)?;
     for shard in shards {
-        shard.begin();
+        shard.say_word();
     }
     handle.feeds.go_on();
     tracing::info!(connections, "taken over from {}", predecessor.name());
@@ -72,35 +70,37 @@ fn build(
     let wanted = config.engine.shards as usize;
     let wanted = if wanted == 0 { cpu::count() } else { wanted }.clamp(1, SHARDS_MAX);
     // Channels and connections stay on their shards.
-    let shards = predecessor.as_ref().map_or(wanted, |old| old.shards());
+    let shards = predecessor
+        .as_ref()
+        .map_or(wanted, |old| old.hello.shards.into());
     if shards != wanted {
         tracing::warn!("{shards} shards were taken over; {wanted} take effect with a restart");
     }
     let counters = Arc::new(Counters::new());
     let plan = GatewaysPlan::new(config, shards, &counters)?;
     let drivers = counters.clone();
-    let own_ports = plan.ports();
     let fresh = || Start {
         unix_ms: clock::unix_ms(),
         seed: random::seed(),
         secret: random::secret(),
     };
-    let start = predecessor.as_ref().map_or_else(fresh, |old| old.start());
-    let blueprint = Blueprint::new(
-        options,
-        shards as u8,
-        &own_ports,
-        plan.subscriptions_max(),
-        start,
-        counters,
-    )?;
+    let start = predecessor
+        .as_ref()
+        .map_or_else(fresh, |old| old.hello.start);
+    let blueprint = Blueprint::new(options, shards as u8, &plan, start, counters)?;
+    let own_ports = blueprint.mould.own_ports.clone();
     blueprint.await_token_keys(predecessor.is_some())?;
     let tls = Tls::load(config, blueprint.handle_counters.clone())?;
     let inherited = predecessor
         .as_mut()
         .map(|old| std::mem::take(&mut old.groups));
     // Before the ports are there, so that nobody waits at them.
-    let history = blueprint.prepare_history(config, predecessor.is_some())?;
+    let history = history::prepare(
+        config,
+        (&blueprint.home, shards as u8),
+        blueprint.history_counters.clone(),
+        predecessor.is_some(),
+    )?;
     let Listeners {
         per_shard,
         kept,
@@ -129,22 +129,19 @@ fn build(
         throng_engine::builders::<Mail>(builders.collect()).map_err(StartError::Shard)?;
     let (renewer, sources) = (plan.renewer(&mailboxes), plan.sources());
     let parts = plan.start(&mailboxes, &own)?;
-    let ring = |mailbox: &MailboxSender<_>| {
-        let mailbox = mailbox.clone();
-        Box::new(move || mailbox.ring()) as Ring
-    };
-    let remotes = blueprint.start_broker(mailboxes.iter().map(ring).collect(), &mut Threads)?;
+    let remotes = blueprint.start_broker(rings(&mailboxes), &mut Threads)?;
     blueprint.await_broker(predecessor.is_some());
     await_events(config, &drivers, predecessor.is_some());
-    let rings = mailboxes.iter().map(ring).collect();
-    let (stores, journal) = history::begin(history, rings, started)?;
+    let (stores, journal) = history::begin(history, rings(&mailboxes), started)?;
     if let Some(journal) = &journal {
         let _ = blueprint.observatory.history.set(journal.health());
     }
     let feeds = Feeds::start(&blueprint.feeds, &mailboxes).map_err(StartError::Shard)?;
     let mut threads = Vec::new();
     let is_successor = predecessor.is_some();
-    let links = predecessor.map(Predecessor::take_links).unwrap_or_default();
+    let links = predecessor
+        .map(|old| std::mem::take(&mut old.links))
+        .unwrap_or_default();
     let (taking, taken): (Vec<Taking>, Vec<Taken>) = links.into_iter().map(Taking::new).unzip();
     let mut taking = taking.into_iter();
     let brokers = remotes.into_iter().zip(stores);
@@ -164,7 +161,7 @@ fn build(
         feeds.go_on();
     }
     let drain = DrainOptions::of(config);
-    let tls = tls.map(|tls| Arc::new(tls.watched()));
+    let tls = tls.map(|tls| Arc::new(tls.watched));
     let renewal = Renewal {
         mould: blueprint.mould.clone(),
         peers: blueprint.peers.clone(),

@@ -1,7 +1,7 @@
 //! Feeds: what the configuration says, and how their publications reach a shard's hub.
 
 use std::io;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -15,9 +15,9 @@ use throng_feeds::{
 use throng_outward::{CallSender, Host};
 use throng_sys::random;
 
-use crate::feed_batches::FeedRound;
 use crate::options::StartError;
 use crate::shard::{Mail, Message};
+use crate::waiting::FeedRound;
 
 /// Bound of the wait for sources that are given back to a successor.
 const PAUSED_WITHIN: Duration = Duration::from_secs(10);
@@ -60,11 +60,11 @@ fn source_of(options: &throng_config::Feed, config: &Config) -> Result<SourceOpt
         )?),
         FeedKind::Kafka => SourceOptions::Kafka(KafkaOptions::new(
             url,
-            &KafkaTopics {
-                feed: &options.name,
-                topics: &options.topics,
-                group: &options.group,
-                channel_header: &options.channel_header,
+            KafkaTopics {
+                feed: options.name.clone(),
+                topics: options.topics.clone(),
+                group: options.group.clone(),
+                channel_header: options.channel_header.clone(),
                 begins_with_newest: options.begin == FeedBegin::Newest,
                 data_bytes_max,
             },
@@ -77,13 +77,13 @@ fn source_of(options: &throng_config::Feed, config: &Config) -> Result<SourceOpt
         )?),
         FeedKind::Nats => SourceOptions::Nats(NatsOptions::new(
             url,
-            &NatsStream {
-                feed: &options.name,
-                stream: options.stream.as_deref().unwrap_or_default(),
-                subject: options.subject.as_deref(),
-                consumer: &options.group,
-                credentials: options.credentials.as_deref(),
-                channel_header: &options.channel_header,
+            NatsStream {
+                feed: options.name.clone(),
+                stream: options.stream.clone().unwrap_or_default(),
+                subject: options.subject.clone(),
+                consumer: options.group.clone(),
+                credentials: options.credentials.as_ref().map(PathBuf::from),
+                channel_header: options.channel_header.clone(),
                 begins_with_newest: options.begin == FeedBegin::Newest,
                 data_bytes_max,
             },
@@ -98,15 +98,12 @@ pub(crate) struct Feeds {
 
 impl Feeds {
     /// Starts them; they wait until [`Feeds::go_on`].
-    ///
-    /// # Errors
-    /// If the kernel gives no thread.
     pub(crate) fn start(feeds: &[Feed], mailboxes: &[MailboxSender<Mail>]) -> io::Result<Self> {
         if feeds.is_empty() {
             return Ok(Self { host: None });
         }
         let (feeds, shards) = (feeds.to_vec(), mailboxes.len() as u8);
-        let make = move || FeedsPeer::new(feeds, shards, random::seed(), read_file);
+        let make = move || FeedsPeer::new(feeds, shards, random::seed(), crate::files::read);
         let calls = Arc::new(OnceLock::new());
         let deliver = deliver(mailboxes.to_vec(), calls.clone());
         let host = throng_outward::start("feeds", make, Box::new(deliver))?;
@@ -178,8 +175,4 @@ fn deliver(
             _ => unreachable!("another message"),
         })
     }
-}
-
-fn read_file(path: &Path) -> Result<String, String> {
-    std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }

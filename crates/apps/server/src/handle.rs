@@ -16,10 +16,9 @@ use crate::drain::DrainOptions;
 use crate::feeds::Feeds;
 use crate::gateways::Sources;
 use crate::handover::{
-    Group, HandOver, HandOverError, Hello, Meeting, Moved, Program, Report, Successor,
+    Given, Group, HandOver, HandOverError, Hello, Meeting, Moved, Program, Successor,
 };
-use crate::options::ReloadRequest;
-use crate::options::Start;
+use crate::options::{ReloadRequest, Start};
 use crate::renewal::Renewal;
 use crate::shard::{Mail, Message};
 use crate::stats::Observatory;
@@ -67,24 +66,20 @@ pub struct Handle {
 }
 
 impl Handle {
-    #[must_use]
     pub fn client_addresses(&self) -> &[SocketAddr] {
         &self.clients
     }
 
-    #[must_use]
     pub const fn api_address(&self) -> SocketAddr {
         self.api
     }
 
     /// Returns the addresses of the gateways' own ports, with the options that name them.
-    #[must_use]
     pub fn own_addresses(&self) -> &[(&'static str, SocketAddr)] {
         &self.own
     }
 
     /// Whether every shard is at work. Once one has ended, so should the others.
-    #[must_use]
     pub fn is_running(&self) -> bool {
         !self.threads.iter().any(JoinHandle::is_finished)
     }
@@ -102,9 +97,7 @@ impl Handle {
     /// are now: routes, certificates, keys. It holds on every shard when this returns, and no
     /// connection was touched. The values that need a restart must be those of the start; see
     /// [`throng_config::Loaded::renew`].
-    ///
-    /// # Errors
-    /// Sentences on what is wrong; nothing has changed then.
+    /// Error: sentences on what is wrong; nothing has changed then.
     pub fn reload(&self, config: &Config) -> Result<(), Vec<String>> {
         let renewal = self.renewal.lock();
         renewal
@@ -149,10 +142,8 @@ impl Handle {
 
     /// Starts a program that takes this server's place, and hands over to it. On success this
     /// server has nothing left but what could not move, which it drains; gives the process id of
-    /// the new one. Takes as long as the program needs to be ready.
-    ///
-    /// # Errors
-    /// Why not; this server serves as before.
+    /// the new one. Takes as long as the program needs to be ready. Error: why not; this server
+    /// serves as before.
     pub fn hand_over(&self, program: &Program) -> Result<u32, HandOverError> {
         let result = self.try_hand_over(program);
         if let Some(sources) = &self.sources {
@@ -188,20 +179,19 @@ impl Handle {
         let drain = *self.drain.lock().unwrap_or_else(PoisonError::into_inner);
         let cut = random::seed();
         let meeting = Arc::new(Meeting::new(self.shards.len()));
-        for (shard, link) in self.shards.iter().zip(successor.take_links()) {
-            let (order, report) = HandOver::new(link, meeting.clone(), drain, cut);
-            let mut mail = Mail(Message::HandOver(order));
-            while let Err(back) = shard.send(mail) {
-                if !self.is_running() {
-                    return Err(gone());
-                }
-                mail = back;
+        for (shard, link) in std::mem::take(&mut successor.shards)
+            .into_iter()
+            .enumerate()
+        {
+            let (order, reports) = HandOver::new(link, meeting.clone(), drain, cut);
+            if !self.tell_one(shard, Message::HandOver(order)) {
+                return Err(gone());
             }
-            shards.push(report);
+            shards.push(reports);
         }
         // If anything fails from here on, dropping the reports lets the shards go on, and dropping
         // the successor ends it before that.
-        let moved = Report::all(&shards).and_then(|moved| {
+        let moved = Given::all(&shards).and_then(|moved| {
             // Nobody publishes now. The new process takes the folder before it says its word.
             if let Some(journal) = &self.journal {
                 journal.let_go();
@@ -225,7 +215,7 @@ impl Handle {
             journal.give_up();
         }
         for shard in shards {
-            shard.let_go();
+            shard.say_word();
         }
         let pid = successor.pid();
         successor.release();
@@ -241,27 +231,24 @@ impl Handle {
         }
     }
 
-    /// Sends a shard a message. A full mailbox empties with the shard's next turn; an ended shard
-    /// takes nothing.
-    fn tell_one(&self, shard: usize, message: Message) {
+    /// Sends a shard a message; false if it has ended. A full mailbox empties with the shard's next
+    /// turn.
+    fn tell_one(&self, shard: usize, message: Message) -> bool {
         let (Some(mailbox), Some(thread)) = (self.shards.get(shard), self.threads.get(shard))
         else {
-            return;
+            return false;
         };
         let mut mail = Mail(message);
         while let Err(back) = mailbox.send(mail) {
             if thread.is_finished() {
-                return;
+                return false;
             }
             mail = back;
             std::thread::yield_now();
         }
+        true
     }
 
-    /// Waits until all shards have ended.
-    ///
-    /// # Errors
-    /// The first failure of a shard.
     pub fn wait(self) -> Result<(), ServeError> {
         let mut result = Ok(());
         for (shard, thread) in self.threads.into_iter().enumerate() {

@@ -33,7 +33,7 @@ pub(crate) use giving::give;
 pub use hello::VERSION;
 pub(crate) use hello::{Group, Hello};
 pub(crate) use meeting::Meeting;
-pub(crate) use order::{HandOver, Moved, Report};
+pub(crate) use order::{Given, HandOver, Moved};
 pub use parcel::Parcel;
 pub use predecessor::Predecessor;
 pub(crate) use successor::Successor;

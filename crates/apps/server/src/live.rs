@@ -70,11 +70,8 @@ pub(crate) struct Renewed {
 }
 
 impl LiveMould {
-    /// Makes a version.
-    ///
-    /// # Errors
-    /// If a key, an origin or a host cannot be used. Keys that are to be fetched may not have come
-    /// yet.
+    /// Makes a version. Fails if a key, an origin or a host cannot be used. Keys that are to be
+    /// fetched may not have come yet.
     pub(crate) fn make(&self, config: &Config) -> Result<Live, StartError> {
         let limits = limits(config);
         let shards = usize::from(self.shards);
@@ -262,7 +259,6 @@ fn verifier(
 }
 
 /// Bytes that may wait for all clients together, on a machine of so much memory.
-#[must_use]
 pub fn queued_bytes_max(config: &Config, memory: Option<u64>) -> u64 {
     let share = |memory: u64| (memory / QUEUED_SHARE).max(QUEUED_BYTES_MIN);
     let unset = || memory.map_or(QUEUED_BYTES_UNKNOWN, share);

@@ -20,9 +20,6 @@ use crate::shard::{Mail, Message};
 use crate::stats::Observatory;
 use crate::tls::Watched;
 
-/// Between two tries to reach a shard whose mailbox is full, and how many there are.
-const TRY_EVERY: Duration = Duration::from_millis(10);
-const TRIES: usize = 1000;
 /// Longest wait for shards to take a new configuration over.
 const TAKEN_WITHIN: Duration = Duration::from_secs(10);
 
@@ -37,10 +34,8 @@ pub(crate) struct Renewal {
 }
 
 impl Renewal {
-    /// Takes over a configuration.
-    ///
-    /// # Errors
-    /// Sentences on what is wrong with it; nothing has changed then.
+    /// Takes over a configuration. Error: sentences on what is wrong with it; nothing has changed
+    /// then.
     pub(crate) fn renew(&mut self, config: &Config) -> Result<(), Vec<String>> {
         let mut faults = Vec::new();
         let live = self.mould.make(config);
@@ -76,7 +71,10 @@ impl Renewal {
                 mail: self.gateways.commit(),
                 done: done.clone(),
             };
-            send(mailbox, Mail(Message::Renew(Box::new(renewed))), shard);
+            if !Mail(Message::Renew(Box::new(renewed))).send_patiently(mailbox) {
+                // It has ended, and the server with it.
+                tracing::error!("shard {shard} did not take the new configuration");
+            }
         }
         drop(done);
         // No message comes: the shards drop their senders once they have it.
@@ -90,16 +88,4 @@ impl Renewal {
         self.observatory.logins.renew(keys.map(|key| &**key));
         Ok(())
     }
-}
-
-fn send(mailbox: &MailboxSender<Mail>, mut mail: Mail, shard: usize) {
-    for _ in 0..TRIES {
-        match mailbox.send(mail) {
-            Ok(()) => return,
-            Err(back) => mail = back,
-        }
-        std::thread::sleep(TRY_EVERY);
-    }
-    // It has ended, and the server with it.
-    tracing::error!("shard {shard} did not take the new configuration");
 }

@@ -18,7 +18,7 @@ use throng_types::{ConnId, Now, ShardId, Unsubscribe};
 use crate::gateways::Session;
 use crate::outbox::Note;
 use crate::shard::ShardApp;
-use crate::surveys::Asked;
+use crate::waiting::Caller;
 
 /// Connections whose addresses are asked for in one search: each is a system call, and a shard
 /// serves no client meanwhile.
@@ -37,7 +37,7 @@ pub(crate) fn survey<K: Kernel>(
     if let Survey::Carry { node, .. } = &survey {
         return carry(app, reply_to, &node.clone(), &survey, conns);
     }
-    survey_for(app, Asked::Here(reply_to), survey, conns, now);
+    survey_for(app, Caller::Here(reply_to), survey, conns, now);
 }
 
 /// Asks the one node that has a session; nobody else is concerned.
@@ -48,7 +48,7 @@ fn carry<K: Kernel>(
     survey: &Survey,
     conns: &mut Conns<Session, K>,
 ) {
-    let ticket = app.surveys.begin(Asked::Here(reply_to), 1);
+    let ticket = app.surveys.begin(Caller::Here(reply_to), 1);
     match &app.parts.nodes {
         Some(nodes) => nodes.ask_one(ticket, node, to_node(survey)),
         None => surveyed(app, ticket, SurveyReply::Elsewhere(Vec::new()), conns),
@@ -57,7 +57,7 @@ fn carry<K: Kernel>(
 
 fn survey_for<K: Kernel>(
     app: &mut ShardApp,
-    asked: Asked,
+    caller: Caller,
     survey: Survey,
     conns: &mut Conns<Session, K>,
     now: Now,
@@ -66,19 +66,19 @@ fn survey_for<K: Kernel>(
         let to = app.parts.shared.node.conn_of_session(session);
         let to = to.map_or(app.parts.shard, |conn| conn.shard());
         if to != app.parts.shard && to.0 < app.outboxes.shards() {
-            let ticket = app.surveys.begin(asked, 1);
+            let ticket = app.surveys.begin(caller, 1);
             return app.outboxes.push(to, Note::Survey { ticket, survey });
         }
-        let ticket = app.surveys.begin(asked, 1);
+        let ticket = app.surveys.begin(caller, 1);
         let reply = reply(app, survey, conns, now);
         return surveyed(app, ticket, reply, conns);
     }
     let shards = app.outboxes.shards();
     let nodes = app.parts.nodes.as_ref();
-    let nodes = nodes.filter(|_| matches!(asked, Asked::Here(_)));
+    let nodes = nodes.filter(|_| matches!(caller, Caller::Here(_)));
     // All other nodes count as one.
     let expected = usize::from(shards) + usize::from(nodes.is_some());
-    let ticket = app.surveys.begin(asked, expected);
+    let ticket = app.surveys.begin(caller, expected);
     if let Some(nodes) = nodes {
         nodes.ask(ticket, to_node(&survey));
     }
@@ -92,14 +92,13 @@ fn survey_for<K: Kernel>(
     surveyed(app, ticket, reply, conns);
 }
 
-/// Takes what other nodes want or say.
 pub(crate) fn hear_nodes<K: Kernel>(app: &mut ShardApp, conns: &mut Conns<Session, K>, now: Now) {
     while let Some(event) = app.parts.nodes.as_ref().and_then(Nodes::next) {
         match event {
             // What cannot be read is of another version: no answer says so.
             NodeEvent::Asked(asker, question) => {
                 if let Some(survey) = from_node(&question) {
-                    survey_for(app, Asked::Elsewhere(asker), survey, conns, now);
+                    survey_for(app, Caller::Elsewhere(asker), survey, conns, now);
                 }
             }
             NodeEvent::Answered(ticket, answers) => {
@@ -121,10 +120,10 @@ pub(crate) fn surveyed<K: Kernel>(
     conns: &mut Conns<Session, K>,
 ) {
     match app.surveys.take(ticket, reply) {
-        Some((Asked::Here(reply_to), replies)) => {
+        Some((Caller::Here(reply_to), replies)) => {
             app.event(reply_to.conn, Event::Surveyed(replies), conns);
         }
-        Some((Asked::Elsewhere(asker), replies)) => {
+        Some((Caller::Elsewhere(asker), replies)) => {
             let shared = &app.parts.shared;
             let uptime_ms = app.now.unix_ms.saturating_sub(shared.started_unix_ms);
             let reply = NodeReply {
@@ -141,7 +140,6 @@ pub(crate) fn surveyed<K: Kernel>(
     }
 }
 
-/// Returns this shard's reply to a survey.
 pub(crate) fn reply<K: Kernel>(
     app: &mut ShardApp,
     survey: Survey,
@@ -275,7 +273,6 @@ fn find<K: Kernel>(
     theirs.map(|(conn, _)| conn).collect()
 }
 
-/// Looks at every connection of this shard.
 fn look_for<K: Kernel>(
     app: &ShardApp,
     search: &Search,

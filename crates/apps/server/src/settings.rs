@@ -4,25 +4,23 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use throng_broker::{AnyBroker, MemoryBroker, MemoryOptions, Remote};
+use throng_broker::{MemoryBroker, MemoryOptions};
 use throng_config::Config;
 use throng_feeds::Feed;
-use throng_history::Opened;
 use throng_hub::{Hub, HubOptions};
 use throng_metrics::{Counters, Gauge};
-use throng_remote::{RemoteBroker, Ring};
+use throng_remote::{RemoteBroker, WakeShard};
 use throng_session::{DateCell, Forwarded, Meter, NodeKey, Notices, Port, Shared};
 use throng_sys::{memory, random};
 use throng_types::{Rng, ShardId};
 
 use crate::broker::{BrokerHost, Part, RemoteStart, broker_peers, home_options};
 use crate::feeds::feeds_of;
-use crate::gateways::{Gateways, OwnPort, pushpin_metrics};
-use crate::history::{self, Kept};
+use crate::gateways::{Gateways, GatewaysPlan, pushpin_metrics};
+use crate::history::Kept;
 use crate::live::{Live, LiveMould};
 use crate::logins::Table;
-use crate::options::Start;
-use crate::options::{AskReload, Options, StartError};
+use crate::options::{AskReload, Options, Start, StartError};
 use crate::pages::ServerPages;
 use crate::peers::Peers;
 use crate::shard::{ListenerKind, ShardApp, ShardParts};
@@ -40,22 +38,19 @@ pub(crate) struct Blueprint {
     live: Arc<Live>,
     /// From which the next one is made.
     pub(crate) mould: LiveMould,
-    shards: u8,
     work_secret: [u64; 2],
-    closed_namespaces: Arc<[&'static str]>,
     pub(crate) observatory: Arc<Observatory>,
     pub(crate) peers: Arc<Peers>,
     node: NodeKey,
     seed: u64,
-    home: MemoryOptions,
+    pub(crate) home: MemoryOptions,
     broker: Option<RemoteStart>,
     /// Feeds, which start after the shards.
     pub(crate) feeds: Arc<[Feed]>,
     listeners: Arc<[ListenerKind]>,
-    /// Handler of reload requests on the API port.
     ask_reload: Option<AskReload>,
     pub(crate) handle_counters: Arc<Counters>,
-    history_counters: Arc<Counters>,
+    pub(crate) history_counters: Arc<Counters>,
 }
 
 /// A process that takes over waits for the events of Appwrite's Redis for a while: the other
@@ -77,13 +72,12 @@ fn wait_until(is_there: impl Fn() -> bool) {
 }
 
 impl Blueprint {
-    /// Checks the configuration as far as it concerns all shards. `ports` are the gateways' own,
-    /// which listen behind the client ports and the API port.
+    /// Checks the configuration as far as it concerns all shards. The gateways' own ports listen
+    /// behind the client ports and the API port.
     pub(crate) fn new(
         options: &Options,
         shards: u8,
-        own_ports: &[OwnPort],
-        subscriptions_max: usize,
+        gateways: &GatewaysPlan,
         start: Start,
         driver_counters: Arc<Counters>,
     ) -> Result<Self, StartError> {
@@ -122,11 +116,10 @@ impl Blueprint {
             watch: Watch::new(config, shards),
             logins,
         };
-        let closed_namespaces = Gateways::namespaces();
         let mould = LiveMould {
-            own_ports: own_ports.into(),
-            closed_namespaces: closed_namespaces.clone(),
-            subscriptions_max,
+            own_ports: gateways.ports().into(),
+            closed_namespaces: Gateways::namespaces(),
+            subscriptions_max: gateways.subscriptions_max(),
             shards,
             memory_bytes: options.memory_bytes,
             token_keys: TokenKeys::new(key_counters),
@@ -139,7 +132,7 @@ impl Blueprint {
             is_proxied: config.listen.proxy_protocol.contains(&listener.address),
             is_tls: listener.is_tls,
         });
-        let own = own_ports.iter().map(|own| ListenerKind {
+        let own = mould.own_ports.iter().map(|own| ListenerKind {
             port: Port::Own {
                 gateway: own.gateway,
                 port: own.port,
@@ -147,24 +140,23 @@ impl Blueprint {
             is_proxied: false,
             is_tls: false,
         });
+        let listeners = public.chain(own).collect();
         let home = home_options(config, &live.broker, shards, &mut random);
         let broker = RemoteStart::new(config, &home, &broker_counters, &mut secret);
         let work_secret = [secret.next_u64(), secret.next_u64()];
         Ok(Self {
             broker,
             feeds: feeds.into(),
-            shards,
             work_secret,
             home,
             live,
             mould,
             ask_reload: options.ask_reload.clone(),
-            closed_namespaces,
             observatory: Arc::new(observatory),
             peers: Arc::new(Peers::new(config, work_secret)),
             node: NodeKey::new(start.secret),
             seed: random.next_u64(),
-            listeners: public.chain(own).collect(),
+            listeners,
             handle_counters,
             history_counters,
         })
@@ -174,7 +166,7 @@ impl Blueprint {
     /// ring wakes a shard; gives each shard's part, in the order of the rings.
     pub(crate) fn start_broker(
         &self,
-        rings: Vec<Ring>,
+        rings: Vec<WakeShard>,
         host: &mut impl BrokerHost,
     ) -> Result<Vec<Part>, StartError> {
         let Some(mut options) = self.broker.clone() else {
@@ -215,16 +207,6 @@ impl Blueprint {
         }
     }
 
-    /// The history on disk, if it is configured; see [`history::prepare`].
-    pub(crate) fn prepare_history(
-        &self,
-        config: &Config,
-        has_predecessor: bool,
-    ) -> Result<Option<Opened>, StartError> {
-        let counters = self.history_counters.clone();
-        history::prepare(config, (&self.home, self.shards), counters, has_predecessor)
-    }
-
     /// A shard's app with its part of a broker elsewhere, and of the history on disk, if there is
     /// one; on its thread.
     pub(crate) fn app_with(
@@ -238,22 +220,23 @@ impl Blueprint {
             hash_seed: self.home.hash_seed,
             namespaces: self.live.broker.namespaces.clone(),
         };
-        let mut memory = MemoryBroker::new(shard, self.shards, self.home.clone());
+        let mut memory = MemoryBroker::new(shard, self.mould.shards, self.home.clone());
         let is_stored = kept.is_some();
         if let Some(kept) = kept {
             memory = kept.restore(memory);
         }
         let nodes = remote.as_ref().map(RemoteBroker::nodes);
-        let remote = remote.map(|part| Box::new(part) as Box<dyn Remote>);
+        if let Some(part) = remote {
+            memory = memory.with_remote(Box::new(part));
+        }
         if let Some(nodes) = &nodes {
             nodes.name(&self.node.name());
         }
-        let broker = AnyBroker::new(memory, remote);
         let live = &*self.live;
         let shared = Shared {
             limits: live.limits.clone(),
             namespaces: live.broker.namespaces.clone(),
-            closed_namespaces: self.closed_namespaces.clone(),
+            closed_namespaces: self.mould.closed_namespaces.clone(),
             verifier: live.verifier.clone(),
             anonymous: live.anonymous,
             personal_channel: live.personal_channel,
@@ -274,8 +257,8 @@ impl Blueprint {
         };
         let parts = ShardParts {
             shard,
-            shards: self.shards,
-            hub: Hub::new(options, broker),
+            shards: self.mould.shards,
+            hub: Hub::new(options, memory),
             nodes,
             is_stored,
             shared,

@@ -6,8 +6,9 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
-use throng_engine::{Conns, Kernel};
+use throng_engine::{Conns, Kernel, MailboxSender};
 use throng_hub::{Command, Hub};
 use throng_metrics::{Counters, Gauge};
 use throng_session::{
@@ -16,18 +17,16 @@ use throng_session::{
 use throng_types::{ConnId, Millis, Now, ShardId, Slots};
 
 use crate::drain::{Drain, DrainOptions, Ends};
-use crate::feed_batches::{FeedBatches, FeedRound};
 use crate::gateways::{GatewayMail, Gateways, Host, Session};
 use crate::handover::HandOver;
 use crate::live::{Live, Renewed};
 use crate::options::AskReload;
 use crate::outbox::{Note, Outboxes};
-use crate::peers::Peers;
-use crate::peers::{PAYER, UNCOUNTED, tag_payer};
+use crate::peers::{PAYER, Peers, UNCOUNTED, tag_payer};
 use crate::sessions::Sessions;
 use crate::sink::HubSink;
 use crate::stats::{Observatory, Ticker};
-use crate::surveys::Surveys;
+use crate::waiting::{FeedBatches, FeedRound, Surveys};
 
 /// Members visited in one turn: few enough that what is published meanwhile joins the fan-out
 /// at the next turn, and that a crowd does not keep others waiting.
@@ -35,12 +34,15 @@ pub(crate) const VISITS_PER_TURN: usize = 256;
 /// Streams whose history is looked at in one turn.
 const EXPIRIES_PER_TURN: usize = 256;
 
+/// Between two tries to reach a shard whose mailbox is full, and how many there are.
+const TRY_EVERY: Duration = Duration::from_millis(10);
+const TRIES: usize = 1000;
+
 /// Mail between shards, and orders from the handle and from drivers.
 pub struct Mail(pub(crate) Message);
 
 pub(crate) enum Message {
     Hub(throng_hub::Mail),
-    /// Message between the apps of two shards.
     Note(Note),
     Driver(GatewayMail),
     Feed(Box<FeedRound>),
@@ -48,17 +50,27 @@ pub(crate) enum Message {
     Renew(Box<Renewed>),
     /// Outcome of a reload that a connection of this shard has asked for.
     Reloaded(ConnId, Reloaded),
-    /// Begin to end gracefully.
     Drain(DrainOptions),
     HandOver(Box<HandOver>),
-    /// Order to end now.
     Stop,
 }
 
 impl Mail {
-    /// Mail from a gateway's driver.
     pub(crate) const fn to_gateway(mail: GatewayMail) -> Self {
         Self(Message::Driver(mail))
+    }
+
+    /// Sends it to a shard whose mailbox may be full for some seconds; false if it has no room all
+    /// the time, as one that has ended.
+    pub(crate) fn send_patiently(mut self, mailbox: &MailboxSender<Self>) -> bool {
+        for _ in 0..TRIES {
+            match mailbox.send(self) {
+                Ok(()) => return true,
+                Err(back) => self = back,
+            }
+            std::thread::sleep(TRY_EVERY);
+        }
+        false
     }
 
     /// Takes a driver's mail back that found no room.
@@ -82,7 +94,6 @@ pub(crate) struct ShardParts {
     pub(crate) shard: ShardId,
     pub(crate) shards: u8,
     pub(crate) hub: Hub,
-    /// The way to other nodes, where there are any.
     pub(crate) nodes: Option<throng_remote::Nodes>,
     /// Whether what the hub's broker keeps is written down.
     pub(crate) is_stored: bool,
@@ -209,12 +220,10 @@ impl ShardApp {
     }
 
     /// Whether publications wait for others, for their channel's `max_delay`.
-    #[must_use]
     pub fn is_gathering(&self) -> bool {
         self.parts.hub.deadline().is_some()
     }
 
-    /// Lets something happen to a connection's session, if it is still there.
     pub(crate) fn event<K: Kernel>(
         &mut self,
         conn: ConnId,
@@ -227,7 +236,6 @@ impl ShardApp {
         });
     }
 
-    /// Calls the hub with a sink to this shard's connections.
     pub(crate) fn with_hub<K: Kernel, R>(
         &mut self,
         conns: &mut Conns<Session, K>,
@@ -244,7 +252,6 @@ impl ShardApp {
         call(&mut self.parts.hub, &mut sink)
     }
 
-    /// Calls the gateways with a host over this shard.
     pub(crate) fn with_gateways<K: Kernel, R>(
         &mut self,
         conns: &mut Conns<Session, K>,
@@ -269,7 +276,6 @@ impl ShardApp {
         result
     }
 
-    /// Feeds connections that take requests again with what they have already.
     fn resume<K: Kernel>(&mut self, conns: &mut Conns<Session, K>) {
         for (conn, mut raw) in std::mem::take(&mut self.resumed) {
             self.event(conn, Event::Bytes(&mut raw), conns);
@@ -285,7 +291,6 @@ impl ShardApp {
         self.with_hub(conns, |hub, sink| hub.handle(command, now, sink));
     }
 
-    /// Notifies gateways of connections that have ended.
     pub(crate) fn tell_ended<K: Kernel>(&mut self, conns: &mut Conns<Session, K>, now: Now) {
         for (conn, session) in std::mem::take(&mut self.ended) {
             self.with_gateways(conns, now, |them, host| them.closed(conn, session, host));

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use throng_engine::{Conns, Delivery, Kernel, Pieces};
+use throng_engine::{Conns, Delivery, Effects, Kernel, Pieces};
 use throng_hub::{Answer, Batch, FormKind, Format, Patch, ReplyTo, Sink};
 use throng_metrics::Counter;
 use throng_session::{Event, Order, PublishResult, Shared, Work};
@@ -11,10 +11,10 @@ use throng_types::{
     ChannelName, ConnId, Frame, Frames, Publication, PublicationKind, Slots, Unsubscribe,
 };
 
-use crate::feed_batches::FeedBatches;
 use crate::gateways::{Gateways, Session};
 use crate::peers::payer;
 use crate::sessions::Sessions;
+use crate::waiting::FeedBatches;
 
 /// The hub's view of the connections, for the length of one call.
 pub(crate) struct HubSink<'a, K: Kernel> {
@@ -32,12 +32,7 @@ impl<K: Kernel> Sink for HubSink<'_, K> {
     fn answer(&mut self, reply_to: ReplyTo, answer: Answer) {
         let ReplyTo { conn, token } = reply_to;
         let (items, addresses, shared) = (answer.items(), self.addresses, self.shared);
-        let mut sessions = Sessions {
-            gateways: self.gateways,
-            shared,
-            orders: self.orders,
-        };
-        self.conns.with(conn, |session, effects| {
+        self.with(conn, |sessions, session, effects| {
             let before = effects.out.len();
             sessions.event(conn, session, Event::Answer { token, answer }, effects);
             let work = Work::answer(items, effects.out.len().saturating_sub(before));
@@ -53,11 +48,7 @@ impl<K: Kernel> Sink for HubSink<'_, K> {
         self.rounds.published(round, number, result);
     }
 
-    fn encode(&mut self, format: Format, publication: &Publication, out: &mut Vec<u8>) {
-        self.gateways.encode(format, publication, None, out);
-    }
-
-    fn encode_delta(
+    fn encode(
         &mut self,
         format: Format,
         publication: &Publication,
@@ -101,7 +92,9 @@ impl<K: Kernel> Sink for HubSink<'_, K> {
 
     fn lost(&mut self, conn: ConnId, channel: &ChannelName) {
         let why = Unsubscribe::InsufficientState;
-        self.event(conn, Event::Unsubscribed { channel, why });
+        self.with(conn, |sessions, session, effects| {
+            sessions.event(conn, session, Event::Unsubscribed { channel, why }, effects);
+        });
     }
 
     fn carried(&mut self, publication: &Publication) {
@@ -110,18 +103,23 @@ impl<K: Kernel> Sink for HubSink<'_, K> {
 }
 
 impl<K: Kernel> HubSink<'_, K> {
-    fn event(&mut self, conn: ConnId, event: Event<'_>) {
+    /// Runs `act` on a connection that is still there.
+    #[inline]
+    fn with(
+        &mut self,
+        conn: ConnId,
+        act: impl FnOnce(&mut Sessions<'_>, &mut Session, &mut Effects<'_>),
+    ) {
         let mut sessions = Sessions {
             gateways: self.gateways,
             shared: self.shared,
             orders: self.orders,
         };
         self.conns.with(conn, |session, effects| {
-            sessions.event(conn, session, event, effects);
+            act(&mut sessions, session, effects)
         });
     }
 
-    /// Queues or writes frames.
     fn send(&mut self, index: u32, batch: &Batch<'_>, frames: Pieces<'_>, joined: &[u8]) {
         let counters = &self.shared.counters;
         counters.add(Counter::Deliveries, frames.len() as u64);
@@ -179,13 +177,8 @@ impl<K: Kernel> HubSink<'_, K> {
         else {
             return;
         };
-        let mut sessions = Sessions {
-            gateways: self.gateways,
-            shared: self.shared,
-            orders: self.orders,
-        };
         let mut bytes = 0;
-        self.conns.with(id, |session, effects| {
+        self.with(id, |sessions, session, effects| {
             let before = effects.out.len();
             sessions.event(id, session, Event::Publication(publication), effects);
             bytes = effects.out.len() - before;

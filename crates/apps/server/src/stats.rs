@@ -7,13 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use serde_json::json;
 use throng_broker::Draft;
 use throng_hub::Command;
-use throng_metrics::{Counter, Counters, Delta, Gauge, Histogram, Totals};
-use throng_session::draft;
-use throng_sys::{clock, cpu, limits, memory};
+use throng_metrics::{Counter, Counters, Gauge, Histogram, Totals};
+use throng_sys::{clock, limits, memory};
 use throng_types::{ChannelName, Now, Payload, PayloadKind};
 
 use crate::logins::Table;
-use crate::watch::Watch;
+use crate::watch::{Sample, Watch};
 
 pub(crate) const STATS_CHANNEL: &str = "throng:stats";
 
@@ -50,7 +49,6 @@ pub(crate) struct Observatory {
     pub(crate) base_bytes: u64,
     /// History and events that the dashboard shows besides the present.
     pub(crate) watch: Watch,
-    /// People who have signed in to the dashboard.
     pub(crate) logins: Table,
 }
 
@@ -84,17 +82,10 @@ fn open_descriptors(totals: &Totals) -> u64 {
     connections + totals.gauge(Gauge::Shards) * 4 + 3
 }
 
-/// Publishes the dashboard's line.
 pub(crate) struct Ticker {
     observatory: Arc<Observatory>,
     channel: ChannelName,
-    last: Option<Last>,
-}
-
-struct Last {
-    totals: Totals,
-    at_unix_ms: u64,
-    cpu_us: u64,
+    last: Option<Sample>,
 }
 
 impl Ticker {
@@ -117,18 +108,8 @@ impl Ticker {
             self.last = None;
             return None;
         }
-        let cpu = cpu::process_time(None).map_or(0, |time| time.user_us + time.system_us);
-        let totals = self.observatory.totals();
-        let at_unix_ms = now.unix_ms;
-        let now = Last {
-            totals,
-            at_unix_ms,
-            cpu_us: cpu,
-        };
-        let line = self
-            .last
-            .as_ref()
-            .map(|last| self.line(last, &now, draining));
+        let now = Sample::new(self.observatory.totals(), now.unix_ms);
+        let line = { self.last.as_ref() }.map(|last| self.line(last, &now, draining));
         self.last = Some(now);
         let payload = Payload {
             bytes: line?.into_bytes().into(),
@@ -136,25 +117,21 @@ impl Ticker {
         };
         let draft = Draft {
             skip_history: true,
-            ..draft(self.channel.clone(), payload)
+            ..Draft::new(self.channel.clone(), payload)
         };
         Some(Command::Announce { draft })
     }
 
-    fn line(&self, last: &Last, now: &Last, draining: bool) -> String {
+    fn line(&self, last: &Sample, now: &Sample, draining: bool) -> String {
         let observatory = &self.observatory;
-        let elapsed_ms = now.at_unix_ms.saturating_sub(last.at_unix_ms).max(1);
-        let delta = Delta::between(last.totals.clone(), now.totals.clone(), elapsed_ms);
+        let (delta, cpu_per_mille) = now.since(last);
         let totals = &now.totals;
         let capacity = observatory.capacity.as_ref();
         let [websocket, sse, stream, http] = observatory.watch.clients(totals);
         let connections = websocket + sse + stream + http;
-        let memory_bytes = totals.gauge(Gauge::ProcessResidentBytes);
-        let grown = memory_bytes.saturating_sub(observatory.base_bytes);
-        let cpu_us = now.cpu_us.saturating_sub(last.cpu_us);
-        let tenths = cpu_us / elapsed_ms;
+        let per_connection = now.bytes_per_connection(observatory.base_bytes, connections);
         json!({
-            "time_unix_ms": now.at_unix_ms,
+            "time_unix_ms": now.unix_ms,
             "uptime_s": totals.gauge(Gauge::UptimeSeconds),
             "version": observatory.version,
             "pid": std::process::id(),
@@ -179,9 +156,9 @@ impl Ticker {
             "slow_consumers": totals.counter(Counter::SlowConsumers),
             "history_bytes": totals.gauge(Gauge::HistoryBytes),
             "history_publications": totals.gauge(Gauge::HistoryPublications),
-            "memory_bytes": memory_bytes,
-            "memory_per_connection_bytes": grown.checked_div(connections),
-            "cpu_percent": tenths as f64 / 10.0,
+            "memory_bytes": totals.gauge(Gauge::ProcessResidentBytes),
+            "memory_per_connection_bytes": per_connection,
+            "cpu_percent": cpu_per_mille as f64 / 10.0,
             "descriptors": {
                 "open": totals.gauge(Gauge::OpenDescriptors),
                 "max": totals.gauge(Gauge::DescriptorsMax),

@@ -19,6 +19,7 @@ use throng_tls::{
 };
 use throng_types::Now;
 
+use crate::files::Stamp;
 use crate::options::StartError;
 use crate::shard::ShardApp;
 
@@ -70,7 +71,6 @@ impl Files {
             .map_err(|error| fault(&option, &self.key, &error))
     }
 
-    /// Returns findings for the operator about the files.
     fn findings(&self, site: &Site, now_s: i64) -> Vec<String> {
         let (section, certificate) = (&self.section, &self.certificate);
         let findings = site.findings(now_s).into_iter();
@@ -92,39 +92,6 @@ impl Files {
     }
 }
 
-/// Attributes that change when a file does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp([i64; 5]);
-
-impl Stamp {
-    fn of(path: &str) -> Option<Self> {
-        let of = std::fs::metadata(path).ok()?;
-        let [inode, bytes] = [of.ino(), of.len()].map(|number| number as i64);
-        Some(Self([
-            inode,
-            bytes,
-            of.mtime(),
-            of.mtime_nsec(),
-            of.ctime_nsec(),
-        ]))
-    }
-}
-
-fn read_all(files: &[Files]) -> Result<Vec<Site>, Vec<String>> {
-    let (mut sites, mut faults) = (Vec::new(), Vec::new());
-    for files in files {
-        match files.read() {
-            Ok(site) => sites.push(site),
-            Err(fault) => faults.push(fault),
-        }
-    }
-    if faults.is_empty() {
-        Ok(sites)
-    } else {
-        Err(faults)
-    }
-}
-
 fn authorities(config: &Config) -> Result<Option<Authorities>, String> {
     let Some(path) = &config.tls.api_client_authorities else {
         return Ok(None);
@@ -137,7 +104,6 @@ fn authorities(config: &Config) -> Result<Option<Authorities>, String> {
 
 /// Reads the certificates, keys and authorities that a configuration names. Gives what an operator
 /// should know of them, and what is wrong with them.
-#[must_use]
 pub fn check_certificates(config: &Config) -> (Vec<String>, Vec<String>) {
     let (mut known, mut wrong) = (Vec::new(), Vec::new());
     for files in files(config) {
@@ -158,7 +124,7 @@ fn now_s() -> i64 {
 pub(crate) struct Tls {
     client: ServerTls,
     api: ServerTls,
-    watched: Watched,
+    pub(crate) watched: Watched,
 }
 
 impl Tls {
@@ -170,10 +136,9 @@ impl Tls {
         if !config.listeners().any(|listener| listener.is_tls) {
             return Ok(None);
         }
-        let files = files(config);
-        let state = State::of(files);
-        let sites = read_all(&state.files).map_err(|faults| StartError::Tls(faults.join("\n")))?;
-        let certificates = Certificates::new(&sites);
+        let state = State::of(files(config)).read();
+        let state = state.map_err(|(_, faults)| StartError::Tls(faults.join("\n")))?;
+        let certificates = Certificates::new(&state.sites);
         let min_version = match config.tls.min_version {
             TlsVersion::Tls12 => MinVersion::Tls12,
             TlsVersion::Tls13 => MinVersion::Tls13,
@@ -193,7 +158,7 @@ impl Tls {
             certificates,
             counters,
         };
-        watched.count_days(&mut watched.lock(), sites);
+        watched.count_days(&watched.lock());
         Ok(Some(Self {
             client,
             api,
@@ -215,10 +180,6 @@ impl Tls {
             .chain([offer(&config.listen.api, &self.api)])
             .collect()
     }
-
-    pub(crate) fn watched(self) -> Watched {
-        self.watched
-    }
 }
 
 /// Returns the length of a PROXY header, which proxies send before TLS; `None` while it is
@@ -237,13 +198,8 @@ pub(crate) struct Watched {
     counters: Arc<Counters>,
 }
 
-/// Certificates that were read, and are not shown yet.
-pub(crate) struct Fresh {
-    state: State,
-    sites: Vec<Site>,
-}
-
-struct State {
+/// Certificates as they were read last.
+pub(crate) struct State {
     files: Vec<Files>,
     stamps: Vec<[Option<Stamp>; 2]>,
     sites: Vec<Site>,
@@ -258,6 +214,21 @@ impl State {
             sites: Vec::new(),
         }
     }
+
+    /// Reads all files. Error: what is wrong with them, and the state without certificates.
+    fn read(mut self) -> Result<Self, (Self, Vec<String>)> {
+        let mut faults = Vec::new();
+        for files in &self.files {
+            match files.read() {
+                Ok(site) => self.sites.push(site),
+                Err(fault) => faults.push(fault),
+            }
+        }
+        match faults.is_empty() {
+            true => Ok(self),
+            false => Err((self, faults)),
+        }
+    }
 }
 
 impl Watched {
@@ -265,45 +236,36 @@ impl Watched {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads all files of a configuration again; nothing changes yet.
-    pub(crate) fn prepare(config: &Config) -> Result<Fresh, Vec<String>> {
-        let state = State::of(files(config));
-        let sites = read_all(&state.files)?;
-        Ok(Fresh { state, sites })
+    pub(crate) fn prepare(config: &Config) -> Result<State, Vec<String>> {
+        let read = State::of(files(config)).read();
+        read.map_err(|(_, faults)| faults)
     }
 
     /// Shows them from now on.
-    pub(crate) fn commit(&self, fresh: Fresh) {
-        self.show(fresh.state, fresh.sites, "the configuration was read again");
+    pub(crate) fn commit(&self, fresh: State) {
+        self.show(fresh, "the configuration was read again");
     }
 
     /// Reads all files again if one has changed.
     pub(crate) fn look(&self) {
+        const WHY: &str = "their files have changed";
         let mut state = self.lock();
         let fresh = State::of(state.files.clone());
         if fresh.stamps == state.stamps {
-            let sites = std::mem::take(&mut state.sites);
-            return self.count_days(&mut state, sites);
+            return self.count_days(&state);
         }
         drop(state);
-        self.replace(fresh, "their files have changed");
-    }
-
-    fn replace(&self, fresh: State, why: &str) {
-        let mut state = self.lock();
-        match read_all(&fresh.files) {
-            Ok(sites) => {
-                drop(state);
-                self.show(fresh, sites, why);
-            }
-            Err(faults) => {
+        match fresh.read() {
+            Ok(fresh) => self.show(fresh, WHY),
+            Err((fresh, faults)) => {
                 self.counters.count(Counter::TlsReloadFailed);
                 for fault in faults {
                     tracing::error!(
-                        "certificates were not reloaded, the old ones stay ({why}): {fault}"
+                        "certificates were not reloaded, the old ones stay ({WHY}): {fault}"
                     );
                 }
                 // The same files are not tried again until one changes.
+                state = self.lock();
                 if fresh.files == state.files {
                     state.stamps = fresh.stamps;
                 }
@@ -311,34 +273,30 @@ impl Watched {
         }
     }
 
-    fn show(&self, fresh: State, sites: Vec<Site>, why: &str) {
+    fn show(&self, fresh: State, why: &str) {
         let mut state = self.lock();
-        self.certificates.replace(&sites);
+        self.certificates.replace(&fresh.sites);
         self.counters.count(Counter::TlsReloaded);
         tracing::info!(
-            certificates = sites.len(),
+            certificates = fresh.sites.len(),
             "certificates were reloaded ({why}); connections stay"
         );
-        for (files, site) in fresh.files.iter().zip(&sites) {
+        for (files, site) in fresh.files.iter().zip(&fresh.sites) {
             for finding in files.findings(site, now_s()) {
                 tracing::warn!("{finding}");
             }
         }
         *state = fresh;
-        self.count_days(&mut state, sites);
+        self.count_days(&state);
     }
 
-    fn count_days(&self, state: &mut State, sites: Vec<Site>) {
+    fn count_days(&self, state: &State) {
         let now_s = now_s();
-        let days = sites
-            .iter()
-            .map(|site| site.validity().days_left(now_s))
-            .min();
-        let days = u64::try_from(days.unwrap_or(0)).unwrap_or(0);
+        let days = { state.sites.iter() }.map(|site| site.validity().days_left(now_s));
+        let days = u64::try_from(days.min().unwrap_or(0)).unwrap_or(0);
         self.counters.set(Gauge::TlsCertificateDaysLeft, days);
-        self.counters
-            .set(Gauge::TlsCertificates, sites.len() as u64);
-        state.sites = sites;
+        let count = state.sites.len() as u64;
+        self.counters.set(Gauge::TlsCertificates, count);
     }
 }
 

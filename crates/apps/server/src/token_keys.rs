@@ -15,7 +15,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
 use throng_auth::{KEY_SET_BYTES_MAX, KeySet, KeySource, Refresh, RefreshOptions};
-use throng_backend::{Address, AskLimits, Asker, Asking, Asks, BackendLimits, WholeAnswer};
+use throng_backend::{
+    Address, AskLimits, BackendLimits, Client, ClientPeer, Requests, WholeAnswer,
+};
 use throng_config::Auth;
 use throng_http1::field::Header;
 use throng_http1::origin::OriginRequest;
@@ -41,9 +43,6 @@ fn options(auth: &Auth) -> Option<JwksOptions> {
 }
 
 /// Fetches the keys of a configuration once, if it names a source of keys.
-///
-/// # Errors
-/// A sentence on why there are none.
 pub fn fetch_keys(auth: &Auth) -> Result<Option<Arc<dyn KeySource>>, String> {
     let Some(options) = options(auth) else {
         return Ok(None);
@@ -107,9 +106,6 @@ impl KeptKeys {
     }
 
     /// Waits until a new source has asked for keys once.
-    ///
-    /// # Errors
-    /// A sentence on why none came.
     pub(crate) fn wait(&self) -> Result<(), String> {
         match self.is_new {
             true => { self.source.wait() }.map_err(|why| format!("auth.jwks_url: {why}")),
@@ -152,20 +148,20 @@ struct Fetcher {
     counters: Arc<Counters>,
 }
 
-impl Asker for Fetcher {
+impl Client for Fetcher {
     /// A key is missing, or it begins.
     type Call = ();
     type Token = ();
 
-    fn call(&mut self, (): (), asks: &mut Asks<()>) {
+    fn call(&mut self, (): (), asks: &mut Requests<()>) {
         self.look(asks);
     }
 
-    fn woken(&mut self, asks: &mut Asks<()>) {
+    fn woken(&mut self, asks: &mut Requests<()>) {
         self.look(asks);
     }
 
-    fn answered(&mut self, (): (), answer: WholeAnswer, asks: &mut Asks<()>) {
+    fn answered(&mut self, (): (), answer: WholeAnswer, asks: &mut Requests<()>) {
         let fetched = read(answer);
         self.is_fetching = false;
         self.refresh.end(fetched.is_ok(), asks.now.mono);
@@ -175,8 +171,8 @@ impl Asker for Fetcher {
 }
 
 impl Fetcher {
-    /// Asks for the keys if they are due, or waits until they are.
-    fn look(&mut self, asks: &mut Asks<()>) {
+    /// Requests for the keys if they are due, or waits until they are.
+    fn look(&mut self, asks: &mut Requests<()>) {
         if self.is_fetching {
             return;
         }
@@ -273,9 +269,6 @@ struct Fetched {
 
 impl Fetched {
     /// Starts the thread, which fetches the keys at once. `counters` are its own.
-    ///
-    /// # Errors
-    /// A sentence: the address is none, or the kernel gives no thread.
     fn start(options: &JwksOptions, counters: Arc<Counters>) -> Result<Self, String> {
         let (url, timeout_ms) = (&options.url, options.timeout_ms);
         let inner = Arc::new(Inner::default());
@@ -294,7 +287,7 @@ impl Fetched {
             idle_max: 0,
             ..BackendLimits::default()
         };
-        let peer = Asking::new(fetcher, limits);
+        let peer = ClientPeer::new(fetcher, limits);
         let host = throng_outward::start("jwks", move || peer, Box::new(|reply| match reply {}));
         let host = host.map_err(|error| error.to_string())?;
         let calls = host.calls();
@@ -307,10 +300,8 @@ impl Fetched {
         })
     }
 
-    /// Waits until the first request is over, which takes as long as one may take.
-    ///
-    /// # Errors
-    /// A sentence on why there are no keys; they are asked for again later.
+    /// Waits until the first request is over, which takes as long as one may take. Error: a
+    /// sentence on why there are no keys; they are asked for again later.
     fn wait(&self) -> Result<(), String> {
         let within = Duration::from_millis(self.timeout_ms) + Duration::from_secs(2);
         let waited = self

@@ -40,10 +40,43 @@ pub(crate) struct Watch {
 struct Hour {
     /// Moments of the last hour, oldest first. Bound: [`MOMENTS_MAX`].
     moments: VecDeque<Moment>,
-    last: Option<(Totals, u64, u64)>,
+    last: Option<Sample>,
 }
 
-/// The numbers that are drawn.
+/// Totals of the server at one time, and the CPU time that it has used.
+pub(crate) struct Sample {
+    pub(crate) totals: Totals,
+    pub(crate) unix_ms: u64,
+    cpu_us: u64,
+}
+
+impl Sample {
+    pub(crate) fn new(totals: Totals, unix_ms: u64) -> Self {
+        let cpu_us = cpu::process_time(None).map_or(0, |time| time.user_us + time.system_us);
+        Self {
+            totals,
+            unix_ms,
+            cpu_us,
+        }
+    }
+
+    /// Returns changes since an earlier one, and the CPU time in thousandths of one core.
+    pub(crate) fn since(&self, before: &Self) -> (Delta, u64) {
+        let elapsed_ms = self.unix_ms.saturating_sub(before.unix_ms).max(1);
+        let delta = Delta::between(before.totals.clone(), self.totals.clone(), elapsed_ms);
+        (
+            delta,
+            self.cpu_us.saturating_sub(before.cpu_us) / elapsed_ms,
+        )
+    }
+
+    /// Bytes of memory for each of so many connections, beyond those at the start.
+    pub(crate) fn bytes_per_connection(&self, base_bytes: u64, connections: u64) -> Option<u64> {
+        let resident = self.totals.gauge(Gauge::ProcessResidentBytes);
+        resident.saturating_sub(base_bytes).checked_div(connections)
+    }
+}
+
 struct Moment {
     unix_ms: u64,
     connections: [u64; 4],
@@ -87,7 +120,6 @@ impl Watch {
         }
     }
 
-    /// Another configuration is in force.
     pub(crate) fn renew(&self, config: &Config) {
         *open(&self.config) = shown(config);
     }
@@ -133,45 +165,37 @@ impl Watch {
 
     /// Keeps the numbers of now, if it is time for it.
     pub(crate) fn record(&self, unix_ms: u64, base_bytes: u64, totals: impl FnOnce() -> Totals) {
-        let mut hour = open(&self.hour);
-        let due = { hour.last.as_ref() }.is_none_or(|(_, last_ms, _)| {
-            // A clock that was set back must not stop it.
-            unix_ms.abs_diff(*last_ms) >= EVERY_MS
-        });
-        if !due {
+        let hour = &mut *open(&self.hour);
+        // A clock that was set back must not stop it.
+        let is_early = |last: &Sample| unix_ms.abs_diff(last.unix_ms) < EVERY_MS;
+        if hour.last.as_ref().is_some_and(is_early) {
             return;
         }
-        let totals = totals();
-        let cpu_us = cpu::process_time(None).map_or(0, |time| time.user_us + time.system_us);
-        let before = hour.last.replace((totals.clone(), unix_ms, cpu_us));
-        let Some((before, before_ms, before_us)) = before else {
-            return;
-        };
-        let elapsed_ms = unix_ms.saturating_sub(before_ms).max(1);
-        let delta = Delta::between(before, totals.clone(), elapsed_ms);
-        let connections = self.clients(&totals);
-        let grown = totals.gauge(Gauge::ProcessResidentBytes);
-        let grown = grown.saturating_sub(base_bytes);
-        if hour.moments.len() >= MOMENTS_MAX {
-            hour.moments.pop_front();
+        let now = Sample::new(totals(), unix_ms);
+        if let Some(before) = &hour.last {
+            let (delta, cpu_per_mille) = now.since(before);
+            let connections = self.clients(&now.totals);
+            let moment = Moment {
+                unix_ms,
+                connections,
+                deliveries_per_s: delta.per_second(Counter::Deliveries),
+                publications_per_s: delta.per_second_all(Counter::PublicationsApi),
+                bytes_out_per_s: delta.per_second(Counter::BytesOut),
+                memory_per_connection: now
+                    .bytes_per_connection(base_bytes, connections.iter().sum()),
+                cpu_per_mille,
+            };
+            push(&mut hour.moments, moment, MOMENTS_MAX);
         }
-        hour.moments.push_back(Moment {
-            unix_ms,
-            connections,
-            deliveries_per_s: delta.per_second(Counter::Deliveries),
-            publications_per_s: delta.per_second_all(Counter::PublicationsApi),
-            bytes_out_per_s: delta.per_second(Counter::BytesOut),
-            memory_per_connection: grown.checked_div(connections.iter().sum()),
-            cpu_per_mille: cpu_us.saturating_sub(before_us) / elapsed_ms,
-        });
+        hour.last = Some(now);
     }
 
     pub(crate) fn refused(&self, refusal: Refusal) {
-        keep(&self.refusals, refusal, REFUSALS_MAX);
+        push(&mut open(&self.refusals), refusal, REFUSALS_MAX);
     }
 
     pub(crate) fn too_slow(&self, client: TooSlow) {
-        keep(&self.slow, client, SLOW_MAX);
+        push(&mut open(&self.slow), client, SLOW_MAX);
     }
 
     /// The last hour: each moment in the order of `fields`.
@@ -236,7 +260,6 @@ impl Watch {
         json!({"closed": slow.collect::<Vec<_>>()}).to_string()
     }
 
-    /// The configuration that is in force, without secrets.
     pub(crate) fn config(&self) -> String {
         open(&self.config).to_string()
     }
@@ -249,8 +272,7 @@ fn shown(config: &Config) -> Value {
 }
 
 /// Adds the newest, and lets the oldest go.
-fn keep<T>(list: &Mutex<VecDeque<T>>, newest: T, max: usize) {
-    let mut list = open(list);
+fn push<T>(list: &mut VecDeque<T>, newest: T, max: usize) {
     if list.len() >= max {
         list.pop_front();
     }
@@ -298,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_are_bounded_and_the_newest_comes_first() {
+    fn lists_are_bounded_and_the_newest_comes_first() {
         let watch = watch();
         for n in 0..REFUSALS_MAX as u64 + 5 {
             watch.refused(Refusal {
@@ -309,18 +331,6 @@ mod tests {
                 object: "a \"quoted\" channel".into(),
                 why: "permission denied".into(),
             });
-        }
-        let told: Value = serde_json::from_str(&watch.refusals()).unwrap();
-        let refusals = told["refusals"].as_array().unwrap();
-        assert_eq!(refusals.len(), REFUSALS_MAX);
-        assert_eq!(refusals[0]["time_unix_ms"], REFUSALS_MAX + 4);
-        assert_eq!(refusals[0]["object"], "a \"quoted\" channel");
-    }
-
-    #[test]
-    fn slow_clients_are_bounded_and_the_newest_comes_first() {
-        let watch = watch();
-        for n in 0..SLOW_MAX as u64 + 5 {
             watch.too_slow(TooSlow {
                 unix_ms: n,
                 address: "192.0.2.1".to_owned(),
@@ -330,11 +340,17 @@ mod tests {
                 subscriptions: 2,
             });
         }
-        let told: Value = serde_json::from_str(&watch.slow()).unwrap();
-        let closed = told["closed"].as_array().unwrap();
-        assert_eq!(closed.len(), SLOW_MAX);
-        assert_eq!(closed[0]["time_unix_ms"], SLOW_MAX + 4);
-        assert_eq!(closed[0]["channels"][0], "news");
+        let list = |text: &str, name: &str, max: usize| {
+            let told: Value = serde_json::from_str(text).unwrap();
+            let list = told[name].as_array().unwrap();
+            assert_eq!(list.len(), max, "{name}");
+            assert_eq!(list[0]["time_unix_ms"], REFUSALS_MAX + 4);
+            list[0].clone()
+        };
+        let refusal = list(&watch.refusals(), "refusals", REFUSALS_MAX);
+        assert_eq!(refusal["object"], "a \"quoted\" channel");
+        let closed = list(&watch.slow(), "closed", SLOW_MAX);
+        assert_eq!(closed["channels"][0], "news");
     }
 
     #[test]

@@ -39,13 +39,11 @@ impl ApiKeys {
         digests.collect::<Result<_, _>>().map(Self)
     }
 
-    /// Whether there is no key.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether this is an accepted key.
     #[must_use]
     pub fn has(&self, key: &str) -> bool {
         let presented = digest(key);

@@ -1,6 +1,8 @@
-//! Claims of a token, read once its signature was found good.
+//! Claims of a token, read once its signature was found good, and the faults of tokens; the patterns
+//! by which a token names the channels that its holder may use.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -8,9 +10,42 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use throng_types::Save;
 
-use crate::{ChannelPattern, TokenFault};
+/// Reason why a token is not accepted: always the peer's fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum TokenFault {
+    /// Not a signed token, or claims of the wrong type.
+    #[error("token is malformed")]
+    Malformed,
+    /// No key here is for its algorithm.
+    #[error("token algorithm is not accepted")]
+    Algorithm,
+    /// The named key (`kid`) is not known yet, and is being fetched: the token may be good in a
+    /// while.
+    #[error("token key is not known yet; try again")]
+    UnknownKey,
+    /// No key (`kid`) is named, and several would fit.
+    #[error("token does not name its key (kid)")]
+    UnnamedKey,
+    #[error("token signature is wrong")]
+    Signature,
+    /// A good token that is past its time. The client should come with a new one (error code 109).
+    #[error("token has expired")]
+    Expired,
+    /// A good token without `exp`, where the operator asks for one.
+    #[error("token has no expiry")]
+    NoExpiry,
+    #[error("token is not valid yet")]
+    NotYetValid,
+    #[error("token is for another audience")]
+    Audience,
+    #[error("token is from another issuer")]
+    Issuer,
+    /// Another channel, user or connection, a subscription instead of a connection, or a channel
+    /// that no token opens.
+    #[error("token is for another purpose")]
+    Purpose,
+}
 
-/// The claims of a connection or subscription token.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Claims {
     /// The user (`sub`), empty for an anonymous one.
@@ -21,7 +56,6 @@ pub struct Claims {
     pub nbf: Option<u64>,
     /// Time of issue, in Unix seconds.
     pub iat: Option<u64>,
-    /// The token's own id.
     pub jti: Option<Box<str>>,
     /// When the connection or subscription ends, if that is not `exp`; `Some(None)` for never.
     pub expire_at: Option<Option<u64>>,
@@ -34,11 +68,9 @@ pub struct Claims {
     pub channels: Vec<Box<str>>,
     /// Channels with options that the connection is subscribed to from its start.
     pub subs: BTreeMap<Box<str>, SubscriptionOptions>,
-    /// The channel of a subscription token.
     pub channel: Option<Box<str>>,
     /// Public id of the one connection that a subscription token is for; an old claim.
     pub client: Option<Box<str>>,
-    /// Options of a subscription token's subscription.
     pub options: SubscriptionOptions,
     /// Channels that the holder may use; `None` leaves the decision to the channels' own options.
     pub allow: Option<Allow>,
@@ -68,10 +100,8 @@ pub struct SubscriptionOptions {
 /// `{"allow":{"subscribe":["news","chat:*"],"publish":["chat:*"]}}`
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Save)]
 pub struct Allow {
-    /// Channels to subscribe to.
     #[serde(default)]
     pub subscribe: Vec<ChannelPattern>,
-    /// Channels to publish into.
     #[serde(default)]
     pub publish: Vec<ChannelPattern>,
 }
@@ -337,5 +367,111 @@ impl<'de> Deserialize<'de> for NumericDate {
         // The cast cuts the fraction off and stays within the range of the type.
         let cut = || number.as_f64().unwrap_or_default() as u64;
         Ok(Self(number.as_u64().unwrap_or_else(cut).min(DATE_S_MAX)))
+    }
+}
+
+/// One channel by its name, or every channel that begins in the same way.
+///
+/// `chat:42` is that channel, `chat:*` every channel of the namespace, `*` every channel. A `*` has
+/// its meaning only at the end; elsewhere it is refused, so that a pattern which was meant to be
+/// narrow is never silently something else.
+#[derive(Clone, Debug, PartialEq, Eq, Save)]
+pub enum ChannelPattern {
+    Name(Box<str>),
+    /// Every channel whose name begins with this.
+    Prefix(Box<str>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PatternError {
+    #[error("a channel pattern must not be empty")]
+    Empty,
+    /// `*` stands somewhere else than at the end.
+    #[error("`*` is allowed only at the end of a channel pattern")]
+    StarInside,
+}
+
+impl ChannelPattern {
+    /// Parses a pattern with an optional `*` at its end.
+    pub fn new(pattern: &str) -> Result<Self, PatternError> {
+        let (stem, prefix) = match pattern.strip_suffix('*') {
+            Some(stem) => (stem, true),
+            None if pattern.is_empty() => return Err(PatternError::Empty),
+            None => (pattern, false),
+        };
+        if stem.contains('*') {
+            return Err(PatternError::StarInside);
+        }
+        Ok(if prefix {
+            Self::Prefix(stem.into())
+        } else {
+            Self::Name(stem.into())
+        })
+    }
+
+    #[must_use]
+    pub fn covers(&self, channel: &str) -> bool {
+        match self {
+            Self::Name(name) => channel == &**name,
+            Self::Prefix(prefix) => channel.starts_with(&**prefix),
+        }
+    }
+}
+
+impl fmt::Display for ChannelPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(name) => f.write_str(name),
+            Self::Prefix(prefix) => write!(f, "{prefix}*"),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for ChannelPattern {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Self::new(&text).map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_cover_names_and_prefixes() {
+        for (pattern, covered, not_covered) in [
+            ("chat", &["chat"][..], &["chat:1", "cha", "Chat"][..]),
+            (
+                "chat:*",
+                &["chat:", "chat:1", "chat:1:2"],
+                &["chat", "chats:1"],
+            ),
+            ("*", &["x", "chat:1"], &[]),
+        ] {
+            let compiled = ChannelPattern::new(pattern).unwrap();
+            assert_eq!(compiled.to_string(), pattern);
+            for channel in covered {
+                assert!(compiled.covers(channel), "{pattern} should cover {channel}");
+            }
+            for channel in not_covered {
+                assert!(
+                    !compiled.covers(channel),
+                    "{pattern} should not cover {channel}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn doubtful_patterns_are_refused() {
+        assert_eq!(ChannelPattern::new(""), Err(PatternError::Empty));
+        for pattern in ["**", "a*b", "*:1", "*a*"] {
+            assert_eq!(
+                ChannelPattern::new(pattern),
+                Err(PatternError::StarInside),
+                "{pattern}"
+            );
+        }
     }
 }

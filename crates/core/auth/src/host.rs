@@ -19,7 +19,6 @@ pub struct Hosts {
     names: Vec<Box<str>>,
 }
 
-/// A text that is not a valid host name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not the name of a host such as push.example.com, *.example.com or *")]
 pub struct HostError(Box<str>);

@@ -1,7 +1,8 @@
-//! Sets of public keys (JWK Sets, RFC 7517), and the choice of the key for a token.
+//! Algorithms of signatures, and sets of public keys (JWK Sets, RFC 7517): the choice of the key for
+//! a token, and the times to fetch a set, regularly and when a token names a key that is not in it.
 //!
-//! Owns: the keys. Never: fetches a set; a [`KeySource`] provides it, and decides when it is
-//! to be fetched again.
+//! Owns: the keys, and the times of the last fetch. Never: fetches a set, which a [`KeySource`]
+//! provides, or reads a clock.
 //!
 //! A set comes from the operator of the issuer, and may have keys for other purposes. RFC 7517
 //! section 5 says to leave out what is not understood, so one odd key does not cost the others;
@@ -12,12 +13,14 @@
 //!   since anyone who can read the set could sign with them.
 //! - A token is checked with one key of a set at most, however many there are.
 //! - A key serves its own family of algorithms, and if it names one (`alg`) that one alone.
+//! - Two fetches begin at least [`RefreshOptions::interval_min_ms`] apart, whatever keys tokens
+//!   name: strangers choose those.
 
 use std::fmt;
 use std::sync::Arc;
 
 use aws_lc_rs::signature::{
-    ECDSA_P256_SHA256_FIXED, ECDSA_P384_SHA384_FIXED, ED25519, ParsedPublicKey,
+    ECDSA_P256_SHA256_FIXED, ECDSA_P384_SHA384_FIXED, ED25519 as ED25519_CURVE, ParsedPublicKey,
     VerificationAlgorithm,
 };
 use base64::Engine as _;
@@ -26,8 +29,7 @@ use jsonwebtoken::DecodingKey;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
-
-use crate::algorithm::{Algorithm, RSA_BITS_MIN, bits};
+use throng_types::{Millis, coded_enum};
 
 /// The longest set that is read, in bytes. Issuers' sets have a few kilobytes, with certificates
 /// some tens.
@@ -38,9 +40,71 @@ pub const KEY_SET_KEYS_MAX: usize = 64;
 /// Size of the largest RSA modulus that the library checks with, in bits.
 const RSA_BITS_MAX: usize = 8192;
 
+/// The smallest RSA modulus that is accepted, in bits (RFC 7518 section 3.3).
+pub(crate) const RSA_BITS_MIN: usize = 2048;
+
+coded_enum! {
+    /// The signature algorithms that tokens may carry (RFC 7518 section 3.1, RFC 8037 section 3.1).
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum Algorithm {
+        /// Its name in the library that computes it.
+        fn backend -> jsonwebtoken::Algorithm;
+        /// The value of the header parameter `alg`.
+        fn name;
+        Hs256 = jsonwebtoken::Algorithm::HS256, "HS256";
+        Hs384 = jsonwebtoken::Algorithm::HS384, "HS384";
+        Hs512 = jsonwebtoken::Algorithm::HS512, "HS512";
+        Rs256 = jsonwebtoken::Algorithm::RS256, "RS256";
+        Rs384 = jsonwebtoken::Algorithm::RS384, "RS384";
+        Rs512 = jsonwebtoken::Algorithm::RS512, "RS512";
+        Es256 = jsonwebtoken::Algorithm::ES256, "ES256";
+        Es384 = jsonwebtoken::Algorithm::ES384, "ES384";
+        EdDsa = jsonwebtoken::Algorithm::EdDSA, "EdDSA";
+    }
+}
+
+impl Algorithm {
+    /// The inverse of [`Algorithm::name`]; names are case-sensitive (RFC 7515 section 4.1.1).
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|algorithm| algorithm.name() == name)
+    }
+
+    /// Whether signing and checking need different keys.
+    pub(crate) fn is_asymmetric(self) -> bool {
+        !HMAC.contains(&self)
+    }
+}
+
+impl fmt::Display for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Algorithms that one key serves.
+pub(crate) type Family = &'static [Algorithm];
+
+pub(crate) const HMAC: Family = &[Algorithm::Hs256, Algorithm::Hs384, Algorithm::Hs512];
+pub(crate) const RSA: Family = &[Algorithm::Rs256, Algorithm::Rs384, Algorithm::Rs512];
+pub(crate) const P256: Family = &[Algorithm::Es256];
+pub(crate) const P384: Family = &[Algorithm::Es384];
+pub(crate) const ED25519: Family = &[Algorithm::EdDsa];
+
+/// The length of a big-endian number without its leading zeros.
+pub(crate) fn bits(number: &[u8]) -> usize {
+    let significant = number.iter().skip_while(|byte| **byte == 0).count();
+    let zeros = number
+        .iter()
+        .find(|byte| **byte != 0)
+        .map_or(0, |byte| byte.leading_zeros());
+    significant * 8 - zeros as usize
+}
+
 /// Source of keys that change while the server runs.
 pub trait KeySource: fmt::Debug + Send + Sync {
-    /// The current set of keys.
     fn keys(&self) -> Arc<KeySet>;
 
     /// Asks for a fetch, since a token has named a key that the set does not have; ignored directly
@@ -51,7 +115,6 @@ pub trait KeySource: fmt::Debug + Send + Sync {
 /// Reason why a text is not a set of keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeySetError {
-    /// The text has more than [`KEY_SET_BYTES_MAX`] bytes.
     #[error("a set of keys has {KEY_SET_BYTES_MAX} bytes at most")]
     TooLong,
     /// Not an object with a list `keys` (RFC 7517 section 5).
@@ -60,7 +123,6 @@ pub enum KeySetError {
     /// More than [`KEY_SET_KEYS_MAX`]. None is left out silently: it could be the one in use.
     #[error("a set has {KEY_SET_KEYS_MAX} keys at most")]
     TooMany,
-    /// No key of it can check a token.
     #[error("none of its keys can check a token: public RSA, P-256, P-384 or Ed25519 for signing")]
     NoneUsable,
 }
@@ -70,7 +132,6 @@ pub enum KeySetError {
 pub struct KeySet {
     /// Usable keys in the order of the set. Bound: [`KEY_SET_KEYS_MAX`].
     keys: Vec<Key>,
-    /// Keys that were left out.
     unused: usize,
 }
 
@@ -83,32 +144,8 @@ struct Key {
     key: DecodingKey,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Family {
-    Rsa,
-    P256,
-    P384,
-    Ed25519,
-}
-
-impl Family {
-    const fn serves(self, algorithm: Algorithm) -> bool {
-        match self {
-            Self::Rsa => matches!(
-                algorithm,
-                Algorithm::Rs256 | Algorithm::Rs384 | Algorithm::Rs512
-            ),
-            Self::P256 => matches!(algorithm, Algorithm::Es256),
-            Self::P384 => matches!(algorithm, Algorithm::Es384),
-            Self::Ed25519 => matches!(algorithm, Algorithm::EdDsa),
-        }
-    }
-}
-
-/// Result of the search for a token's key.
 #[derive(Debug)]
 pub(crate) enum Choice<'a> {
-    /// Key to check the token with.
     Key(&'a DecodingKey),
     /// The named key is for other algorithms, or the token names none and no key is for its
     /// algorithm.
@@ -142,7 +179,6 @@ impl KeySet {
         Ok(Self { keys, unused })
     }
 
-    /// Number of keys that can check tokens.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.keys.len()
@@ -169,7 +205,7 @@ impl KeySet {
     /// The key for a token's header. The first of two with one name and one family counts.
     pub(crate) fn choose(&self, id: Option<&str>, algorithm: Algorithm) -> Choice<'_> {
         let fits = |key: &&Key| {
-            key.family.serves(algorithm) && key.only.is_none_or(|only| only == algorithm)
+            key.family.contains(&algorithm) && key.only.is_none_or(|only| only == algorithm)
         };
         let Some(id) = id else {
             let mut fitting = self.keys.iter().filter(fits);
@@ -226,13 +262,13 @@ impl RawKey {
             Some(name) => Some(Algorithm::from_name(name)?),
         };
         let (family, key) = match (&*self.kty, self.crv.as_deref()) {
-            ("RSA", _) => (Family::Rsa, self.rsa()?),
-            ("EC", Some("P-256")) => (Family::P256, self.point(32, &ECDSA_P256_SHA256_FIXED)?),
-            ("EC", Some("P-384")) => (Family::P384, self.point(48, &ECDSA_P384_SHA384_FIXED)?),
-            ("OKP", Some("Ed25519")) => (Family::Ed25519, self.ed25519()?),
+            ("RSA", _) => (RSA, self.rsa()?),
+            ("EC", Some("P-256")) => (P256, self.point(32, &ECDSA_P256_SHA256_FIXED)?),
+            ("EC", Some("P-384")) => (P384, self.point(48, &ECDSA_P384_SHA384_FIXED)?),
+            ("OKP", Some("Ed25519")) => (ED25519, self.ed25519()?),
             _ => return None,
         };
-        if only.is_some_and(|only| !family.serves(only)) {
+        if only.is_some_and(|only| !family.contains(&only)) {
             return None;
         }
         Some(Key {
@@ -270,7 +306,7 @@ impl RawKey {
 
     fn ed25519(&self) -> Option<DecodingKey> {
         let key = number(&self.x).filter(|key| key.len() == 32)?;
-        ParsedPublicKey::new(&ED25519, &key).ok()?;
+        ParsedPublicKey::new(&ED25519_CURVE, &key).ok()?;
         Some(DecodingKey::from_ed_der(&key))
     }
 }
@@ -278,4 +314,142 @@ impl RawKey {
 /// A big-endian number in base64url (RFC 7518 section 2).
 fn number(text: &Option<String>) -> Option<Vec<u8>> {
     URL_SAFE_NO_PAD.decode(text.as_deref()?).ok()
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RefreshOptions {
+    /// Milliseconds from the end of one good fetch to the next.
+    pub interval_ms: u64,
+    /// Minimum milliseconds from the beginning of one fetch to the next. After failures the pause
+    /// grows from here to [`RefreshOptions::interval_ms`].
+    pub interval_min_ms: u64,
+}
+
+/// Schedule of a set that is fetched from time to time.
+#[derive(Clone, Copy, Debug)]
+pub struct Refresh {
+    options: RefreshOptions,
+    began: Option<Millis>,
+    /// Time of the next fetch if no token asks for an earlier one.
+    next: Millis,
+    /// Number of failures in a row.
+    failures: u32,
+}
+
+impl Refresh {
+    /// Schedules the first fetch at once.
+    #[must_use]
+    pub const fn new(options: RefreshOptions) -> Self {
+        Self {
+            options,
+            began: None,
+            next: Millis(0),
+            failures: 0,
+        }
+    }
+
+    /// Time of the next fetch; `is_wanted` is set after a token has named a key that is not there.
+    #[must_use]
+    pub fn due(&self, is_wanted: bool) -> Millis {
+        let Some(began) = self.began else {
+            return Millis(0);
+        };
+        let earliest = began + self.options.interval_min_ms;
+        match is_wanted {
+            true => earliest,
+            false => Millis(self.next.0.max(earliest.0)),
+        }
+    }
+
+    pub const fn begin(&mut self, now: Millis) {
+        self.began = Some(now);
+    }
+
+    pub fn end(&mut self, is_good: bool, now: Millis) {
+        let RefreshOptions {
+            interval_ms,
+            interval_min_ms,
+        } = self.options;
+        let pause_ms = if is_good {
+            self.failures = 0;
+            interval_ms
+        } else {
+            let times = 1_u64.checked_shl(self.failures).unwrap_or(u64::MAX);
+            self.failures = self.failures.saturating_add(1);
+            interval_min_ms.saturating_mul(times).min(interval_ms)
+        };
+        self.next = now + pause_ms;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const OPTIONS: RefreshOptions = RefreshOptions {
+        interval_ms: 600_000,
+        interval_min_ms: 10_000,
+    };
+
+    #[test]
+    fn it_is_fetched_at_once_and_then_at_the_interval() {
+        let mut refresh = Refresh::new(OPTIONS);
+        assert_eq!(refresh.due(false), Millis(0));
+        refresh.begin(Millis(50));
+        refresh.end(true, Millis(80));
+        assert_eq!(refresh.due(false), Millis(600_080));
+    }
+
+    #[test]
+    fn an_unknown_key_brings_it_forward_and_not_without_bound() {
+        let mut refresh = Refresh::new(OPTIONS);
+        refresh.begin(Millis(50));
+        // Also while a fetch is under way: its result may be from before the key.
+        assert_eq!(refresh.due(true), Millis(10_050));
+        refresh.end(true, Millis(80));
+        assert_eq!(refresh.due(true), Millis(10_050));
+    }
+
+    #[test]
+    fn after_failures_the_pause_grows_to_the_interval() {
+        let mut refresh = Refresh::new(OPTIONS);
+        let mut pauses = Vec::new();
+        for _ in 0..9 {
+            refresh.begin(Millis(1000));
+            refresh.end(false, Millis(1000));
+            pauses.push(refresh.due(false).0 - 1000);
+        }
+        let seconds = [10, 20, 40, 80, 160, 320, 600, 600, 600];
+        assert_eq!(pauses, seconds.map(|s| s * 1000));
+        refresh.begin(Millis(1000));
+        refresh.end(true, Millis(1000));
+        refresh.end(false, Millis(1000));
+        assert_eq!(refresh.due(false), Millis(11_000));
+    }
+
+    proptest! {
+        /// With any requests from tokens, fetches begin so far apart; and one is always due in the
+        /// end.
+        #[test]
+        fn fetches_are_apart(
+            steps in prop::collection::vec((any::<bool>(), any::<bool>(), 0_u64..5000), 1..200),
+        ) {
+            let mut refresh = Refresh::new(OPTIONS);
+            let (mut now, mut last) = (Millis(0), None::<Millis>);
+            for (is_wanted, is_good, takes_ms) in steps {
+                let due = refresh.due(is_wanted);
+                prop_assert!(due.0 <= now.0 + OPTIONS.interval_ms);
+                now = Millis(now.0.max(due.0));
+                if let Some(last) = last {
+                    prop_assert!(now.0 - last.0 >= OPTIONS.interval_min_ms);
+                }
+                refresh.begin(now);
+                last = Some(now);
+                now.0 += takes_ms;
+                refresh.end(is_good, now);
+            }
+        }
+    }
 }

@@ -15,30 +15,25 @@
 //!   never brings one.
 //! - Bytes from outside never panic.
 
-mod algorithm;
 mod api_key;
 mod block;
 mod claims;
-mod fault;
 mod host;
 mod key_set;
 mod keys;
 mod origin;
-mod pattern;
-mod refresh;
 mod sign;
 mod verifier;
 
-pub use algorithm::Algorithm;
 pub use api_key::{ApiKeys, Credentials, EmptyKey};
 pub use block::BlockKey;
-pub use claims::{Allow, Claims, SubscriptionOptions};
-pub use fault::TokenFault;
+pub use claims::{Allow, ChannelPattern, Claims, PatternError, SubscriptionOptions, TokenFault};
 pub use host::{HostError, Hosts};
-pub use key_set::{KEY_SET_BYTES_MAX, KEY_SET_KEYS_MAX, KeySet, KeySetError, KeySource};
+pub use key_set::{
+    Algorithm, KEY_SET_BYTES_MAX, KEY_SET_KEYS_MAX, KeySet, KeySetError, KeySource, Refresh,
+    RefreshOptions,
+};
 pub use keys::{KeyConfig, KeyError};
 pub use origin::{OriginError, Origins, is_same_origin};
-pub use pattern::{ChannelPattern, PatternError};
-pub use refresh::{Refresh, RefreshOptions};
 pub use sign::{AllowClaim, NewToken, SigningKey, sign};
 pub use verifier::Verifier;

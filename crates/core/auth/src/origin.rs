@@ -4,7 +4,6 @@
 //! A browser sends `Origin`; other clients send none and are not bound by this rule, so a request
 //! without the header is for the caller to accept.
 
-/// The origins that are allowed.
 #[derive(Clone, Debug, Default)]
 pub struct Origins {
     any: bool,
@@ -12,7 +11,6 @@ pub struct Origins {
     patterns: Vec<Pattern>,
 }
 
-/// A pattern that is not an origin.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is not an origin such as https://example.com, https://*.example.com, \

@@ -12,7 +12,6 @@ use serde_json::value::RawValue;
 
 use crate::{Algorithm, KeyError};
 
-/// The key that signs.
 #[derive(Clone, Copy)]
 pub enum SigningKey<'a> {
     /// Secret for `HS256`, `HS384` and `HS512`.
@@ -30,31 +29,27 @@ pub enum SigningKey<'a> {
 pub struct NewToken<'a> {
     /// The user, written even when empty: that is an anonymous user.
     pub sub: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
     /// End of the token's validity, in Unix seconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub exp: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     /// Beginning of its validity, in Unix seconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub nbf: Option<u64>,
-    /// Time of issue, in Unix seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
+    /// Time of issue, in Unix seconds.
     pub iat: Option<u64>,
-    /// Audience that the token is for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub aud: Option<&'a str>,
-    /// Issuer that the token is from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub iss: Option<&'a str>,
     /// The channel, which makes this a subscription token.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub channel: Option<&'a str>,
-    /// JSON that others may see.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub info: Option<&'a RawValue>,
     /// Channels to be subscribed to from the start.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub channels: Vec<&'a str>,
-    /// Channels that the holder may use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allow: Option<AllowClaim<'a>>,
     /// Any other claims, as JSON values.
@@ -65,9 +60,7 @@ pub struct NewToken<'a> {
 /// The claim `allow` of a new token; see [`crate::Allow`].
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct AllowClaim<'a> {
-    /// Patterns of channels to subscribe to.
     pub subscribe: Vec<&'a str>,
-    /// Patterns of channels to publish into.
     pub publish: Vec<&'a str>,
 }
 

@@ -6,20 +6,14 @@ use jsonwebtoken::DecodingKey;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use crate::algorithm::Algorithm;
-use crate::claims::Claims;
-use crate::fault::TokenFault;
-use crate::key_set::Choice;
+use crate::claims::{Claims, TokenFault};
+use crate::key_set::{Algorithm, Choice};
 use crate::keys::{KeyConfig, KeyError, Keys};
 
-/// Checks tokens against one set of keys.
 #[derive(Debug)]
 pub struct Verifier {
     keys: Keys,
-    audience: Option<Box<str>>,
-    issuer: Option<Box<str>>,
-    leeway_s: u64,
-    require_exp: bool,
+    config: KeyConfig,
 }
 
 /// Header parameters that are used (RFC 7515 section 4.1). Keys in a token, or addresses of keys,
@@ -34,13 +28,8 @@ struct Header {
 impl Verifier {
     /// Parses the keys, so that a bad one is found at start and not at the first token.
     pub fn new(config: KeyConfig) -> Result<Self, KeyError> {
-        Ok(Self {
-            keys: Keys::parse(&config)?,
-            audience: config.audience,
-            issuer: config.issuer,
-            leeway_s: config.leeway_s,
-            require_exp: config.require_exp,
-        })
+        let keys = Keys::parse(&config)?;
+        Ok(Self { keys, config })
     }
 
     /// Checks signature, audience, issuer and time, in this order, and gives the claims.
@@ -74,15 +63,17 @@ impl Verifier {
         let (header, payload) = message.split_once('.').ok_or(TokenFault::Malformed)?;
         self.check_signature((header, message, signature), computed)?;
         let (mut claims, audience) = Claims::parse(&decode(payload)?)?;
-        if let Some(wanted) = &self.audience
+        if let Some(wanted) = &self.config.audience
             && !audience.aud.contains(wanted)
         {
             return Err(TokenFault::Audience);
         }
-        if self.issuer.is_some() && audience.iss != self.issuer {
+        if self.config.issuer.is_some() && audience.iss != self.config.issuer {
             return Err(TokenFault::Issuer);
         }
-        claims.exp = claims.exp.map(|exp| exp.saturating_add(self.leeway_s));
+        claims.exp = claims
+            .exp
+            .map(|exp| exp.saturating_add(self.config.leeway_s));
         self.check_time(&claims, now_unix_s)?;
         Ok(claims)
     }
@@ -117,9 +108,13 @@ impl Verifier {
         computed: &mut Option<Algorithm>,
     ) -> Result<(), TokenFault> {
         let algorithm = signed.algorithm;
-        let source = self.keys.source().filter(|_| algorithm.is_asymmetric());
+        let source = self
+            .keys
+            .source
+            .as_deref()
+            .filter(|_| algorithm.is_asymmetric());
         let fetched = source.map(|source| (source, source.keys()));
-        let sets = self.keys.set().filter(|_| algorithm.is_asymmetric());
+        let sets = self.keys.set.as_ref().filter(|_| algorithm.is_asymmetric());
         let (mut is_unknown, mut is_unnamed) = (false, false);
         for set in sets
             .into_iter()
@@ -132,7 +127,7 @@ impl Verifier {
                 Choice::Unknown => is_unknown = true,
             }
         }
-        let keys: Vec<&DecodingKey> = self.keys.for_algorithm(algorithm).iter().collect();
+        let keys = self.keys.for_algorithm(algorithm);
         let checked = match keys.is_empty() {
             true => Err(TokenFault::Algorithm),
             false => signed.check_with(&keys, computed),
@@ -158,12 +153,12 @@ impl Verifier {
     fn check_time(&self, claims: &Claims, now_unix_s: u64) -> Result<(), TokenFault> {
         match claims.exp {
             Some(end) if now_unix_s >= end => return Err(TokenFault::Expired),
-            None if self.require_exp => return Err(TokenFault::NoExpiry),
+            None if self.config.require_exp => return Err(TokenFault::NoExpiry),
             _ => {}
         }
         if claims
             .nbf
-            .is_some_and(|nbf| now_unix_s.saturating_add(self.leeway_s) < nbf)
+            .is_some_and(|nbf| now_unix_s.saturating_add(self.config.leeway_s) < nbf)
         {
             return Err(TokenFault::NotYetValid);
         }

@@ -67,7 +67,6 @@ use crate::{BrokerStats, Draft, LiveOptions, Moving, Published, Refusal, Reply, 
 
 /// One shard's part of a broker.
 pub trait Broker {
-    /// Message from one part to another.
     type Mail;
 
     /// Carries out a request of this shard's hub.
@@ -186,6 +185,5 @@ pub trait Receiver {
     /// a publication is accepted that would be delivered here at once.
     fn has_room(&self, channel: &ChannelName, bytes: usize) -> bool;
 
-    /// Takes a reply or a delivery.
     fn reply(&mut self, reply: Reply);
 }

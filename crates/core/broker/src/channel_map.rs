@@ -30,7 +30,6 @@ impl<T> ChannelMap<T> {
         }
     }
 
-    /// Channels in the map.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.values.len()
@@ -109,7 +108,6 @@ impl<T> ChannelMap<T> {
         self.at_mut(key).expect("a key that was just given")
     }
 
-    /// Takes a channel out.
     pub fn remove(&mut self, key: u32) -> Option<(ChannelName, T)> {
         let hash = self.hash(&self.values.get(key)?.0);
         if let Ok(entry) = self.keys.find_entry(hash, |known| *known == key) {

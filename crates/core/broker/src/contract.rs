@@ -49,7 +49,6 @@ pub enum Acknowledge {
 pub struct Draft {
     pub channel: ChannelName,
     pub payload: Payload,
-    /// Which connection published it, if one did.
     pub publisher: Option<Box<Publisher>>,
     /// JSON object with text values; travels with the publication.
     pub tags: Option<Box<str>>,
@@ -66,6 +65,21 @@ pub struct Draft {
 }
 
 impl Draft {
+    /// Makes a draft of data alone, which is kept where its channel keeps history.
+    #[must_use]
+    pub const fn new(channel: ChannelName, payload: Payload) -> Self {
+        Self {
+            channel,
+            payload,
+            publisher: None,
+            tags: None,
+            skip_history: false,
+            idempotency_key: None,
+            version: None,
+            acknowledge: Acknowledge::Memory,
+        }
+    }
+
     /// Bytes that the publication costs to keep; see [`Publication::cost_bytes`].
     #[must_use]
     pub fn cost_bytes(&self) -> usize {
@@ -75,8 +89,8 @@ impl Draft {
     }
 }
 
-/// Part of a channel's history.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Part of a channel's history; by default all of it, oldest first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HistoryQuery {
     /// Publications at most; `None` for as many as one reply may have, `Some(0)` for the position
     /// alone. The broker has a limit of its own, so a page may be shorter.
@@ -87,12 +101,10 @@ pub struct HistoryQuery {
     pub reverse: bool,
 }
 
-/// Request of a hub to its broker.
 #[derive(Debug)]
 pub enum Request {
     /// Starts deliveries to this shard, and asks where the stream stands.
     Subscribe {
-        /// Echoed in the reply.
         ticket: Ticket,
         channel: ChannelName,
         /// Last position of the subscriber, if it asks for recovery.
@@ -104,20 +116,14 @@ pub enum Request {
     /// Removes a member that came with a subscribe. Has no reply.
     Quit {
         channel: ChannelName,
-        /// As in its subscribe.
         presence: Presence,
     },
     /// Ends deliveries: this shard's last subscriber has left. Has no reply.
     Leave { channel: ChannelName },
     /// Gives the draft a position, keeps and delivers it.
-    Publish {
-        /// Echoed in the reply.
-        ticket: Ticket,
-        draft: Draft,
-    },
+    Publish { ticket: Ticket, draft: Draft },
     /// Asks for the members of a channel.
     Present {
-        /// Echoed in the reply.
         ticket: Ticket,
         channel: ChannelName,
         /// Whether the reply lists all members, besides their number.
@@ -125,13 +131,11 @@ pub enum Request {
     },
     /// Forgets the channel's history; the stream keeps its position. The reply is an empty page.
     Forget {
-        /// Echoed in the reply.
         ticket: Ticket,
         channel: ChannelName,
     },
     /// Reads the channel's history.
     History {
-        /// Echoed in the reply.
         ticket: Ticket,
         channel: ChannelName,
         query: HistoryQuery,
@@ -139,7 +143,6 @@ pub enum Request {
 }
 
 impl Request {
-    /// The channel that it is about.
     #[must_use]
     pub const fn channel(&self) -> &ChannelName {
         match self {
@@ -194,11 +197,9 @@ pub enum Recovery {
 pub struct Subscribed {
     /// The newest position; none in channels that keep no history.
     pub position: Option<Position>,
-    /// Publications that the subscriber missed.
     pub recovery: Recovery,
 }
 
-/// A part of a channel's history.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HistoryPage {
     /// The newest position; none in channels that keep no history.
@@ -218,7 +219,6 @@ pub struct Present {
     pub members: Option<Vec<Arc<Publisher>>>,
 }
 
-/// Result of an accepted publication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Published {
     /// The position it got, in channels that keep history; for a repeated idempotency key, the

@@ -4,20 +4,18 @@
 //! every shard that has a subscriber. [`Broker`] says what any broker must do, and holds the
 //! rules that recovery rests on. [`MemoryBroker`] needs nothing installed: every channel has a
 //! home, the shard that its name hashes to; what it keeps can be written to a [`Store`] and read
-//! again. [`AnyBroker`] is that, or one on the other side of a network.
+//! again. With a [`Remote`] channels live on another server, and only the server's own here.
 //!
 //! Never: subscribers (the hub has them), wire formats, sockets, threads, the clock.
 
-mod any;
 mod broker;
 mod channel_map;
 mod contract;
 mod memory;
-mod moving;
 mod options;
+mod remote;
 mod store;
 
-pub use any::{AnyBroker, Remote};
 pub use broker::{Broker, Receiver};
 pub use channel_map::ChannelMap;
 pub use contract::{
@@ -27,13 +25,13 @@ pub use contract::{
 pub use memory::{
     BrokerStats, Budget, DELIVERIES_MAX, Mail, MemoryBroker, MemoryOptions, REQUESTS_MAX, home_of,
 };
-pub use moving::Moving;
 pub use options::{
     BackendId, ChannelOptions, LiveOptions, Namespaces, PresenceOptions, ProxySwitches, ReplyLimit,
     Retention,
 };
+pub use remote::{Moving, Remote};
 pub use store::{
     ANCESTORS_MAX, Begins, Frames, Head, HeadFault, Item, Lineage, Reached, Replay, Restored,
-    Store, VERSION, copy_is_due, write_frame,
+    Store, UsedKey, copy_is_due, write_frame,
 };
 pub use throng_types::Overflow;

@@ -4,6 +4,9 @@
 //! for other shards ([`outbox`]). A publication from anywhere goes to the channel's home, gets its
 //! position there and goes out to each shard that has a subscriber.
 //!
+//! With a [`Remote`], which the server decides at its start, every channel goes to that, except
+//! those of the server itself: what a node publishes about itself stays on that node.
+//!
 //! Never: subscribers, mailboxes, the clock.
 //!
 //! Invariants
@@ -12,10 +15,8 @@
 //!   store ([`held`]). Those have gone out by then.
 //! - A publication is accepted only if each interested shard has room for it.
 
-mod ancestry;
 mod budget;
 mod home;
-mod journal;
 mod keys;
 mod members;
 mod outbox;
@@ -33,12 +34,14 @@ pub use home::{BrokerStats, MemoryOptions, home_of};
 pub use outbox::{DELIVERIES_MAX, Mail, REQUESTS_MAX};
 
 use crate::{
-    Acknowledge, Broker, Draft, LiveOptions, Published, Receiver, Refusal, Reply, Request,
-    Restored, Store, Ticket,
+    Acknowledge, Broker, Draft, LiveOptions, Moving, Published, Receiver, Refusal, Remote, Reply,
+    Request, Restored, Store, Ticket,
 };
 use home::Home;
-use outbox::Outbox;
-use outbox::{HELD_MAX, Held, Holding};
+use outbox::{HELD_MAX, Held, Holding, Outbox};
+
+/// The namespace of channels that stay on their node.
+const OWN: &str = "throng";
 
 /// One shard's part of the broker in memory.
 pub struct MemoryBroker {
@@ -46,6 +49,8 @@ pub struct MemoryBroker {
     home: Home,
     held: Holding,
     outboxes: Vec<Outbox>,
+    /// Serves every channel but the server's own, if it is there.
+    remote: Option<Box<dyn Remote>>,
 }
 
 impl MemoryBroker {
@@ -61,6 +66,7 @@ impl MemoryBroker {
             home: Home::new(options),
             held: Holding::new(),
             outboxes: (0..shards).map(|_| Outbox::default()).collect(),
+            remote: None,
         }
     }
 
@@ -80,11 +86,19 @@ impl MemoryBroker {
         self
     }
 
+    /// Leaves every channel but the server's own to a broker on another server.
+    #[must_use]
+    pub fn with_remote(mut self, remote: Box<dyn Remote>) -> Self {
+        self.remote = Some(remote);
+        self
+    }
+
+    fn remote(&mut self, channel: &ChannelName) -> Option<&mut Box<dyn Remote>> {
+        self.remote.as_mut().filter(|_| is_remote(channel))
+    }
+
     /// Publishes in a channel that is at home here.
-    ///
-    /// # Errors
-    /// The reason, with the draft: after [`Refusal::Busy`] it may be offered again.
-    pub fn publish(
+    fn publish(
         &mut self,
         draft: Draft,
         now: Now,
@@ -350,6 +364,12 @@ impl Broker for MemoryBroker {
     type Mail = Mail;
 
     fn request(&mut self, request: Request, now: Now, hub: &mut impl Receiver) {
+        if let Some(remote) = self.remote(request.channel()) {
+            if let Some(refused) = remote.request(request) {
+                hub.reply(refused);
+            }
+            return;
+        }
         let home = home_of(request.channel(), self.outboxes.len() as u8);
         if home == self.shard {
             return self.carry_out(home, request, now, hub);
@@ -370,7 +390,7 @@ impl Broker for MemoryBroker {
         for (ticket, draft) in drafts {
             let home = home_of(&draft.channel, shards);
             let group = &mut away[home.index()];
-            if home == self.shard {
+            if home == self.shard || self.is_elsewhere(&draft.channel) {
                 self.request(Request::Publish { ticket, draft }, now, hub);
             } else if self.outboxes[home.index()].may_ask(1 + group.len()) {
                 group.push((ticket, draft));
@@ -415,11 +435,28 @@ impl Broker for MemoryBroker {
         if !self.held.is_empty() {
             self.answer_held(hub);
         }
+        let Some(remote) = &mut self.remote else {
+            return false;
+        };
+        while let Some(reply) = remote.peek() {
+            // Deliveries keep their order: those behind one without room wait, too.
+            if let Reply::Delivery(publication) = reply
+                && !hub.has_room(&publication.channel, publication.cost_bytes())
+            {
+                return true;
+            }
+            if let Some(reply) = remote.next() {
+                hub.reply(reply);
+            }
+        }
         false
     }
 
     fn interest(&self, channel: &ChannelName) -> u64 {
-        self.home.interest(channel)
+        match self.is_elsewhere(channel) {
+            true => u64::MAX,
+            false => self.home.interest(channel),
+        }
     }
 
     fn publish_here(
@@ -428,7 +465,13 @@ impl Broker for MemoryBroker {
         now: Now,
         hub: &mut impl Receiver,
     ) -> Result<Published, (Refusal, Draft)> {
-        self.publish(draft, now, hub)
+        match self.remote(&draft.channel) {
+            None => self.publish(draft, now, hub),
+            Some(remote) => remote.publish(draft).map(|()| Published {
+                position: None,
+                shards: None,
+            }),
+        }
     }
 
     fn take_mail(&mut self, to: ShardId) -> Option<Mail> {
@@ -441,6 +484,34 @@ impl Broker for MemoryBroker {
 
     fn tick(&mut self, now: Now, budget: usize, _: &mut impl Receiver) -> bool {
         self.home.tick(now, budget)
+    }
+
+    fn is_elsewhere(&self, channel: &ChannelName) -> bool {
+        self.remote.is_some() && is_remote(channel)
+    }
+
+    fn hand_over(&mut self, moving: Moving) {
+        if let Some(remote) = &mut self.remote
+            && moving.channel().is_none_or(is_remote)
+        {
+            remote.hand_over(moving);
+        }
+    }
+
+    fn stop_at(&mut self, cut: Option<u64>) {
+        if let Some(remote) = &mut self.remote {
+            remote.stop_at(cut);
+        }
+    }
+
+    fn has_stopped(&self) -> bool {
+        self.remote.as_ref().is_none_or(|it| it.has_stopped())
+    }
+
+    fn leave_deliveries(&mut self) {
+        if let Some(remote) = &mut self.remote {
+            remote.leave_deliveries();
+        }
     }
 
     fn give_up(&mut self, parts: &mut Parts<'_>) -> bool {
@@ -461,8 +532,15 @@ impl Broker for MemoryBroker {
     }
 
     fn renew(&mut self, options: &LiveOptions, now: Now) {
+        if let Some(remote) = &mut self.remote {
+            remote.renew(options);
+        }
         self.home.renew(options.clone(), now.mono);
     }
+}
+
+fn is_remote(channel: &ChannelName) -> bool {
+    channel.namespace() != Some(OWN)
 }
 
 fn bits(mut set: u64) -> impl Iterator<Item = ShardId> {

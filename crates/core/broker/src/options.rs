@@ -23,14 +23,11 @@ impl Retention {
     }
 }
 
-/// The options of one namespace's channels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChannelOptions {
-    /// Limits of the kept history.
     pub retention: Retention,
     /// Storage that a publication must have reached before it is answered.
     pub acknowledge: Acknowledge,
-    /// Whether a client may resume from a position.
     pub recovery: bool,
     /// Policy for deliveries to a connection whose queue is full.
     pub overflow: Overflow,
@@ -46,19 +43,14 @@ pub struct ChannelOptions {
     pub cache: bool,
     /// Whether subscribers may filter publications by their tags.
     pub tags_filter: bool,
-    /// Whether any connection may subscribe.
     pub anonymous_subscribe: bool,
-    /// Whether connections with a user may subscribe.
     pub subscribe: bool,
     /// Whether `#` in a channel's name limits it to the users named after it.
     pub user_channels: bool,
-    /// Whether a connection without a user may publish.
     pub anonymous_publish: bool,
-    /// Whether connections with a user may publish.
     pub publish: bool,
     /// Whether connections may read the history of channels that they do not subscribe to.
     pub history: bool,
-    /// List of members and its permissions.
     pub presence: PresenceOptions,
     /// Decisions left to a backend.
     pub proxies: ProxySwitches,
@@ -82,11 +74,9 @@ pub struct ProxySwitches {
 pub struct BackendId(pub u16);
 
 impl BackendId {
-    /// Backend without a name.
     pub const DEFAULT: Self = Self(0);
 }
 
-/// Visibility of a channel's subscribers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PresenceOptions {
     pub is_listed: bool,
@@ -159,14 +149,42 @@ impl Namespaces {
     }
 }
 
-/// Options of a broker that can change while it runs.
 #[derive(Clone, Debug)]
 pub struct LiveOptions {
-    /// The options of channels.
     pub namespaces: Arc<Namespaces>,
     pub reply: ReplyLimit,
     /// Streams without subscribers and history that one shard remembers.
     pub streams_max: usize,
+}
+
+/// Limits of one reply. A single publication may be larger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReplyLimit {
+    /// Members of a channel at most; longer lists are refused.
+    pub members_max: usize,
+    pub publications_max: usize,
+    /// Their cost at most, in bytes.
+    pub bytes_max: usize,
+}
+
+impl ReplyLimit {
+    /// The first `wanted` publications, as far as one reply may have them.
+    pub(super) fn cut<'a>(
+        self,
+        publications: impl Iterator<Item = &'a Arc<Publication>>,
+        wanted: usize,
+    ) -> Vec<Arc<Publication>> {
+        let mut bytes = 0;
+        publications
+            .take(wanted.min(self.publications_max))
+            .take_while(|publication| {
+                let is_first = bytes == 0;
+                bytes += publication.cost_bytes();
+                is_first || bytes <= self.bytes_max
+            })
+            .cloned()
+            .collect()
+    }
 }
 
 #[cfg(test)]
@@ -258,36 +276,5 @@ mod tests {
                 .map(|(name, of)| (name, of.retention.keeps()));
             assert!(each.eq([(None, false), (Some("a"), true), (Some("b"), true)]));
         }
-    }
-}
-
-/// Limits of one reply. A single publication may be larger.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReplyLimit {
-    /// Members of a channel at most; longer lists are refused.
-    pub members_max: usize,
-    /// Maximum number of publications.
-    pub publications_max: usize,
-    /// Their cost at most, in bytes.
-    pub bytes_max: usize,
-}
-
-impl ReplyLimit {
-    /// The first `wanted` publications, as far as one reply may have them.
-    pub(super) fn cut<'a>(
-        self,
-        publications: impl Iterator<Item = &'a Arc<Publication>>,
-        wanted: usize,
-    ) -> Vec<Arc<Publication>> {
-        let mut bytes = 0;
-        publications
-            .take(wanted.min(self.publications_max))
-            .take_while(|publication| {
-                let is_first = bytes == 0;
-                bytes += publication.cost_bytes();
-                is_first || bytes <= self.bytes_max
-            })
-            .cloned()
-            .collect()
     }
 }

@@ -49,19 +49,19 @@
 //! and writes everything a second time into its tables, and a third in their compaction. Both want
 //! a thread and a cache of tens of megabytes beside the history that is in memory already.
 
-mod frame;
 mod item;
 mod replay;
 mod segment;
 
 use crate::Acknowledge;
 
-pub use frame::{Frames, write_frame};
-pub use item::Item;
+pub use item::{Item, UsedKey};
 pub(crate) use item::{write_base, write_count, write_forgotten, write_key, write_published};
-pub(crate) use replay::{KeptKey, Loaded};
+pub(crate) use replay::Loaded;
 pub use replay::{Replay, Restored};
-pub use segment::{ANCESTORS_MAX, Begins, Head, HeadFault, Lineage, VERSION, copy_is_due};
+pub use segment::{
+    ANCESTORS_MAX, Begins, Frames, Head, HeadFault, Lineage, copy_is_due, write_frame,
+};
 
 /// Progress of a home's records towards the disk, by their numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

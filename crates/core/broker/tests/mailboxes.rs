@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use throng_broker::{
-    Acknowledge, Broker, Budget, ChannelOptions, DELIVERIES_MAX, Draft, Mail, MemoryBroker,
-    MemoryOptions, Namespaces, Presence, REQUESTS_MAX, Receiver, Refusal, Reply, ReplyLimit,
-    Request, Ticket, home_of,
+    Broker, Budget, ChannelOptions, DELIVERIES_MAX, Draft, Mail, MemoryBroker, MemoryOptions,
+    Namespaces, Presence, REQUESTS_MAX, Receiver, Refusal, Reply, ReplyLimit, Request, Ticket,
+    home_of,
 };
-use throng_types::{
-    ChannelName, Now, Payload, PayloadKind, Publication, PublicationKind, Publisher, ShardId,
-};
+use throng_types::json::payload_of;
+use throng_types::{ChannelName, Now, Publication, PublicationKind, Publisher, ShardId};
 
 const NOW: Now = Now {
     mono: throng_types::Millis(0),
@@ -52,19 +51,7 @@ fn channel() -> ChannelName {
 }
 
 fn draft(bytes: usize) -> Draft {
-    Draft {
-        channel: channel(),
-        payload: Payload {
-            bytes: vec![b'x'; bytes].into(),
-            kind: PayloadKind::Text,
-        },
-        publisher: None,
-        tags: None,
-        skip_history: false,
-        idempotency_key: None,
-        version: None,
-        acknowledge: Acknowledge::Memory,
-    }
+    Draft::new(channel(), payload_of(&vec![b'x'; bytes]))
 }
 
 fn subscribe(ticket: u32) -> Request {
@@ -91,7 +78,7 @@ fn join(home: &mut MemoryBroker, shard: u8) {
 /// Publishes until that is refused; gives how many were accepted.
 fn fill(home: &mut MemoryBroker, bytes: usize) -> u32 {
     for accepted in 0..20_000 {
-        match home.publish(draft(bytes), NOW, &mut Heard::default()) {
+        match home.publish_here(draft(bytes), NOW, &mut Heard::default()) {
             Ok(published) => assert_eq!(published.shards, Some(1)),
             Err((refusal, _)) => {
                 assert_eq!(refusal, Refusal::Busy);
@@ -206,7 +193,7 @@ fn so_many_comings_wait_for_a_mailbox() {
     for _ in 0..=comings_max {
         home.request(coming(), NOW, &mut Heard::default());
     }
-    let published = home.publish(draft(1), NOW, &mut Heard::default());
+    let published = home.publish_here(draft(1), NOW, &mut Heard::default());
     assert_eq!(published.expect("there is room").shards, Some(2));
     let mail = std::iter::from_fn(|| home.take_mail(ShardId(0)));
     let told = mail.map(|mail| match mail {

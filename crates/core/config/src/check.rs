@@ -1,11 +1,8 @@
 //! Checks across options: combinations that would be unsafe or could not work.
 
-pub(crate) mod backends;
-mod broker;
+mod access;
 mod channel;
-mod feed;
-mod keys;
-mod tls;
+pub(crate) mod servers;
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -12,11 +12,9 @@ use crate::options::{
 use crate::secret::{PRINTED, Secret, is_placeholder, is_published, signing_secret_fault};
 use crate::section::{OptionSpec, Section};
 
-/// Every option's value, checked.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Config {
     pub listen: Listen,
-    /// Options of `[tls]` with its `[[tls.site]]`.
     pub tls: Tls,
     pub engine: Engine,
     pub limits: Limits,
@@ -28,16 +26,11 @@ pub struct Config {
     pub history: History,
     /// `[channel]`: the options of channels without a namespace.
     pub channel: ChannelOptions,
-    /// Namespaces, each a `[[namespace]]` section.
     pub namespaces: Namespaces,
-    /// Feeds, each a `[[feed]]` section.
     pub feeds: Vec<Feed>,
     pub log: Log,
-    /// Options of `[proxy]`, if it is there.
     pub proxy: Option<Proxy>,
-    /// Options of `[appwrite]`, if it is there.
     pub appwrite: Option<Appwrite>,
-    /// Options of `[grip]`, if it is there.
     pub grip: Option<Grip>,
 }
 
@@ -49,7 +42,6 @@ impl Config {
         self.unrestricted() && !self.exposed()
     }
 
-    /// Whether clients may connect without a token.
     #[must_use]
     pub fn anonymous_allowed(&self) -> bool {
         self.auth.anonymous.unwrap_or_else(|| self.unrestricted())
@@ -103,7 +95,6 @@ pub(crate) fn is_loopback(address: &SocketAddr) -> bool {
 }
 
 impl Auth {
-    /// Whether any option is set that checks clients' tokens.
     #[must_use]
     pub fn client_keys(&self) -> bool {
         self.hmac_secret.is_some()
@@ -116,7 +107,6 @@ impl Auth {
             || self.files().iter().any(|file| file.key != "api_keys_file")
     }
 
-    /// Whether the server API requires a key.
     #[must_use]
     pub fn api_keys_set(&self) -> bool {
         !self.api_keys.is_empty() || self.api_keys_file.is_some()
@@ -187,7 +177,6 @@ impl Auth {
     }
 }
 
-/// A file that `[auth]` names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuthFile {
     /// The option that names it, such as `hmac_secret_file`.
@@ -218,7 +207,6 @@ impl Grip {
 pub struct Namespace {
     /// 1 to 64 ASCII letters, digits, `-`, `_` and `.`.
     pub name: String,
-    /// The options of its channels.
     pub options: ChannelOptions,
 }
 
@@ -270,7 +258,6 @@ impl Section for Namespace {
 pub struct Namespaces(pub(crate) Vec<Namespace>);
 
 impl Namespaces {
-    /// The options of the namespace with this name.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<&ChannelOptions> {
         // Namespaces are few, and a subscription is looked up once.
@@ -278,7 +265,6 @@ impl Namespaces {
         Some(&found.options)
     }
 
-    /// All namespaces in the order of the file.
     pub fn iter(&self) -> impl Iterator<Item = &Namespace> {
         self.0.iter()
     }

@@ -1,4 +1,7 @@
-//! Sections of a configuration, in the order in which people read them.
+//! Sections of a configuration, in the order in which people read them, and what was meant by names
+//! that are none.
+
+use throng_types::nearest;
 
 use crate::config::{Config, Namespace};
 use crate::options::{
@@ -19,7 +22,6 @@ pub(crate) enum Shape {
 }
 
 impl Shape {
-    /// The section's heading in a file.
     pub(crate) fn heading(self, name: &str) -> String {
         match self {
             Self::Once | Self::Optional => format!("[{name}]"),
@@ -28,7 +30,6 @@ impl Shape {
     }
 }
 
-/// Every section with its defaults.
 pub(crate) fn sections() -> Vec<(Shape, Box<dyn Section>)> {
     vec![
         (Shape::Once, Box::new(Listen::default())),
@@ -74,7 +75,6 @@ pub(crate) fn settable() -> Vec<OptionSpec> {
 }
 
 impl Config {
-    /// The sections that are always there.
     pub(crate) fn once_mut(&mut self) -> [&mut dyn Section; 12] {
         [
             &mut self.listen,
@@ -131,7 +131,6 @@ impl Config {
 struct Present<'a>(Vec<(String, Shape, &'a dyn Section)>);
 
 impl<'a> Present<'a> {
-    /// Adds a section, and those inside it.
     fn add(&mut self, shape: Shape, section: &'a dyn Section) {
         self.0.push((section.name().to_owned(), shape, section));
         for (_, list) in section.lists() {
@@ -150,4 +149,63 @@ impl<'a> Present<'a> {
 /// The path of one of several sections with one name: `namespace[0]`.
 pub(crate) fn element(name: &str, index: usize) -> String {
     format!("{name}[{index}]")
+}
+
+pub(crate) fn unknown_option(key: &str, heading: &str, known: &[&str]) -> String {
+    let start = format!("unknown option {key:?} in {heading}");
+    if let Some(meant) = nearest(key, known.iter().copied()) {
+        return format!("{start}: did you mean {meant:?}?");
+    }
+    match home_of(key) {
+        Some(home) => format!("{start}: it belongs in {home}"),
+        None => format!("{start}: the options there are {}", known.join(", ")),
+    }
+}
+
+pub(crate) fn unknown_top(key: &str, is_section: bool) -> String {
+    let known = top_sections();
+    let start = if is_section {
+        format!("unknown section {key:?}")
+    } else {
+        format!("unknown option {key:?} outside any section")
+    };
+    if !is_section && let Some(home) = home_of(key) {
+        return format!("{start}: put it under {home}");
+    }
+    if let Some(meant) = nearest(key, known.iter().map(|(name, _)| *name)) {
+        return format!("{start}: did you mean {}?", heading_of(meant, &known));
+    }
+    let names: Vec<String> = known
+        .iter()
+        .map(|(name, shape)| shape.heading(name))
+        .collect();
+    format!("{start}: the sections are {}", names.join(", "))
+}
+
+pub(crate) fn unknown_variable(name: &str, known: &[String]) -> String {
+    let hint = nearest(name, known.iter().map(String::as_str))
+        .map_or_else(String::new, |meant| format!("; did you mean {meant}?"));
+    format!("env {name} is no option and has no effect{hint}")
+}
+
+pub(crate) fn unknown_path(path: &str, known: &[String]) -> String {
+    let hint = nearest(path, known.iter().map(String::as_str)).map_or_else(
+        || "`throng config show` lists the options".to_owned(),
+        |meant| format!("did you mean {meant:?}?"),
+    );
+    format!("unknown option {path:?}: {hint}")
+}
+
+fn heading_of(name: &str, known: &[(&str, Shape)]) -> String {
+    let found = known.iter().find(|(other, _)| *other == name);
+    found.map_or_else(|| format!("[{name}]"), |(name, shape)| shape.heading(name))
+}
+
+/// The heading of the only section that has a key, or the first of several.
+fn home_of(key: &str) -> Option<String> {
+    let all = sections();
+    let (shape, section) = all
+        .iter()
+        .find(|(_, section)| section.specs().iter().any(|spec| spec.key == key))?;
+    Some(shape.heading(section.name()))
 }

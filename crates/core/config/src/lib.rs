@@ -15,7 +15,6 @@
 pub mod centrifugo;
 mod check;
 mod config;
-mod document;
 mod kind;
 mod layout;
 mod load;
@@ -26,7 +25,6 @@ mod secret;
 mod section;
 mod show;
 mod sources;
-mod suggest;
 
 #[cfg(test)]
 mod tests;
@@ -44,4 +42,4 @@ pub use reload::Renewal;
 pub use secret::{Secret, signing_secret_fault};
 pub use section::OptionSpec;
 pub use show::{Shown, init_text, options, reference_text};
-pub use sources::{ConfigFile, Loaded, Origin, Problem, Sources, ValueOrigins};
+pub use sources::{ConfigFile, Loaded, Origin, Problem, Sources};

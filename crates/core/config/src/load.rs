@@ -11,14 +11,15 @@ use toml::de::{DeTable, DeValue};
 
 use crate::check::check;
 use crate::config::Config;
-use crate::document::{Places, entry};
 use crate::kind::{Fault, Input};
-use crate::layout::{Shape, element, settable, top_sections};
+use crate::layout::{
+    Shape, element, settable, top_sections, unknown_option, unknown_path, unknown_top,
+    unknown_variable,
+};
 use crate::options::ChannelOptions;
+use crate::pushpin;
 use crate::section::{OptionSpec, Section, Sections};
-use crate::sources::{Loaded, Origin, Sources, ValueOrigins};
-use crate::suggest::{unknown_option, unknown_path, unknown_top, unknown_variable};
-use crate::{pushpin, sources::Problem};
+use crate::sources::{Loaded, Origin, Places, Problem, Sources, ValueOrigins, entry};
 
 impl Config {
     /// Reads, merges and checks.
@@ -131,7 +132,6 @@ impl<'a> Loader<'a> {
         }
     }
 
-    /// A section that may stand there once.
     fn table<'t, 'i>(&mut self, parent: &'t DeTable<'i>, name: &str) -> Option<&'t DeTable<'i>> {
         let value = entry(parent, name)?;
         let message = match value.get_ref() {
@@ -228,7 +228,7 @@ impl<'a> Loader<'a> {
                 let mut stored = section.set(name, &Input::Toml(value));
                 // A relative path counts from the file's folder, not from where the command runs.
                 if stored.is_ok()
-                    && spec.file
+                    && spec.rule.file
                     && let Some(folder) = self.folder()
                     && let Some(file) = value.get_ref().as_str()
                 {
@@ -314,7 +314,7 @@ impl<'a> Loader<'a> {
 
     /// The flags that set an option, as they were written, and their values.
     fn flag_values(&self, spec: &OptionSpec) -> impl Iterator<Item = (&'a str, &'a str)> {
-        let (path, own) = (spec.path(), spec.flag);
+        let (path, own) = (spec.path(), spec.rule.flag);
         let flags = self.sources.flags.iter();
         let flags = flags.map(|(name, value)| (name.as_str(), value.as_str()));
         flags.filter(move |(name, _)| *name == path || own == Some(*name))
@@ -355,7 +355,7 @@ impl<'a> Loader<'a> {
     fn unknown_flags(&mut self) {
         let known: Vec<String> = settable().iter().map(OptionSpec::path).collect();
         for (path, _) in &self.sources.flags {
-            if !known.contains(path) && settable().iter().all(|spec| spec.flag != Some(path)) {
+            if !known.contains(path) && settable().iter().all(|spec| spec.rule.flag != Some(path)) {
                 let origin = Origin::Flag(format!("--set {path}"));
                 self.problems
                     .push(Problem::new(origin, unknown_path(path, &known)));
@@ -367,7 +367,7 @@ impl<'a> Loader<'a> {
     fn resolve_permissions(&self, config: &mut Config) {
         let open = config.unrestricted().to_string();
         let resolve = |path: &str, options: &mut ChannelOptions| {
-            for spec in options.specs().iter().filter(|spec| spec.permission) {
+            for spec in options.specs().iter().filter(|spec| spec.rule.permission) {
                 if *self.origins.get(&format!("{path}.{}", spec.key)) == Origin::Default {
                     // Both words are good values.
                     let _ = options.set(spec.key, &Input::Text(&open));

@@ -3,12 +3,9 @@
 //! The comments here are the reference that users read, so each says what the option
 //! does and in which unit. Adding an option is adding an entry.
 
-mod backends;
-mod broker;
 mod channel;
 mod dropins;
-mod feed;
-mod tls;
+mod servers;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -21,12 +18,12 @@ use crate::kind::{
 use crate::secret::Secret;
 use crate::section::section;
 
-pub use backends::{DEFAULT_BACKEND, Proxy, ProxyBackend};
-pub use broker::{Acknowledge, Broker, BrokerKind, History, OnDiskFailure};
 pub use channel::{ChannelOptions, DeltaType, RecoveryMode, SlowConsumer};
 pub use dropins::{Appwrite, AppwriteProject, Grip, GripRoute};
-pub use feed::{Feed, FeedBegin, FeedKind};
-pub use tls::{Tls, TlsRecords, TlsSite, TlsVersion};
+pub use servers::{
+    Acknowledge, Broker, BrokerKind, DEFAULT_BACKEND, Feed, FeedBegin, FeedKind, History,
+    OnDiskFailure, Proxy, ProxyBackend,
+};
 
 /// The most connections from one address while `limits.connections_per_ip` is not set: people
 /// behind the one address of an office have fewer.
@@ -67,6 +64,74 @@ section! {
         /// header of version 1 or 2 (HAProxy: `send-proxy`, `send-proxy-v2`). The header comes
         /// before TLS. Only trusted proxies may connect there.
         proxy_protocol: Vec<SocketAddr>, List<Address>, restart;
+    }
+}
+
+choice! {
+    /// The lowest version of TLS.
+    TlsVersion {
+        /// TLS 1.2 (RFC 5246).
+        #[default]
+        Tls12 = "1.2",
+        /// TLS 1.3 (RFC 8446).
+        Tls13 = "1.3",
+    }
+}
+
+choice! {
+    /// Implementation of TLS records after the handshake.
+    TlsRecords {
+        /// rustls, from the handshake to the end.
+        #[default]
+        Rustls = "rustls",
+        /// rustls during the handshake, then a record layer of our own.
+        Lean = "lean",
+        ; "kernel" => "records by the kernel (kTLS) are no more, since they took 4 kB of its \
+            memory for each connection: set \"lean\", which takes 0.3 kB, or \"rustls\"",
+    }
+}
+
+section! {
+    /// Certificates for the addresses with `tls://` in `[listen]`. Throng reads the files again
+    /// when they change and on a reload; open connections stay. A faulty file changes nothing, and
+    /// the log says why.
+    "tls" Tls {
+        /// The PEM file with the server's certificate, followed by the intermediate certificates.
+        /// It is used for every host name that has no `[[tls.site]]`.
+        certificate: Option<String>, Opt<Text>, file,
+            example("\"/etc/throng/push.example.com.pem\"");
+        /// The PEM file with the private key of `certificate`, without a password.
+        key: Option<String>, Opt<Text>, file, example("\"/etc/throng/push.example.com.key\"");
+        /// The lowest version of TLS that clients may use: `1.2` or `1.3`.
+        min_version: TlsVersion, Choice<TlsVersion>, restart;
+        /// The record layer that encrypts and decrypts after the handshake: `rustls`, or `lean`,
+        /// our own, which needs a tenth of the memory per connection. rustls does the handshake in
+        /// both cases.
+        records: TlsRecords, Choice<TlsRecords>, restart;
+        /// Time limit for a client's TLS handshake.
+        handshake_timeout_ms as "handshake_timeout": u64, Duration = 10 * SECOND, range(100, HOUR);
+        /// The PEM file with the certificate authorities for callers of the API port. A caller
+        /// without a certificate from one of them is refused. It needs `tls://` in `listen.api`.
+        /// API keys are needed as well.
+        api_client_authorities: Option<String>, Opt<Text>, file, restart,
+            example("\"/etc/throng/callers.pem\""), unset("no certificate is required");
+    }
+    lists {
+        /// Certificates for more names.
+        "site" sites: TlsSite;
+    }
+}
+
+section! {
+    /// The certificate for one more host name. Repeat the section for each name.
+    "tls.site" TlsSite {
+        /// The host name that clients ask for (SNI): `push.example.com`, or `*.example.com` for all
+        /// names with one more label in front.
+        name: String, HostName, example("\"push.example.com\"");
+        /// The PEM file with its certificate, followed by the intermediate certificates.
+        certificate: String, Text, file, example("\"/etc/throng/push.example.com.pem\"");
+        /// The PEM file with its private key, without a password.
+        key: String, Text, file, example("\"/etc/throng/push.example.com.key\"");
     }
 }
 

@@ -7,26 +7,12 @@
 
 use std::path::Path;
 
-use crate::document::rows;
 use crate::kind::{Endpoint, ForwardedFor, TextKind as _};
+use crate::sources::rows;
 use crate::sources::{ConfigFile, Origin, Problem};
 
 const OPTIONS: &str = include_str!("pushpin.txt");
 
-/// Options that Pushpin has by default: the option there, ours, and its value.
-const DEFAULTS: [(&str, &str, &str); 5] = [
-    // Size that Pushpin takes of a WebSocket's message.
-    ("proxy", "limits.message_bytes_max", "200000"),
-    // Pushpin has no limit on clients' messages.
-    ("proxy", "limits.messages_per_second_max", "0"),
-    // Pushpin leaves the field alone, and we would append.
-    ("proxy.x_forwarded_for", "grip.forwarded_for", ""),
-    // Pushpin waits for backends without a limit.
-    ("proxy", "grip.response_timeout", "0s"),
-    ("handler.prometheus_prefix", "grip.prometheus_prefix", ""),
-];
-
-/// A value for one of our options.
 #[derive(Clone, Debug)]
 pub(crate) struct Value {
     /// Path of our option, such as `listen.client`.
@@ -35,19 +21,15 @@ pub(crate) struct Value {
     pub(crate) origin: Origin,
 }
 
-/// Values and messages from a file of Pushpin's.
 #[derive(Default)]
 pub(crate) struct Layer {
     /// In the order of the file; later ones win.
     pub(crate) values: Vec<Value>,
-    /// Reasons not to start with this file.
     pub(crate) problems: Vec<Problem>,
     pub(crate) warnings: Vec<String>,
 }
 
-/// Meaning of a value.
 enum Meaning {
-    /// A value for the option of ours.
     Set(String),
     /// As if the line were not there.
     Nothing,
@@ -90,8 +72,10 @@ pub(crate) fn read(file: &ConfigFile) -> Layer {
         },
     };
     let mut out = Layer::default();
-    let defaults =
-        { DEFAULTS.iter() }.map(|(option, path, text)| value(option, path, text.to_string()));
+    let defaults = rows::<3>(OPTIONS).filter_map(|[option, reading, path]| {
+        let text = reading.strip_prefix("default")?.trim_start();
+        Some(value(option, path, text.to_owned()))
+    });
     out.values.extend(defaults);
     for line in &lines {
         let row = rows::<3>(OPTIONS).find(|[option, ..]| *option == line.option);
@@ -163,7 +147,6 @@ fn lines(text: &str) -> Vec<Line<'_>> {
 }
 
 struct Reader<'f> {
-    /// The folder of the file.
     folder: &'f Path,
     /// Added to the ports of publishers.
     offset: u16,

@@ -14,10 +14,8 @@ use crate::layout::Shape;
 use crate::section::Section as _;
 use crate::sources::{Loaded, Origin, Problem};
 
-/// Changes that a running server takes over.
 #[derive(Clone, Debug)]
 pub struct Renewal {
-    /// Configuration that applies from now on.
     pub config: Config,
     /// Paths of the options that differ from before; `namespace["chat"].history_size` is that of
     /// the namespace `chat`.

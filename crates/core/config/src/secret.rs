@@ -3,7 +3,6 @@
 use std::fmt;
 use std::ops::Deref;
 
-/// Text shown in place of a secret.
 pub(crate) const MASK: &str = "********";
 
 /// A text whose `Debug` form is a mask. It dereferences to the text itself.
@@ -11,7 +10,6 @@ pub(crate) const MASK: &str = "********";
 pub struct Secret(String);
 
 impl Secret {
-    /// Gives the plain text of the secret.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
@@ -36,7 +34,6 @@ pub(crate) fn is_placeholder(secret: &str) -> bool {
 /// loopback.
 const PUBLISHED: [&str; 2] = ["replace-this", "everyone-knows"];
 
-/// Reason why such a secret is refused.
 pub(crate) const PRINTED: &str = "it is printed in the documentation, so it is public; make one \
                                   with `openssl rand -hex 32`";
 

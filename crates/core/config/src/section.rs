@@ -5,35 +5,20 @@
 
 use crate::kind::{Fault, Input, Kind, Rule};
 
-/// One option of the table.
 #[derive(Clone, Debug)]
 pub struct OptionSpec {
     /// The section's path: `listen`, `grip.route`.
-    pub section: &'static str,
-    /// The key inside the section.
-    pub key: &'static str,
+    pub(crate) section: &'static str,
+    pub(crate) key: &'static str,
     /// The kind of value: `duration`, `list of addresses`.
-    pub kind: String,
+    pub(crate) kind: String,
     /// Effect of the option with its units, in sentences.
-    pub doc: String,
+    pub(crate) doc: String,
     /// The default as TOML; none when the option is unset by default.
-    pub default: Option<String>,
-    /// Text for the reference while it is unset, for options without a default.
-    pub unset: &'static str,
-    /// Whether its value is masked.
-    pub secret: bool,
-    /// Whether a running server keeps the value that it was started with.
-    pub restart: bool,
-    /// The command line flag that sets it, such as `--api`.
-    pub flag: Option<&'static str>,
+    pub(crate) default: Option<String>,
     /// Whether it takes several values.
-    pub list: bool,
-    /// A value to show where there is no default, as TOML.
-    pub(crate) example: &'static str,
-    /// Whether its default is that of open mode.
-    pub(crate) permission: bool,
-    /// Whether it names a file.
-    pub(crate) file: bool,
+    pub(crate) list: bool,
+    pub(crate) rule: Rule,
 }
 
 impl OptionSpec {
@@ -53,14 +38,8 @@ impl OptionSpec {
                 false => sentence(docs),
             },
             default: K::write(default).filter(|_| !rule.permission),
-            unset: rule.unset,
-            secret: rule.secret,
-            restart: rule.restart,
-            flag: rule.flag,
             list: K::LIST,
-            example: rule.example,
-            permission: rule.permission,
-            file: rule.file,
+            rule,
         }
     }
 
@@ -79,7 +58,7 @@ impl OptionSpec {
 
     /// The flag that sets it: its own if that was used, or the general one.
     pub(crate) fn flag_name(&self, own: bool) -> String {
-        let flag = self.flag.filter(|_| own);
+        let flag = self.rule.flag.filter(|_| own);
         flag.map_or_else(|| format!("--set {}", self.path()), str::to_owned)
     }
 
@@ -96,13 +75,10 @@ impl OptionSpec {
 pub(crate) trait Section {
     /// The section's path, without brackets.
     fn name(&self) -> &'static str;
-    /// Purpose of the section, in sentences.
     fn doc(&self) -> String;
-    /// Every option in the order of the table.
     fn specs(&self) -> Vec<OptionSpec>;
     /// Reads and stores one option; keys that [`Section::specs`] does not have change nothing.
     fn set(&mut self, key: &str, given: &Input<'_>) -> Result<(), Fault>;
-    /// The option's value as TOML.
     fn text(&self, key: &str) -> Option<String>;
     /// The sections inside it that repeat, by their keys.
     fn lists(&self) -> Vec<(&'static str, &dyn Sections)> {

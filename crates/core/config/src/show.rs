@@ -8,7 +8,6 @@ use crate::secret::MASK;
 use crate::section::{OptionSpec, Section};
 use crate::sources::{Loaded, Origin};
 
-/// One value with its origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shown {
     /// Path of the value, such as `listen.api` or `namespace[0].history_size`.
@@ -41,7 +40,7 @@ impl Config {
 fn shown_value(section: &dyn Section, spec: &OptionSpec, reveal: bool) -> Option<String> {
     let value = section.text(spec.key)?;
     Some(match (value.as_str(), spec.list) {
-        _ if !spec.secret || reveal => value,
+        _ if !spec.rule.secret || reveal => value,
         ("[]", _) => value,
         (_, true) => format!("[\"{MASK}\"]"),
         (_, false) => format!("\"{MASK}\""),
@@ -109,7 +108,6 @@ fn line(section: &str, shown: &Shown) -> (String, String) {
     }
 }
 
-/// Every option of every section, in the order of the reference.
 #[must_use]
 pub fn options() -> Vec<OptionSpec> {
     let all = sections().into_iter();
@@ -120,14 +118,7 @@ pub fn options() -> Vec<OptionSpec> {
 /// the defaults of the running version apply until an operator changes them.
 #[must_use]
 pub fn init_text() -> String {
-    let mut out = String::from(
-        "# Configuration of Throng. Lines that begin with \"#\" and no space are options with \
-         their\n\
-         # defaults, or with an example where there is no default: remove the \"#\" to set one.\n\
-         # Variables override this file (THRONG_LISTEN_API for api in [listen]), and flags \
-         override both.\n\
-         # `throng config check` checks this file; `throng config show` says what holds and why.\n",
-    );
+    let mut out = include_str!("init.txt").to_owned();
     for (shape, section) in sections() {
         out.push('\n');
         comment(&mut out, &section.doc());
@@ -137,11 +128,11 @@ pub fn init_text() -> String {
         for spec in section.specs() {
             out.push('\n');
             comment(&mut out, &spec.doc);
-            if !spec.unset.is_empty() {
-                comment(&mut out, &format!("Unset: {}.", spec.unset));
+            if !spec.rule.unset.is_empty() {
+                comment(&mut out, &format!("Unset: {}.", spec.rule.unset));
             }
             let value = spec.default.filter(|_| !required(spec.key, shape));
-            let value = value.as_deref().unwrap_or(spec.example);
+            let value = value.as_deref().unwrap_or(spec.rule.example);
             let _ = writeln!(out, "#{} = {value}", spec.key);
         }
     }
@@ -157,7 +148,6 @@ fn required(key: &str, shape: Shape) -> bool {
         )
 }
 
-/// Wraps a sentence into comment lines.
 fn comment(out: &mut String, text: &str) {
     const COLUMNS: usize = 96;
     let mut column = 0;
@@ -177,26 +167,7 @@ fn comment(out: &mut String, text: &str) {
 /// The reference in Markdown, for `docs/config.md`.
 #[must_use]
 pub fn reference_text() -> String {
-    let mut out = String::from(
-        "# Configuration\n\n\
-         Throng starts without any configuration. Values come from four places, and the later \
-         wins: the\n\
-         defaults, the file (`throng serve --config throng.toml`), the environment, the flags.\n\
-         `throng config init` writes a commented file, `throng config check` checks one,\n\
-         and `throng config show` prints every value with where it came from.\n\n\
-         Durations are numbers with a unit (`250ms`, `1.5s`, `5m`, `1h`, `1d`, or several: \
-         `1m30s`),\n\
-         sizes are bytes or numbers with `KiB`, `MiB` or `GiB` (`k`, `M` and `G` mean the same).\n\
-         Lists are TOML lists in the file, and texts with commas in variables and flags. An \
-         empty variable counts as not set.\n\
-         Sections in double brackets can only be in the file.\n\n\
-         Throng is in *open mode* while no keys are set, `auth.anonymous` is not `false` and all \
-         addresses are on\n\
-         loopback: everyone on the machine may do everything. `auth.insecure = true` allows the \
-         same on\n\
-         addresses that other machines can reach.\n\n\
-         This page is generated from the table of options.\n",
-    );
+    let mut out = include_str!("reference.md").to_owned();
     for (shape, section) in sections() {
         let _ = writeln!(
             out,
@@ -221,12 +192,13 @@ fn reference_row(out: &mut String, spec: &OptionSpec, shape: Shape) {
     let default = match &spec.default {
         _ if required(spec.key, shape) => "required".to_owned(),
         Some(default) => format!("`{default}`"),
-        None if spec.unset.is_empty() => "not set".to_owned(),
-        None => spec.unset.to_owned(),
+        None if spec.rule.unset.is_empty() => "not set".to_owned(),
+        None => spec.rule.unset.to_owned(),
     };
     let _ = write!(out, "| `{}` | {} | {default} |", spec.key, spec.kind);
     if shape != Shape::Repeated {
         let flag = spec
+            .rule
             .flag
             .map_or_else(String::new, |flag| format!(", `{flag}`"));
         let _ = write!(out, " `{}`{flag} |", spec.env());

@@ -1,7 +1,11 @@
-//! Input and output of the loader: sources, values' origins, problems.
+//! Input and output of the loader: sources and the places in them, values' origins, problems.
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Range;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
 
 use crate::config::Config;
 
@@ -10,17 +14,14 @@ use crate::config::Config;
 pub struct ConfigFile {
     /// Name in messages, usually its path.
     pub name: String,
-    /// Content of the file.
     pub text: String,
 }
 
-/// Everything that a configuration is made from.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
     /// The file that `grip.pushpin_conf` names, see [`Config::pushpin_conf`]. It stands below our
     /// own.
     pub pushpin: Option<ConfigFile>,
-    /// The file, if there is one.
     pub file: Option<ConfigFile>,
     /// Environment variables. The caller may hand over all: names that do not begin with
     /// `THRONG_` are not looked at. An empty value counts as not set, and is an error where a
@@ -32,39 +33,28 @@ pub struct Sources {
     pub flags: Vec<(String, String)>,
 }
 
-/// A configuration that passed every check.
 #[derive(Clone, Debug)]
 pub struct Loaded {
-    /// Values of all options.
     pub config: Config,
-    /// Origin of each value.
-    pub origins: ValueOrigins,
-    /// Sentences on values that are allowed but probably not meant.
+    pub(crate) origins: ValueOrigins,
     pub warnings: Vec<String>,
 }
 
-/// Origin of a value.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Origin {
-    /// Default of the option.
     Default,
-    /// An option of Pushpin's file.
     Pushpin {
-        /// The name that the caller gave the file.
         name: String,
         /// `section.option`, as it stands there.
         option: &'static str,
     },
-    /// Place in the configuration file.
     File {
-        /// The name that the caller gave the file.
         name: String,
         /// Line number, counted from 1.
         line: u32,
         /// Column in characters, counted from 1.
         column: u32,
     },
-    /// An environment variable, by its name.
     Env(String),
     /// A command line flag, as it is written: `--api`.
     Flag(String),
@@ -84,18 +74,12 @@ impl fmt::Display for Origin {
 
 /// Origin of each value, by path: `listen.api`, `namespace[0].history_size`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ValueOrigins(pub(crate) BTreeMap<String, Origin>);
+pub(crate) struct ValueOrigins(pub(crate) BTreeMap<String, Origin>);
 
 impl ValueOrigins {
     /// Origin of a value; [`Origin::Default`] if it was not set.
-    #[must_use]
-    pub fn get(&self, path: &str) -> &Origin {
+    pub(crate) fn get(&self, path: &str) -> &Origin {
         self.0.get(path).unwrap_or(&Origin::Default)
-    }
-
-    /// All values that were set, by path.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &Origin)> {
-        self.0.iter().map(|(path, origin)| (path.as_str(), origin))
     }
 }
 
@@ -130,3 +114,73 @@ impl fmt::Display for Problem {
 }
 
 impl std::error::Error for Problem {}
+
+/// A file's text, and the line and column of each of its bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Places<'a> {
+    file: &'a ConfigFile,
+}
+
+impl<'a> Places<'a> {
+    pub(crate) fn new(file: &'a ConfigFile) -> Self {
+        Self { file }
+    }
+
+    /// Line and column of a byte; an offset outside the text means its end.
+    pub(crate) fn origin(&self, byte: usize) -> Origin {
+        let text = &self.file.text;
+        let before = text.get(..byte).unwrap_or(text);
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        let line = before.matches('\n').count() + 1;
+        let column = before
+            .get(line_start..)
+            .map_or(0, |line| line.chars().count())
+            + 1;
+        Origin::File {
+            name: self.file.name.clone(),
+            line: u32::try_from(line).unwrap_or(u32::MAX),
+            column: u32::try_from(column).unwrap_or(u32::MAX),
+        }
+    }
+
+    pub(crate) fn problem(&self, span: &Range<usize>, message: impl Into<String>) -> Problem {
+        Problem::new(self.origin(span.start), message)
+    }
+
+    /// The whole file as a table, or every reason why it is not TOML.
+    pub(crate) fn parse(&self) -> Result<DeTable<'a>, Vec<Problem>> {
+        let (table, errors) = DeTable::parse_recoverable(&self.file.text);
+        if errors.is_empty() {
+            return Ok(table.into_inner());
+        }
+        let problem = |error: &toml::de::Error| {
+            let span = error.span().unwrap_or_default();
+            self.problem(
+                &span,
+                format!("not valid TOML: {}", one_line(error.message())),
+            )
+        };
+        Err(errors.iter().map(problem).collect())
+    }
+}
+
+/// The value of a key.
+pub(crate) fn entry<'a, 'i>(table: &'a DeTable<'i>, key: &str) -> Option<&'a Spanned<DeValue<'i>>> {
+    let found = table.iter().find(|(name, _)| name.get_ref() == key);
+    found.map(|(_, value)| value)
+}
+
+fn one_line(message: &str) -> String {
+    let lines: Vec<&str> = message.lines().map(str::trim).collect();
+    lines.join(", ")
+}
+
+/// The rows of a table of ours: cells between bars, the last ones may be missing; lines that begin
+/// with `#` are comments.
+pub(crate) fn rows<const N: usize>(table: &str) -> impl Iterator<Item = [&str; N]> {
+    let lines = table.lines().filter(|line| !line.starts_with('#'));
+    lines.map(|line| {
+        let mut cells = line.splitn(N, " | ");
+        std::array::from_fn(|_| cells.next().unwrap_or_default())
+    })
+}

@@ -1,7 +1,6 @@
 //! The configuration from outside: accepted and refused texts, with the exact messages.
 
 mod accepted;
-mod keys;
 mod pushpin;
 mod refused;
 
@@ -26,7 +25,7 @@ fn sources(file: &str, env: &[(&str, &str)], flags: &[(&str, &str)]) -> Sources 
 }
 
 #[track_caller]
-fn load(file: &str) -> Loaded {
+pub(crate) fn load(file: &str) -> Loaded {
     load_all(file, &[], &[])
 }
 
@@ -42,34 +41,50 @@ fn refusals(file: &str, env: &[(&str, &str)], flags: &[(&str, &str)]) -> Vec<Str
     }
 }
 
-/// Walks the cases of `refused.txt`, which says at its head how they are written.
-#[test]
-fn files_have_the_problems_of_the_table() {
-    let (mut file, mut problems, mut warnings) = (String::new(), Vec::new(), Vec::new());
-    let mut cases = 0;
-    for line in include_str!("tests/refused.txt").lines().chain([""]) {
-        match line.split_once("> ") {
-            Some(("=", "good")) => {}
-            Some(("=", problem)) => problems.push(problem),
-            Some(("~", warning)) => warnings.push(warning),
+/// The cases of a data file, which says at its head how they are written: the text above the checks
+/// of each, and the checks with their signs. Empty lines end a case; `#` begins a comment.
+pub(crate) fn cases(table: &'static str) -> Vec<(String, Vec<(&'static str, &'static str)>)> {
+    let mut all = Vec::new();
+    let (mut file, mut checks) = (String::new(), Vec::new());
+    for line in table.lines().chain([""]) {
+        let is_sign = |sign: &str| !sign.is_empty() && sign.chars().all(|c| "=!~+?".contains(c));
+        match line.split_once('>') {
+            Some((sign, text)) if is_sign(sign) => checks.push((sign, text.trim_start())),
             _ if line.starts_with('#') => {}
             _ if !line.is_empty() => file.extend([line, "\n"]),
             _ if file.is_empty() => {}
-            _ => {
-                check(&file, &problems);
-                if !warnings.is_empty() {
-                    assert_eq!(load(&file).warnings, warnings, "for the file\n{file}");
-                }
-                (problems, warnings) = (Vec::new(), Vec::new());
-                (file, cases) = (String::new(), cases + 1);
-            }
+            _ => all.push((std::mem::take(&mut file), std::mem::take(&mut checks))),
         }
     }
-    assert_eq!(cases, 77);
+    all
 }
 
-/// A file and the problems that it has, all of them and in order.
-#[track_caller]
-fn check(file: &str, expected: &[&str]) {
-    assert_eq!(refusals(file, &[], &[]), expected, "for the file\n{file}");
+#[test]
+fn files_have_the_problems_of_the_table() {
+    let all = cases(include_str!("tests/refused.txt"));
+    for (file, checks) in &all {
+        let with = |sign: &str| -> Vec<&str> {
+            let found = checks.iter().filter(|(known, _)| *known == sign);
+            found.map(|(_, text)| *text).collect()
+        };
+        let problems = match with("=")[..] {
+            ["good"] => Vec::new(),
+            _ => with("="),
+        };
+        assert_eq!(refusals(file, &[], &[]), problems, "for the file\n{file}");
+        let Ok(loaded) = Config::load(&sources(file, &[], &[])) else {
+            continue;
+        };
+        if !with("~").is_empty() {
+            assert_eq!(loaded.warnings, with("~"), "for the file\n{file}");
+        }
+        let told = loaded.warnings.join("\n");
+        for text in with("?") {
+            assert!(told.contains(text), "{text}: {told}\nfor the file\n{file}");
+        }
+        for text in with("!?") {
+            assert!(!told.contains(text), "{told}\nfor the file\n{file}");
+        }
+    }
+    assert_eq!(all.len(), 120);
 }

@@ -131,14 +131,14 @@ pub(crate) struct Channel {
     pub(crate) position: LastSeen,
     /// Its place among the fan-outs, or [`NO_FANOUT`].
     pub(crate) fanout: u32,
-    pub(crate) asked: Asked,
+    pub(crate) requests: Subscribes,
 }
 
-/// State of a channel's requests to the broker, in four bytes.
+/// State of a channel's subscribes at the broker, in four bytes.
 #[derive(Clone, Copy)]
-pub(crate) struct Asked(u32);
+pub(crate) struct Subscribes(u32);
 
-impl Asked {
+impl Subscribes {
     /// Above any number of subscribes that wait for the broker.
     const LIVE: u32 = 1 << 31;
 
@@ -148,7 +148,7 @@ impl Asked {
     }
 
     /// Notes one more subscribe without a reply.
-    pub(crate) const fn ask(&mut self) {
+    pub(crate) const fn begin(&mut self) {
         self.0 += 1;
     }
 
@@ -174,7 +174,7 @@ impl Channel {
         members: Members::None,
         position: LastSeen::NOTHING,
         fanout: NO_FANOUT,
-        asked: Asked(0),
+        requests: Subscribes(0),
     };
 }
 
@@ -190,16 +190,16 @@ mod tests {
 
     #[test]
     fn what_waits_and_what_is_accepted_do_not_meet() {
-        let mut asked = Channel::NEW.asked;
-        assert!(!asked.is_waiting() && !asked.is_live());
-        asked.ask();
-        asked.ask();
-        asked.accepted();
-        asked.accepted();
-        asked.answered();
-        assert!(asked.is_waiting() && asked.is_live());
-        asked.answered();
-        assert!(!asked.is_waiting() && asked.is_live());
+        let mut requests = Channel::NEW.requests;
+        assert!(!requests.is_waiting() && !requests.is_live());
+        requests.begin();
+        requests.begin();
+        requests.accepted();
+        requests.accepted();
+        requests.answered();
+        assert!(requests.is_waiting() && requests.is_live());
+        requests.answered();
+        assert!(!requests.is_waiting() && requests.is_live());
     }
 
     #[test]

@@ -18,7 +18,8 @@ pub struct HubOptions {
     pub namespaces: Arc<Namespaces>,
 }
 
-/// Encoding of a wire form's deliveries, declared once with the form.
+/// Encoding of a wire form's deliveries, declared once with the form. The order is that of
+/// [`Format`]'s bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Save)]
 pub enum FormKind {
     /// Shared bytes for all; sessions are not called.
@@ -54,27 +55,17 @@ impl Format {
     ///
     /// # Panics
     /// From [`Format::COUNT`] on, which the list of gateways rules out when it is compiled.
-    #[must_use]
     pub const fn new(number: u8, kind: FormKind) -> Self {
         assert!(number < Self::COUNT);
-        let kind = match kind {
-            FormKind::Shared => 0,
-            FormKind::Noted => 1,
-            FormKind::Personal => 2,
-            FormKind::Shown => 3,
-            FormKind::Delta => 4,
-        };
-        Self(kind << Self::NUMBER_BITS | number as u16)
+        Self((kind as u16) << Self::NUMBER_BITS | number as u16)
     }
 
     /// Number of the form, as given to [`Format::new`].
-    #[must_use]
     pub const fn number(self) -> u8 {
         self.0 as u8 & (Self::COUNT - 1)
     }
 
     /// Encoding of this form's deliveries.
-    #[must_use]
     pub const fn kind(self) -> FormKind {
         match self.kind_bits() {
             0 => FormKind::Shared,
@@ -104,19 +95,16 @@ impl Format {
 
     /// The form of a subscription that also gets comings and goings. Only forms with shared bytes
     /// do.
-    #[must_use]
     pub const fn with_news(self) -> Self {
         Self(self.0 | Self::NEWS)
     }
 
     /// Whether the subscription gets comings and goings.
-    #[must_use]
     pub const fn has_news(self) -> bool {
         self.0 & Self::NEWS != 0
     }
 
     /// Whether there are bytes that connections of this form share.
-    #[must_use]
     pub const fn is_encoded(self) -> bool {
         use FormKind::{Delta, Noted, Shared};
         matches!(self.kind(), Shared | Noted | Delta)
@@ -146,6 +134,12 @@ pub struct ReplyTo {
     pub conn: ConnId,
     /// Echoed in the answer.
     pub token: u32,
+}
+
+impl ReplyTo {
+    pub const fn new(conn: ConnId, token: u32) -> Self {
+        Self { conn, token }
+    }
 }
 
 /// Command to the hub, of a connection unless it says otherwise.
@@ -257,7 +251,6 @@ pub enum Answer {
 
 impl Answer {
     /// Number of publications or members in it.
-    #[must_use]
     pub fn items(&self) -> usize {
         match self {
             Self::Subscribed {
@@ -313,38 +306,32 @@ pub struct Patch<'a> {
 }
 
 /// Receiver of answers and deliveries: the owner of the connections.
+#[expect(
+    unused_variables,
+    reason = "most of what is not overridden uses nothing"
+)]
 pub trait Sink {
     /// Hands an answer to a connection, which may have gone.
     fn answer(&mut self, reply_to: ReplyTo, answer: Answer);
     /// Hands a feed the result of a publication of a round.
-    fn fed(&mut self, round: u32, number: u32, result: Result<Option<Position>, Refusal>) {
-        let _ = (round, number, result);
-    }
-    /// Appends one publication in a shared wire form.
-    fn encode(&mut self, format: Format, publication: &Publication, out: &mut Vec<u8>);
-    /// Appends one publication in a form of the kind [`FormKind::Delta`]; whole without a patch.
-    fn encode_delta(
+    fn fed(&mut self, round: u32, number: u32, result: Result<Option<Position>, Refusal>) {}
+    /// Appends one publication in a shared wire form; whole without a patch, which only forms of
+    /// the kind [`FormKind::Delta`] are given.
+    fn encode(
         &mut self,
         format: Format,
         publication: &Publication,
         patch: Option<Patch<'_>>,
         out: &mut Vec<u8>,
-    ) {
-        let _ = patch;
-        self.encode(format, publication, out);
-    }
+    );
     /// Hands deliveries to the connection in a slot. The connection is alive.
     fn deliver(&mut self, index: u32, batch: &Batch<'_>);
     /// Notes that a connection's subscription has ended, because its deliveries have a gap: it must
     /// subscribe again, from the position that it has.
-    fn lost(&mut self, conn: ConnId, channel: &ChannelName) {
-        let _ = (conn, channel);
-    }
+    fn lost(&mut self, conn: ConnId, channel: &ChannelName) {}
     /// Notes that all members on this shard have a publication; there may be none. Called once for
     /// each publication with tags, and not for others.
-    fn carried(&mut self, publication: &Publication) {
-        let _ = publication;
-    }
+    fn carried(&mut self, publication: &Publication) {}
 }
 
 #[cfg(test)]

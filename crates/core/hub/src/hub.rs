@@ -1,15 +1,14 @@
 //! The hub: what sessions call, and the requests to the broker that follow from it.
 
 use throng_broker::{
-    AnyBroker, Broker, BrokerStats, Draft, LiveOptions, Published, Receiver, Refusal, Reply,
-    Request, Subscribed, Ticket,
+    Broker, BrokerStats, Draft, LiveOptions, MemoryBroker, Published, Receiver, Refusal, Reply,
+    Request,
 };
 use throng_types::{ChannelName, ConnId, Millis, Now, ShardId};
 
 use crate::local::{Local, Waiting};
-use crate::members::NewSubscription;
 use crate::subscriptions::Place;
-use crate::{Answer, Command, Format, HubOptions, ReplyTo, Sink};
+use crate::{Answer, Command, HubOptions, ReplyTo, Sink};
 
 /// Sizes of a hub, for metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,14 +26,14 @@ pub struct HubStats {
 }
 
 /// One shard's hub, with its part of a broker.
-pub struct Hub<B = AnyBroker> {
-    pub(crate) broker: B,
+pub struct Hub<B = MemoryBroker> {
+    /// Called past the hub only for what hands it nothing.
+    pub broker: B,
     pub(crate) local: Local,
 }
 
 impl<B: Broker> Hub<B> {
     /// A hub without subscribers.
-    #[must_use]
     pub fn new(options: HubOptions, broker: B) -> Self {
         Self {
             broker,
@@ -43,7 +42,6 @@ impl<B: Broker> Hub<B> {
     }
 
     /// Sizes of this hub, for metrics.
-    #[must_use]
     pub fn stats(&self) -> HubStats {
         HubStats {
             channels: self.local.channels.len(),
@@ -55,26 +53,22 @@ impl<B: Broker> Hub<B> {
     }
 
     /// Whether a connection of this shard subscribes to a channel, answered or not.
-    #[must_use]
     pub fn has_channel(&self, channel: &ChannelName) -> bool {
         self.local.channels.key(channel).is_some()
     }
 
     /// Number of connections of this shard that subscribe to a channel, answered or not.
-    #[must_use]
     pub fn member_count(&self, channel: &ChannelName) -> u32 {
         let channel = self.local.channels.get(channel);
         channel.map_or(0, |channel| channel.members.len())
     }
 
     /// Number of channels that a connection subscribes to, answered or not.
-    #[must_use]
     pub fn subscription_count(&self, conn: ConnId) -> usize {
         self.local.subscriptions.of(conn).len()
     }
 
     /// Whether a connection subscribes to a channel, answered or not.
-    #[must_use]
     pub fn is_subscribed(&self, conn: ConnId, channel: &ChannelName) -> bool {
         self.local.is_subscribed(conn, channel)
     }
@@ -131,17 +125,11 @@ impl<B: Broker> Hub<B> {
                 since,
                 presence,
             } => {
-                let wanted = NewSubscription {
-                    reply_to,
-                    channel,
-                    format,
-                    since,
-                    presence,
-                };
-                let Some(request) = self.local.subscribe(wanted, sink) else {
-                    return;
-                };
-                self.request(request, now, sink);
+                let who = (reply_to, format);
+                let request = self.local.subscribe(who, channel, since, presence, sink);
+                if let Some(request) = request {
+                    self.request(request, now, sink);
+                }
             }
             Command::Unsubscribe {
                 conn,
@@ -152,7 +140,7 @@ impl<B: Broker> Hub<B> {
                 if let Some(token) = token {
                     let result = Ok(());
                     let answer = Answer::Unsubscribed { channel, result };
-                    sink.answer(ReplyTo { conn, token }, answer);
+                    sink.answer(ReplyTo::new(conn, token), answer);
                 }
             }
             Command::Publish { reply_to, draft } => {
@@ -178,18 +166,13 @@ impl<B: Broker> Hub<B> {
             Command::Present {
                 reply_to,
                 channel,
-                only_subscribed: true,
-                ..
-            } if !self.local.is_subscribed(reply_to.conn, &channel) => {
-                let what = "presence";
-                sink.answer(reply_to, Answer::NotSubscribed { what, channel });
-            }
-            Command::Present {
-                reply_to,
-                channel,
                 with_members,
-                ..
+                only_subscribed,
             } => {
+                if only_subscribed && !self.local.is_subscribed(reply_to.conn, &channel) {
+                    let what = "presence";
+                    return sink.answer(reply_to, Answer::NotSubscribed { what, channel });
+                }
                 let ticket = self.local.waiting.insert(Waiting::Present { reply_to });
                 let request = Request::Present {
                     ticket,
@@ -197,15 +180,6 @@ impl<B: Broker> Hub<B> {
                     with_members,
                 };
                 self.request(request, now, sink);
-            }
-            Command::History {
-                reply_to,
-                channel,
-                only_subscribed: true,
-                ..
-            } if !self.local.is_subscribed(reply_to.conn, &channel) => {
-                let what = "history";
-                sink.answer(reply_to, Answer::NotSubscribed { what, channel });
             }
             Command::Forget { reply_to, channel } => {
                 let ticket = self.local.waiting.insert(Waiting::History { reply_to });
@@ -215,8 +189,12 @@ impl<B: Broker> Hub<B> {
                 reply_to,
                 channel,
                 query,
-                ..
+                only_subscribed,
             } => {
+                if only_subscribed && !self.local.is_subscribed(reply_to.conn, &channel) {
+                    let what = "history";
+                    return sink.answer(reply_to, Answer::NotSubscribed { what, channel });
+                }
                 let ticket = self.local.waiting.insert(Waiting::History { reply_to });
                 let request = Request::History {
                     ticket,
@@ -279,25 +257,18 @@ impl<B: Broker> Hub<B> {
         more
     }
 
-    /// Lets the broker write its state, if that is due; true if there is more to do now.
-    pub fn write_down(&mut self, now: Now) -> bool {
-        self.broker.write_down(now)
-    }
-
     /// The next mail for a shard, in the order in which it must be delivered.
     pub fn take_mail(&mut self, to: ShardId) -> Option<B::Mail> {
         self.broker.take_mail(to)
     }
 
     /// Whether mail waits for a shard.
-    #[must_use]
     pub fn has_mail(&self, to: ShardId) -> bool {
         self.broker.has_mail(to)
     }
 
     /// Whether mail may be taken. While not, leave it in the mailbox: its sender will
     /// find no room for more and refuse new publications.
-    #[must_use]
     pub const fn wants_mail(&self) -> bool {
         self.local.has_room()
     }
@@ -320,7 +291,7 @@ impl<B: Broker> Hub<B> {
         let Some(entry) = self.local.subscriptions.remove(conn, key) else {
             return waited;
         };
-        if matches!(entry.place, Place::Asked(_)) {
+        if matches!(entry.place, Place::Requested(_)) {
             self.local.deferred.hold(conn, key);
         }
         self.local.detach(conn, entry);
@@ -350,7 +321,6 @@ impl<B: Broker> Hub<B> {
 
     /// When [`Hub::fan_out`] has something to do next, if nothing happens before: the end of a
     /// channel's delay.
-    #[must_use]
     pub fn deadline(&self) -> Option<Millis> {
         self.local.resting.first().map(|&(until, _)| until)
     }
@@ -374,15 +344,12 @@ impl<B: Broker> Hub<B> {
 
     /// Bit set of the shards with subscribers of a channel; exact for channels at home here. All
     /// bits are set where the broker does not know.
-    #[must_use]
     pub fn interest(&self, channel: &ChannelName) -> u64 {
         self.broker.interest(channel)
     }
 
-    /// Publishes in a channel that is at home here.
-    ///
-    /// # Errors
-    /// The reason, with the draft: after [`Refusal::Busy`] it may be offered again.
+    /// Publishes in a channel that is at home here. Error: the reason, with the draft: after
+    /// [`Refusal::Busy`] it may be offered again.
     pub fn publish_here(&mut self, draft: Draft, now: Now) -> Result<Published, (Refusal, Draft)> {
         let local = &mut self.local;
         self.broker
@@ -454,53 +421,6 @@ impl Receiver for OnlyDeliveries<'_> {
         match reply {
             Reply::Delivery(publication) => self.local.enqueue(publication),
             _ => debug_assert!(false, "a reply without a request"),
-        }
-    }
-}
-
-impl Local {
-    /// Takes the reply to a subscribe.
-    fn subscribed(
-        &mut self,
-        (reply_to, key, format): (ReplyTo, u32, Format),
-        ticket: Ticket,
-        result: Result<Subscribed, Refusal>,
-        sink: &mut impl Sink,
-    ) {
-        let Some((name, channel)) = self.channels.entry_mut(key) else {
-            return;
-        };
-        let name = name.clone();
-        channel.asked.answered();
-        if let Ok(subscribed) = &result {
-            channel.asked.accepted();
-            channel.position.set(subscribed.position);
-        }
-        let is_wanted = self.subscriptions.find(reply_to.conn, key) == Some(Place::Asked(ticket.0));
-        let result = match result {
-            // It unsubscribed meanwhile. It gets an answer if it is still there: every command has
-            // one, and an opening waits for all of its channels.
-            _ if !is_wanted => Err(Refusal::Cancelled),
-            Ok(subscribed) => {
-                let format = self.format_after(key, format, &subscribed);
-                let place = self.join(reply_to.conn, key, format);
-                self.subscriptions
-                    .set_place(reply_to.conn.index(), key, place);
-                Ok(subscribed)
-            }
-            Err(refusal) => {
-                self.subscriptions.remove(reply_to.conn, key);
-                // It was never listed.
-                self.present.remove(&(reply_to.conn, key));
-                Err(refusal)
-            }
-        };
-        let is_member = result.is_ok();
-        let channel = name;
-        sink.answer(reply_to, Answer::Subscribed { channel, result });
-        self.deferred.answered(reply_to.conn, key);
-        if !is_member {
-            self.release_if_unused(key);
         }
     }
 }

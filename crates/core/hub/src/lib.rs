@@ -24,7 +24,6 @@
 //!
 //! Never: sockets, wire formats, the clock, positions. Nothing here is locked or shared.
 
-mod bases;
 mod channel;
 mod contract;
 mod deferred;
@@ -33,7 +32,6 @@ mod fanout;
 mod hub;
 mod load;
 mod local;
-mod members;
 mod moving;
 mod subscriptions;
 
@@ -41,4 +39,4 @@ pub use contract::{
     Answer, Batch, Command, Encoded, FormKind, Format, HubOptions, Patch, ReplyTo, Sink,
 };
 pub use hub::{Hub, HubStats};
-pub use throng_broker::{DELIVERIES_MAX, Mail, REQUESTS_MAX};
+pub use throng_broker::{Draft, Mail};

@@ -81,7 +81,7 @@ impl Load {
         for (publication, delta) in self.publications.iter().zip(&self.deltas) {
             if publication.told != PublicationKind::Data {
                 if format.has_news() {
-                    let write = |out: &mut Vec<u8>| sink.encode(format, publication, out);
+                    let write = |out: &mut Vec<u8>| sink.encode(format, publication, None, out);
                     encoded.frames.push(write);
                 }
                 continue;
@@ -90,7 +90,7 @@ impl Load {
                 let base = &base.payload;
                 Patch { base, delta }
             });
-            let write = |out: &mut Vec<u8>| sink.encode_delta(format, publication, patch, out);
+            let write = |out: &mut Vec<u8>| sink.encode(format, publication, patch, out);
             encoded.frames.push(write);
             base = Some(publication);
         }
@@ -141,7 +141,7 @@ fn encode(
         let before = encoded.frames.bytes().len();
         encoded
             .frames
-            .push(|out| sink.encode(format, publication, out));
+            .push(|out| sink.encode(format, publication, None, out));
         encoded.has_gaps |= encoded.frames.bytes().len() == before;
     }
 }

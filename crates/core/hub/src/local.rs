@@ -16,14 +16,16 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use throng_broker::{ChannelMap, Presence, Request, Ticket};
-use throng_types::{ChannelName, ConnId, Millis, Publication, PublicationKind, ShardId, Slots};
+use throng_broker::{ChannelMap, Presence, Recovery, Refusal, Request, Subscribed, Ticket};
+use throng_types::{
+    ChannelName, ConnId, Millis, Position, Publication, PublicationKind, ShardId, Slots,
+};
 
-use crate::channel::{Channel, NO_FANOUT};
+use crate::channel::{Channel, Member, NO_FANOUT};
 use crate::deferred::Deferred;
-use crate::fanout::{Fanout, Rules};
-use crate::subscriptions::Subscriptions;
-use crate::{Format, HubOptions, ReplyTo};
+use crate::fanout::{Fanout, Joining, Rules};
+use crate::subscriptions::{Entry, Place, Subscriptions};
+use crate::{Answer, Command, Format, HubOptions, ReplyTo, Sink};
 
 /// Publications that may wait for their members. Queue: `fan-out`.
 pub(crate) const WAITING_MAX: usize = 65_536;
@@ -227,7 +229,7 @@ impl Local {
         };
         let at = channel.fanout;
         let is_joined = { self.fanouts.get(at) }.is_some_and(|fanout| !fanout.joining.is_empty());
-        if channel.members.len() > 0 || channel.asked.is_waiting() || is_joined {
+        if channel.members.len() > 0 || channel.requests.is_waiting() || is_joined {
             return;
         }
         self.end_rest(at);
@@ -240,9 +242,262 @@ impl Local {
         }
         self.bases.remove(&key);
         if let Some((name, channel)) = self.channels.remove(key)
-            && channel.asked.is_live()
+            && channel.requests.is_live()
         {
             self.farewells.push(Request::Leave { channel: name });
+        }
+    }
+
+    // ---- membership: subscribing, joining, leaving ----
+
+    /// Connection and channel whose earlier command waits for the broker, so that this one must
+    /// wait, too. `None` if it can be carried out now.
+    #[inline]
+    pub(crate) fn waits_for(&self, command: &Command) -> Option<(ConnId, u32)> {
+        let (conn, channel) = match command {
+            Command::Subscribe {
+                reply_to, channel, ..
+            } => (reply_to.conn, channel),
+            Command::Unsubscribe {
+                conn,
+                channel,
+                token: Some(_),
+            } => (*conn, channel),
+            _ => return None,
+        };
+        let key = self.channels.key(channel)?;
+        let is_asked = matches!(
+            self.subscriptions.find(conn, key),
+            Some(Place::Requested(_))
+        );
+        (is_asked || self.deferred.has(conn, key)).then_some((conn, key))
+    }
+
+    /// Subscribes a connection, at once if this shard knows the stream's position. Otherwise
+    /// returns the request for the broker.
+    pub(crate) fn subscribe(
+        &mut self,
+        (reply_to, format): (ReplyTo, Format),
+        channel: ChannelName,
+        since: Option<Position>,
+        presence: Option<Presence>,
+        sink: &mut impl Sink,
+    ) -> Option<Request> {
+        let conn = reply_to.conn;
+        if let Some(refusal) = self.refusal(conn, &channel) {
+            let result = Err(refusal);
+            sink.answer(reply_to, Answer::Subscribed { channel, result });
+            return None;
+        }
+        self.shard = conn.shard();
+        let key = self.channels.key_or_insert(&channel, || Channel::NEW);
+        if since.is_none()
+            && presence.is_none()
+            && let Some(subscribed) = self.known_position(key)
+        {
+            let place = self.join(conn, key, format);
+            let entry = Entry {
+                channel: key,
+                place,
+            };
+            self.subscriptions.add(conn, entry);
+            let result = Ok(subscribed);
+            sink.answer(reply_to, Answer::Subscribed { channel, result });
+            return None;
+        }
+        if let Some(channel) = self.channels.at_mut(key) {
+            channel.requests.begin();
+        }
+        let ticket = self.waiting.insert(Waiting::Subscribe {
+            reply_to,
+            channel: key,
+            format,
+        });
+        if let Some(presence) = &presence {
+            self.present.insert((conn, key), presence.clone());
+        }
+        let place = Place::Requested(ticket.0);
+        let entry = Entry {
+            channel: key,
+            place,
+        };
+        self.subscriptions.add(conn, entry);
+        Some(Request::Subscribe {
+            ticket,
+            channel,
+            since,
+            presence,
+        })
+    }
+
+    fn refusal(&self, conn: ConnId, channel: &ChannelName) -> Option<Refusal> {
+        if self.options.namespaces.find(channel).is_none() {
+            Some(Refusal::UnknownChannel)
+        } else if self.is_subscribed(conn, channel) {
+            Some(Refusal::AlreadySubscribed)
+        } else if self.subscriptions.of(conn).len() >= self.options.subscriptions_max {
+            Some(Refusal::ChannelLimit)
+        } else {
+            (conn.index() > Member::INDEX_MAX).then_some(Refusal::Busy)
+        }
+    }
+
+    /// Position of a channel's stream after its last delivery, if deliveries reach this shard
+    /// already.
+    fn known_position(&self, key: u32) -> Option<Subscribed> {
+        let (_, channel) = self
+            .channels
+            .at(key)
+            .filter(|(_, channel)| channel.requests.is_live())?;
+        Some(Subscribed {
+            position: channel.position.get(),
+            recovery: Recovery::NotAsked,
+        })
+    }
+
+    /// Makes a connection a member from now on; returns its place.
+    pub(crate) fn join(&mut self, conn: ConnId, key: u32, format: Format) -> Place {
+        let member = Member::new(conn.index(), format);
+        let Some(channel) = self.channels.at_mut(key) else {
+            return Place::Joining;
+        };
+        match self.fanouts.get_mut(channel.fanout) {
+            Some(fanout) => {
+                let mark = fanout.next_number();
+                fanout.joining.push(Joining { member, mark });
+                Place::Joining
+            }
+            None => {
+                channel.members.push(member);
+                Place::Member(channel.members.len() - 1)
+            }
+        }
+    }
+
+    /// Ends the subscriptions of a channel whose deliveries have a gap. Drops what still waits for
+    /// its members: they come back from the position that they have.
+    pub(crate) fn broken(&mut self, name: &ChannelName, sink: &mut impl Sink) {
+        let Some(key) = self.channels.key(name) else {
+            return;
+        };
+        let Some((_, channel)) = self.channels.at(key) else {
+            return;
+        };
+        let joining = self.fanouts.get(channel.fanout).into_iter();
+        let joining = joining.flat_map(|fanout| fanout.joining.iter().map(|it| it.member));
+        let members = channel.members.as_slice().iter().copied().chain(joining);
+        let conns: Vec<ConnId> = members
+            .filter_map(|member| self.subscriptions.conn_at(member.index(), self.shard))
+            .collect();
+        for conn in conns {
+            if let Some(entry) = self.subscriptions.remove(conn, key) {
+                self.detach(conn, entry);
+                sink.lost(conn, name);
+            }
+        }
+    }
+
+    /// Queues a quit for a member that came with presence.
+    fn quit(&mut self, conn: ConnId, key: u32) {
+        if self.present.is_empty() {
+            return;
+        }
+        if let Some(presence) = self.present.remove(&(conn, key))
+            && let Some((name, _)) = self.channels.at(key)
+        {
+            let channel = name.clone();
+            self.farewells.push(Request::Quit { channel, presence });
+        }
+    }
+
+    /// Takes a connection out of a channel after its entry was taken out of the subscriptions.
+    pub(crate) fn detach(&mut self, conn: ConnId, entry: Entry) {
+        self.quit(conn, entry.channel);
+        let Some(channel) = self.channels.at_mut(entry.channel) else {
+            return;
+        };
+        match entry.place {
+            // The reply will find no subscription.
+            Place::Requested(_) => return,
+            Place::Joining => {
+                if let Some(fanout) = self.fanouts.get_mut(channel.fanout) {
+                    fanout
+                        .joining
+                        .retain(|joining| joining.member.index() != conn.index());
+                }
+            }
+            Place::Member(at) => self.remove_member(entry.channel, at),
+        }
+        self.release_if_unused(entry.channel);
+    }
+
+    /// Removes the member at a place. Others move up so that, during a fan-out, neighbours still
+    /// have the same mark.
+    pub(crate) fn remove_member(&mut self, key: u32, at: u32) {
+        let Some(channel) = self.channels.at_mut(key) else {
+            return;
+        };
+        let last = channel.members.len() - 1;
+        let moves = match self.fanouts.get_mut(channel.fanout) {
+            Some(fanout) => fanout.remove(at),
+            None => vec![last],
+        };
+        let mut hole = at;
+        for from in moves.into_iter().filter(|&from| from != at) {
+            let members = channel.members.as_mut_slice();
+            members.swap(hole as usize, from as usize);
+            let moved = members[hole as usize].index();
+            self.subscriptions
+                .set_place(moved, key, Place::Member(hole));
+            hole = from;
+        }
+        debug_assert_eq!(hole, last, "the hole ends up last");
+        channel.members.pop();
+    }
+
+    /// Takes the reply to a subscribe.
+    pub(crate) fn subscribed(
+        &mut self,
+        (reply_to, key, format): (ReplyTo, u32, Format),
+        ticket: Ticket,
+        result: Result<Subscribed, Refusal>,
+        sink: &mut impl Sink,
+    ) {
+        let Some((name, channel)) = self.channels.entry_mut(key) else {
+            return;
+        };
+        let name = name.clone();
+        channel.requests.answered();
+        if let Ok(subscribed) = &result {
+            channel.requests.accepted();
+            channel.position.set(subscribed.position);
+        }
+        let is_wanted =
+            self.subscriptions.find(reply_to.conn, key) == Some(Place::Requested(ticket.0));
+        let result = match result {
+            // It unsubscribed meanwhile. It gets an answer if it is still there: every command has
+            // one, and an opening waits for all of its channels.
+            _ if !is_wanted => Err(Refusal::Cancelled),
+            Ok(subscribed) => {
+                let format = self.format_after(key, format, &subscribed);
+                let place = self.join(reply_to.conn, key, format);
+                self.subscriptions
+                    .set_place(reply_to.conn.index(), key, place);
+                Ok(subscribed)
+            }
+            Err(refusal) => {
+                self.subscriptions.remove(reply_to.conn, key);
+                // It was never listed.
+                self.present.remove(&(reply_to.conn, key));
+                Err(refusal)
+            }
+        };
+        let is_member = result.is_ok();
+        let channel = name;
+        sink.answer(reply_to, Answer::Subscribed { channel, result });
+        self.deferred.answered(reply_to.conn, key);
+        if !is_member {
+            self.release_if_unused(key);
         }
     }
 }

@@ -26,7 +26,6 @@ const RESUME: u8 = 132;
 impl<B: Broker> Hub<B> {
     /// Whether nothing is under way: no request without a reply, no publication that a member
     /// lacks.
-    #[must_use]
     pub const fn is_at_rest(&self) -> bool {
         self.local.waiting.is_empty() && self.local.publications == 0
     }
@@ -45,29 +44,12 @@ impl<B: Broker> Hub<B> {
             return false;
         }
         for (name, channel) in self.local.channels.iter() {
-            if channel.asked.is_live() && self.broker.is_elsewhere(name) {
+            if channel.requests.is_live() && self.broker.is_elsewhere(name) {
                 parts.item(EXPECT, name);
             }
         }
         parts.item(CUT, &cut);
         true
-    }
-
-    /// Stops to take deliveries of a broker elsewhere that are behind a cut; `None` takes that
-    /// back.
-    pub fn stop_at(&mut self, cut: Option<u64>) {
-        self.broker.stop_at(cut);
-    }
-
-    /// Whether all deliveries before the cut are taken.
-    #[must_use]
-    pub fn has_stopped(&self) -> bool {
-        self.broker.has_stopped()
-    }
-
-    /// Ends deliveries here: another process has what moved.
-    pub fn leave_deliveries(&mut self) {
-        self.broker.leave_deliveries();
     }
 
     /// Saves the channels and the broker's part, which forgets what it keeps. False, and nothing is
@@ -80,7 +62,7 @@ impl<B: Broker> Hub<B> {
             .local
             .channels
             .iter()
-            .filter(|(_, channel)| channel.asked.is_live())
+            .filter(|(_, channel)| channel.requests.is_live())
         {
             let kind = match self.broker.is_elsewhere(name) {
                 true => RESUME,
@@ -112,14 +94,14 @@ impl<B: Broker> Hub<B> {
                 (kind == CHANNEL || self.broker.is_elsewhere(&name)).then_some(())?;
                 let key = self.local.channels.key_or_insert(&name, || Channel::NEW);
                 let channel = self.local.channels.at_mut(key)?;
-                channel.asked.accepted();
+                channel.requests.accepted();
                 channel.position.set(position);
                 self.broker.hand_over(Moving::Resume(name, position));
             }
             EXPECT => {
                 let name = ChannelName::load(from)?;
                 let key = self.local.channels.key_or_insert(&name, || Channel::NEW);
-                self.local.channels.at_mut(key)?.asked.accepted();
+                self.local.channels.at_mut(key)?.requests.accepted();
                 self.broker.hand_over(Moving::Expect(name));
             }
             CUT => self.broker.hand_over(Moving::Cut(u64::load(from)?)),

@@ -16,7 +16,7 @@ pub(crate) enum Place {
     /// Joined while older publications were on their way: in the fan-out's list.
     Joining,
     /// Sent to the broker, no reply yet; the number is the ticket.
-    Asked(u32),
+    Requested(u32),
 }
 
 /// One subscription of a connection.

@@ -4,19 +4,15 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use throng_broker::{
-    Acknowledge, Broker, BrokerStats, ChannelOptions, Draft, HistoryPage, HistoryQuery,
-    LiveOptions, Namespaces, Overflow, Published, Receiver, Recovery, Refusal, Reply, ReplyLimit,
-    Request, Subscribed, Ticket,
+    Broker, BrokerStats, ChannelOptions, Draft, HistoryPage, HistoryQuery, LiveOptions, Namespaces,
+    Overflow, Published, Receiver, Recovery, Refusal, Reply, ReplyLimit, Request, Subscribed,
+    Ticket,
 };
-use throng_hub::{Answer, Batch, Command, FormKind, Format, Hub, HubOptions, ReplyTo, Sink};
-use throng_types::{
-    ChannelName, ConnId, Epoch, Now, Payload, PayloadKind, Position, Publication, ShardId,
-};
+use throng_hub::{Answer, Command, FormKind, Format, Hub, HubOptions, ReplyTo};
+use throng_solo::{Heard, conn, draft, fan_out, name, position, subscribe};
+use throng_types::{ChannelName, Now, Position, Publication, ShardId};
 
-const NOW: Now = Now {
-    mono: throng_types::Millis(0),
-    unix_ms: 0,
-};
+const NOW: Now = Now::new(0, 0);
 
 /// Connections from here on encode for themselves.
 const PERSONAL_FROM: u32 = 50;
@@ -64,10 +60,6 @@ impl Broker for Script {
         6
     }
 
-    fn write_down(&mut self, now: Now) -> bool {
-        now.unix_ms > 0
-    }
-
     fn renew(&mut self, options: &LiveOptions, _: Now) {
         assert_eq!(options.streams_max, 5);
         self.renewed += 1;
@@ -100,91 +92,8 @@ impl Broker for Script {
     }
 }
 
-#[derive(Default)]
-struct Heard {
-    answers: Vec<(u32, String)>,
-    deliveries: Vec<(u32, Vec<u64>, bool)>,
-    /// Publications that were made into frames.
-    encoded: usize,
-    /// Offsets of publications with tags that all members have.
-    carried: Vec<u64>,
-    /// Connections that have to subscribe again.
-    lost: Vec<ConnId>,
-}
-
-impl Sink for Heard {
-    fn answer(&mut self, reply_to: ReplyTo, answer: Answer) {
-        let told = match answer {
-            Answer::Subscribed { channel, result } => match result {
-                Ok(result) => format!("{channel} at {:?}", result.position.map(|it| it.offset)),
-                Err(refusal) => format!("{channel} {refusal:?}"),
-            },
-            Answer::Unsubscribed { channel, result } => format!("{channel} left {result:?}"),
-            Answer::Published { result } => format!("published {result:?}"),
-            Answer::History { result } => format!("history {:?}", result.map(|it| it.position)),
-            Answer::NotSubscribed { what, channel } => format!("{what} of {channel} is refused"),
-            Answer::Present { result } => format!("present {:?}", result.map(|it| it.clients)),
-        };
-        self.answers.push((reply_to.token, told));
-    }
-
-    fn encode(&mut self, format: Format, publication: &Publication, out: &mut Vec<u8>) {
-        assert!(format.is_encoded());
-        self.encoded += 1;
-        out.extend_from_slice(&publication.payload.bytes);
-    }
-
-    fn carried(&mut self, publication: &Publication) {
-        let offset = publication.position.map(|position| position.offset);
-        self.carried.extend(offset);
-    }
-
-    fn lost(&mut self, conn: ConnId, channel: &ChannelName) {
-        assert_eq!(*channel, name("a"));
-        self.lost.push(conn);
-    }
-
-    fn deliver(&mut self, index: u32, batch: &Batch<'_>) {
-        let offset = |it: &Arc<Publication>| it.position.map_or(0, |position| position.offset);
-        let offsets = batch.publications.iter().map(offset).collect();
-        assert_eq!(batch.encoded.is_none(), index >= PERSONAL_FROM);
-        if let Some(encoded) = batch.encoded {
-            let bytes = |it: &Arc<Publication>| it.payload.bytes.to_vec();
-            let frames: Vec<Vec<u8>> = encoded.frames.each().iter().map(|it| it.to_vec()).collect();
-            assert_eq!(
-                frames,
-                batch.publications.iter().map(bytes).collect::<Vec<_>>()
-            );
-            assert_eq!(encoded.frames.bytes().to_vec(), frames.concat());
-        }
-        self.deliveries.push((index, offsets, batch.gather));
-    }
-}
-
-fn name(name: &str) -> ChannelName {
-    ChannelName::new(name).unwrap()
-}
-
-fn position(offset: u64) -> Position {
-    Position {
-        epoch: Epoch(1),
-        offset,
-    }
-}
-
 fn publication(channel: &str, offset: u64, bytes: usize) -> Arc<Publication> {
-    Arc::new(Publication {
-        channel: name(channel),
-        told: Default::default(),
-        position: Some(position(offset)),
-        payload: Payload {
-            bytes: vec![b'x'; bytes].into(),
-            kind: PayloadKind::Text,
-        },
-        publisher: None,
-        tags: None,
-        time_unix_ms: 0,
-    })
+    throng_solo::publication(channel, offset, &"x".repeat(bytes))
 }
 
 /// A hub with a broker that the test controls.
@@ -218,26 +127,14 @@ impl Scene {
         }
     }
 
-    fn conn(index: u32) -> ConnId {
-        ConnId::new(ShardId(0), index, 1)
-    }
-
     fn subscribe_since(&mut self, index: u32, channel: &str, since: Option<Position>) {
         self.next_token += 1;
         let kind = match index {
             PERSONAL_FROM.. => FormKind::Personal,
             _ => FormKind::Shared,
         };
-        let command = Command::Subscribe {
-            reply_to: ReplyTo {
-                conn: Self::conn(index),
-                token: self.next_token,
-            },
-            channel: name(channel),
-            format: Format::new(3, kind),
-            since,
-            presence: None,
-        };
+        let who = (conn(index), self.next_token);
+        let command = subscribe(who, channel, Format::new(3, kind), since);
         self.hub.handle(command, NOW, &mut self.heard);
     }
 
@@ -246,7 +143,7 @@ impl Scene {
     }
 
     fn unsubscribe(&mut self, index: u32, channel: &str) -> bool {
-        self.hub.unsubscribe(Self::conn(index), &name(channel), NOW)
+        self.hub.unsubscribe(conn(index), &name(channel), NOW)
     }
 
     /// The tickets of the subscribes that were asked for, and the channels that were left.
@@ -292,19 +189,66 @@ impl Scene {
     }
 
     fn fan_out_all(&mut self, visits: usize) {
-        let turns = (0..10_000).take_while(|_| self.fan_out(visits)).count();
-        assert!(turns < 10_000, "fan-out comes to an end");
+        fan_out(&mut self.hub, visits, NOW, &mut self.heard);
     }
 
     #[track_caller]
     fn answers(&mut self, expected: &[(u32, &str)]) {
-        let heard = std::mem::take(&mut self.heard.answers);
+        let heard = std::mem::take(&mut self.heard.answers).into_iter();
+        let heard = heard.map(|(reply_to, answer)| (reply_to.token, told(answer)));
+        let heard: Vec<(u32, String)> = heard.collect();
         let heard: Vec<(u32, &str)> = heard.iter().map(|(at, told)| (*at, &**told)).collect();
         assert_eq!(heard, expected);
     }
 
+    /// Takes the deliveries: the slot, the offsets, and whether they gather.
     fn deliveries(&mut self) -> Vec<(u32, Vec<u64>, bool)> {
-        std::mem::take(&mut self.heard.deliveries)
+        let all = self.heard.deliveries.drain(..).map(|it| {
+            assert_eq!(it.frames.is_none(), it.index >= PERSONAL_FROM);
+            let data = |it: &Arc<Publication>| String::from_utf8_lossy(&it.payload.bytes).into();
+            let data: Vec<String> = it.publications.iter().map(data).collect();
+            assert!(it.frames.is_none_or(|frames| frames == data));
+            let offset = |it: &Arc<Publication>| it.position.map_or(0, |position| position.offset);
+            (
+                it.index,
+                it.publications.iter().map(offset).collect(),
+                it.gather,
+            )
+        });
+        all.collect()
+    }
+
+    /// Takes the connections that have to subscribe to `a` again, by their slots.
+    fn lost(&mut self) -> Vec<u32> {
+        let lost = self.heard.lost.drain(..).map(|(conn, channel)| {
+            assert_eq!(channel, name("a"));
+            conn.index()
+        });
+        let mut lost: Vec<u32> = lost.collect();
+        lost.sort_unstable();
+        lost
+    }
+
+    /// Takes the offsets of publications with tags that all members have.
+    fn carried(&mut self) -> Vec<u64> {
+        let carried = self.heard.carried.drain(..);
+        carried
+            .filter_map(|(publication, _)| Some(publication.position?.offset))
+            .collect()
+    }
+}
+
+fn told(answer: Answer) -> String {
+    match answer {
+        Answer::Subscribed { channel, result } => match result {
+            Ok(result) => format!("{channel} at {:?}", result.position.map(|it| it.offset)),
+            Err(refusal) => format!("{channel} {refusal:?}"),
+        },
+        Answer::Unsubscribed { channel, result } => format!("{channel} left {result:?}"),
+        Answer::Published { result } => format!("published {result:?}"),
+        Answer::History { result } => format!("history {:?}", result.map(|it| it.position)),
+        Answer::NotSubscribed { what, channel } => format!("{what} of {channel} is refused"),
+        Answer::Present { result } => format!("present {:?}", result.map(|it| it.clients)),
     }
 }
 
@@ -313,7 +257,7 @@ fn only_the_first_subscriber_asks() {
     let mut scene = Scene::new();
     scene.subscribe(1, "a");
     assert!(scene.hub.has_channel(&name("a")));
-    assert!(scene.hub.is_subscribed(Scene::conn(1), &name("a")));
+    assert!(scene.hub.is_subscribed(conn(1), &name("a")));
     scene.answers(&[]);
     scene.accept(4);
     scene.answers(&[(1, "a at Some(4)")]);
@@ -345,9 +289,9 @@ fn only_the_first_subscriber_asks() {
         (scene.hub.stats().channels, scene.hub.stats().subscriptions),
         (1, 4)
     );
-    assert_eq!(scene.hub.subscription_count(Scene::conn(1)), 1);
+    assert_eq!(scene.hub.subscription_count(conn(1)), 1);
     assert_eq!(
-        scene.hub.channels_of(Scene::conn(1)).collect::<Vec<_>>(),
+        scene.hub.channels_of(conn(1)).collect::<Vec<_>>(),
         [&name("a")]
     );
 }
@@ -366,9 +310,7 @@ fn subscribers_of_a_broken_channel_are_told() {
     scene.subscribe(4, "a");
     scene.reply(Reply::Broken(name("a")));
     scene.reply(Reply::Broken(name("unknown")));
-    let mut lost = std::mem::take(&mut scene.heard.lost);
-    lost.sort_by_key(|conn| conn.index());
-    assert_eq!(lost, [1, 3, 4].map(Scene::conn));
+    assert_eq!(scene.lost(), [1, 3, 4]);
     assert_eq!(scene.asked(), [Err(name("a"))]);
     scene.fan_out_all(100);
     assert_eq!(scene.deliveries(), []);
@@ -376,7 +318,7 @@ fn subscribers_of_a_broken_channel_are_told() {
     scene.heard.answers.clear();
     scene.subscribe(1, "a");
     scene.reply(Reply::Broken(name("a")));
-    assert_eq!(scene.heard.lost, []);
+    assert!(scene.lost().is_empty());
     scene.accept(9);
     let token = scene.next_token;
     scene.answers(&[(token, "a at Some(9)")]);
@@ -395,7 +337,7 @@ fn the_last_one_to_go_leaves() {
     assert!(!scene.unsubscribe(1, "a"), "it has none");
     assert!(!scene.unsubscribe(1, "b"), "nobody has one");
     assert_eq!(scene.asked(), []);
-    scene.hub.gone(Scene::conn(2), NOW);
+    scene.hub.gone(conn(2), NOW);
     assert_eq!(scene.asked(), [Err(name("a"))]);
     assert!(!scene.hub.has_channel(&name("a")));
     // Also if it had only joined, or publications were on their way.
@@ -485,10 +427,7 @@ fn what_is_wrong_is_not_asked() {
 #[test]
 fn replies_find_who_asked() {
     let mut scene = Scene::new();
-    let reply_to = |token| ReplyTo {
-        conn: Scene::conn(1),
-        token,
-    };
+    let reply_to = |token| ReplyTo::new(conn(1), token);
     let query = HistoryQuery {
         limit: None,
         since: None,
@@ -501,19 +440,9 @@ fn replies_find_who_asked() {
         only_subscribed: false,
     };
     scene.hub.handle(history, NOW, &mut scene.heard);
-    let draft = Draft {
-        channel: name("a"),
-        payload: publication("a", 1, 1).payload.clone(),
-        publisher: None,
-        tags: None,
-        skip_history: false,
-        idempotency_key: None,
-        version: None,
-        acknowledge: Acknowledge::Memory,
-    };
     let publish = Command::Publish {
         reply_to: reply_to(2),
-        draft,
+        draft: draft("a", "x"),
     };
     scene.hub.handle(publish, NOW, &mut scene.heard);
     assert!(scene.hub.has_mail(ShardId(0)));
@@ -542,10 +471,7 @@ fn replies_find_who_asked() {
 fn the_past_may_be_for_subscribers_alone() {
     let mut scene = Scene::new();
     let history = |token| Command::History {
-        reply_to: ReplyTo {
-            conn: Scene::conn(1),
-            token,
-        },
+        reply_to: ReplyTo::new(conn(1), token),
         channel: name("a"),
         query: HistoryQuery {
             limit: None,
@@ -557,10 +483,10 @@ fn the_past_may_be_for_subscribers_alone() {
     scene.hub.handle(history(1), NOW, &mut scene.heard);
     scene.answers(&[(1, "history of a is refused")]);
     assert!(!scene.hub.has_mail(ShardId(0)), "nobody is asked");
-    assert!(!scene.hub.is_subscribed(Scene::conn(1), &name("a")));
+    assert!(!scene.hub.is_subscribed(conn(1), &name("a")));
     scene.subscribe(1, "a");
     scene.accept(0);
-    assert!(scene.hub.is_subscribed(Scene::conn(1), &name("a")));
+    assert!(scene.hub.is_subscribed(conn(1), &name("a")));
     scene.hub.handle(history(2), NOW, &mut scene.heard);
     assert_eq!(scene.asked().len(), 1);
 }
@@ -604,30 +530,16 @@ fn what_a_driver_has_left_is_taken() {
     assert!(!scene.hub.poll(NOW, &mut scene.heard));
     scene.fan_out_all(9);
     assert_eq!(scene.deliveries(), [(1, vec![5], false)]);
-    // The hub passes these through to the broker.
+    // The hub passes this through to the broker.
     assert_eq!(scene.hub.interest(&name("a")), 6);
-    assert!(!scene.hub.write_down(NOW) && scene.hub.write_down(Now { unix_ms: 1, ..NOW }));
 }
 
 /// Many publications are asked for together, and answered each with the token after the last one's.
 #[test]
 fn publications_of_one_command_have_tokens_in_a_row() {
     let mut scene = Scene::new();
-    let draft = |channel: &str| Draft {
-        channel: name(channel),
-        payload: publication(channel, 0, 1).payload.clone(),
-        publisher: None,
-        tags: None,
-        skip_history: false,
-        idempotency_key: None,
-        version: None,
-        acknowledge: Acknowledge::Memory,
-    };
-    let reply_to = ReplyTo {
-        conn: Scene::conn(1),
-        token: u32::MAX,
-    };
-    let drafts = ["a", "b", "c"].map(draft).into();
+    let reply_to = ReplyTo::new(conn(1), u32::MAX);
+    let drafts = ["a", "b", "c"].map(|channel| draft(channel, "x")).into();
     let command = Command::PublishAll { reply_to, drafts };
     scene.hub.handle(command, NOW, &mut scene.heard);
     let tickets = scene.asked();
@@ -698,23 +610,20 @@ fn a_visit_carries_only_so_much() {
         scene.publish("a", offset, 1);
     }
     scene.fan_out_all(1);
-    let counts: Vec<usize> = scene
-        .deliveries()
-        .iter()
-        .map(|(_, it, _)| it.len())
-        .collect();
-    assert_eq!(counts, [256, 256, 88]);
+    let counts = |scene: &mut Scene| -> Vec<usize> {
+        scene
+            .deliveries()
+            .iter()
+            .map(|(_, it, _)| it.len())
+            .collect()
+    };
+    assert_eq!(counts(&mut scene), [256, 256, 88]);
     for offset in 601..=605 {
         scene.publish("a", offset, 100 << 10);
     }
     scene.publish("a", 606, 300 << 10);
     scene.fan_out_all(1);
-    let counts: Vec<usize> = scene
-        .deliveries()
-        .iter()
-        .map(|(_, it, _)| it.len())
-        .collect();
-    assert_eq!(counts, [2, 2, 1, 1]);
+    assert_eq!(counts(&mut scene), [2, 2, 1, 1]);
 }
 
 #[test]
@@ -790,11 +699,11 @@ fn what_nobody_here_waits_for_is_with_everybody_at_once() {
     scene.subscribe(1, "b");
     publish(&mut scene, "b", 3);
     assert!(!scene.fan_out(1));
-    assert_eq!(std::mem::take(&mut scene.heard.carried), [1, 3]);
+    assert_eq!(scene.carried(), [1, 3]);
     scene.accept(3);
     publish(&mut scene, "b", 4);
     publish(&mut scene, "b", 5);
     scene.fan_out_all(1);
-    assert_eq!(scene.heard.carried, [5]);
+    assert_eq!(scene.carried(), [5]);
     assert_eq!(scene.deliveries(), [(1, vec![4, 5], false)]);
 }

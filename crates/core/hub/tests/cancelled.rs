@@ -1,175 +1,106 @@
 //! A subscription that ends before the broker has replied: its connection is answered, once.
 
-mod support;
+use throng_broker::Refusal;
+use throng_hub::{Answer, Command, FormKind, Format};
+use throng_solo::{Heard, conn, hub, name_at, namespaces, subscribe};
+use throng_types::{Now, ShardId};
 
-use throng_broker::{Refusal, home_of};
-use throng_hub::{Answer, Batch, Command, FormKind, Format, Hub, ReplyTo, Sink};
-use throng_types::{ChannelName, ConnId, Now, Publication, ShardId};
+use Step::{End, Gone, Subscribe, Unsubscribe};
 
-#[derive(Default)]
-struct Answers(Vec<(ReplyTo, Answer)>);
-
-impl Sink for Answers {
-    fn answer(&mut self, reply_to: ReplyTo, answer: Answer) {
-        self.0.push((reply_to, answer));
-    }
-
-    fn encode(&mut self, _: Format, _: &Publication, _: &mut Vec<u8>) {}
-
-    fn deliver(&mut self, _: u32, _: &Batch<'_>) {}
+#[derive(Clone, Copy)]
+enum Step {
+    /// The client's commands, with their tokens.
+    Subscribe(u32),
+    Unsubscribe(u32),
+    /// The server ends the subscription.
+    End,
+    Gone,
 }
 
-/// A channel whose home is the other shard.
-fn elsewhere() -> ChannelName {
-    let mut names = (0..).map(|n| ChannelName::new(&format!("c{n}")).unwrap());
-    names.find(|name| home_of(name, 2) == ShardId(1)).unwrap()
-}
-
-/// Two shards, and a connection of the first that subscribes to a channel of the second.
-struct Scene {
-    channel: ChannelName,
-    hubs: [Hub; 2],
-    answers: Answers,
-    conn: ConnId,
-}
-
-impl Scene {
-    fn new() -> Self {
-        Self {
-            channel: elsewhere(),
-            hubs: [0, 1].map(|shard| support::hub(shard, 2, Vec::new())),
-            answers: Answers::default(),
-            conn: ConnId::new(ShardId(0), 3, 1),
-        }
-    }
-
-    fn subscribe(&mut self, token: u32) {
-        self.handle(Command::Subscribe {
-            reply_to: ReplyTo {
-                conn: self.conn,
-                token,
-            },
-            channel: self.channel.clone(),
-            format: Format::new(0, FormKind::Shared),
-            since: None,
-            presence: None,
-        });
-    }
-
-    fn unsubscribe(&mut self, token: u32) {
-        self.handle(Command::Unsubscribe {
-            conn: self.conn,
-            channel: self.channel.clone(),
-            token: Some(token),
-        });
-    }
-
-    fn handle(&mut self, command: Command) {
-        self.hubs[0].handle(command, Now::default(), &mut self.answers);
-    }
-
-    /// The server ends the subscription; false if there is none.
-    fn end(&mut self) -> bool {
-        self.hubs[0].unsubscribe(self.conn, &self.channel, Now::default())
-    }
-
-    /// Carries all mail between the two.
-    fn carry(&mut self) {
-        for (from, to) in [(0, 1), (1, 0), (0, 1), (1, 0)] {
-            while let Some(mail) = self.hubs[from].take_mail(ShardId(to as u8)) {
-                let from = ShardId(from as u8);
-                self.hubs[to].mail(from, mail, Now::default(), &mut self.answers);
+/// Carries steps out on a shard while the channel's home, the other shard, does not reply; then it
+/// does. Gives the tokens of the answers with the refusals, and whether there is a subscription.
+fn played(steps: &[Step]) -> (Vec<(u32, Option<Refusal>)>, bool) {
+    let channel = name_at(ShardId(1), "");
+    let mut hubs = [0, 1].map(|shard| hub(ShardId(shard), 2, &namespaces(&[])));
+    let mut heard = Heard::default();
+    let (conn, now) = (conn(3), Now::default());
+    for step in steps {
+        let command = match *step {
+            Subscribe(token) => {
+                let format = Format::new(0, FormKind::Shared);
+                subscribe((conn, token), channel.as_str(), format, None)
             }
+            Unsubscribe(token) => Command::Unsubscribe {
+                conn,
+                channel: channel.clone(),
+                token: Some(token),
+            },
+            End => {
+                assert!(hubs[0].unsubscribe(conn, &channel, now));
+                assert!(!hubs[0].unsubscribe(conn, &channel, now), "twice");
+                continue;
+            }
+            Gone => {
+                hubs[0].gone(conn, now);
+                continue;
+            }
+        };
+        hubs[0].handle(command, now, &mut heard);
+    }
+    assert!(heard.answers.is_empty(), "the home has not replied");
+    for (from, to) in [(0, 1), (1, 0), (0, 1), (1, 0)] {
+        while let Some(mail) = hubs[from].take_mail(ShardId(to as u8)) {
+            hubs[to].mail(ShardId(from as u8), mail, now, &mut heard);
         }
     }
+    let answers = heard.answers.into_iter().map(|(reply_to, answer)| {
+        let refusal = match answer {
+            Answer::Subscribed { result, .. } => result.err(),
+            Answer::Unsubscribed { result, .. } => result.err(),
+            other => panic!("{other:?}"),
+        };
+        (reply_to.token, refusal)
+    });
+    let is_subscribed = hubs[0].is_subscribed(conn, &channel);
+    assert_eq!(hubs[0].has_channel(&channel), is_subscribed);
+    (answers.collect(), is_subscribed)
+}
 
-    fn is_subscribed(&self) -> bool {
-        self.hubs[0].is_subscribed(self.conn, &self.channel)
+#[test]
+fn every_subscribe_is_answered_once_and_in_order() {
+    let cancelled = Some(Refusal::Cancelled);
+    for (steps, answers, is_subscribed) in [
+        // Commands behind the subscribe of a connection that has gone are dropped: otherwise a
+        // stranger in the same slot would become a member.
+        (
+            &[
+                Subscribe(1),
+                Unsubscribe(2),
+                Subscribe(3),
+                Unsubscribe(4),
+                Gone,
+            ][..],
+            &[(1, cancelled)][..],
+            false,
+        ),
+        // The client's unsubscribe is answered after the subscribe that it sent before.
+        (
+            &[Subscribe(1), End, Unsubscribe(2)],
+            &[(1, cancelled), (2, None)],
+            false,
+        ),
+        // The server ends also the subscribes that wait.
+        (
+            &[Subscribe(1), Unsubscribe(2), Subscribe(3), End],
+            &[(1, cancelled), (2, None), (3, cancelled)],
+            false,
+        ),
+        (
+            &[Subscribe(1), End, Subscribe(2)],
+            &[(1, cancelled), (2, None)],
+            true,
+        ),
+    ] {
+        assert_eq!(played(steps), (answers.to_vec(), is_subscribed));
     }
-
-    fn has_channel(&self) -> bool {
-        self.hubs[0].has_channel(&self.channel)
-    }
-}
-
-/// Commands behind the subscribe of a connection that has gone are dropped: otherwise a stranger in
-/// the same slot would become a member.
-#[test]
-fn what_waits_goes_with_its_connection() {
-    let mut scene = Scene::new();
-    for token in [1, 3] {
-        scene.subscribe(token);
-        scene.unsubscribe(token + 1);
-    }
-    scene.hubs[0].gone(scene.conn, Now::default());
-    scene.carry();
-    assert_eq!(
-        scene.answers.0.len(),
-        1,
-        "the first alone: {:?}",
-        scene.answers.0
-    );
-    assert!(!scene.has_channel());
-}
-
-/// The server ends a subscription whose subscribe waits for the broker. The client's unsubscribe
-/// is answered after the subscribe that it sent before.
-#[test]
-fn answers_keep_the_order_of_commands() {
-    let mut scene = Scene::new();
-    scene.subscribe(1);
-    assert!(scene.end());
-    scene.unsubscribe(2);
-    assert!(scene.answers.0.is_empty(), "the home has not answered");
-    scene.carry();
-    let tokens: Vec<u32> = scene
-        .answers
-        .0
-        .iter()
-        .map(|(reply_to, _)| reply_to.token)
-        .collect();
-    assert_eq!(tokens, [1, 2]);
-    assert!(!scene.has_channel());
-}
-
-/// A subscription that the server ends is ended with the client's earlier and waiting subscribes.
-#[test]
-fn the_server_ends_what_waits_too() {
-    let mut scene = Scene::new();
-    scene.subscribe(1);
-    scene.unsubscribe(2);
-    scene.subscribe(3);
-    assert!(scene.end());
-    assert!(!scene.end(), "twice");
-    scene.carry();
-    let heard: Vec<(u32, bool)> = std::mem::take(&mut scene.answers.0)
-        .into_iter()
-        .map(|(reply_to, answer)| match answer {
-            Answer::Subscribed { result, .. } => (reply_to.token, result.is_ok()),
-            Answer::Unsubscribed { result, .. } => (reply_to.token, result.is_ok()),
-            _ => panic!("an answer of another kind"),
-        })
-        .collect();
-    assert_eq!(heard, [(1, false), (2, true), (3, false)]);
-    assert!(!scene.is_subscribed());
-    assert!(!scene.has_channel());
-}
-
-#[test]
-fn every_subscribe_is_answered() {
-    let mut scene = Scene::new();
-    scene.subscribe(1);
-    assert!(scene.end());
-    scene.subscribe(2);
-    assert!(scene.answers.0.is_empty(), "the home has not answered");
-    scene.carry();
-    let heard: Vec<(u32, Option<Refusal>)> = std::mem::take(&mut scene.answers.0)
-        .into_iter()
-        .map(|(reply_to, answer)| match answer {
-            Answer::Subscribed { result, .. } => (reply_to.token, result.err()),
-            _ => panic!("an answer of another kind"),
-        })
-        .collect();
-    assert_eq!(heard, [(1, Some(Refusal::Cancelled)), (2, None)]);
-    assert!(scene.is_subscribed());
 }

@@ -1,15 +1,14 @@
 //! Publications as differences: each member can read each one, whenever it came and however the
 //! fan-out was cut.
 
-mod support;
-
 use std::collections::BTreeMap;
 
-use throng_broker::{Acknowledge, ChannelOptions, Draft, Recovery, Retention};
-use throng_hub::{Answer, Batch, Command, FormKind, Format, Hub, Patch, ReplyTo, Sink};
-use throng_types::{
-    ChannelName, ConnId, Now, Payload, PayloadKind, Position, Publication, Rng, ShardId,
-};
+use throng_broker::{ChannelOptions, Draft, Recovery, Retention};
+use throng_hub::{Answer, Batch, FormKind, Format, Hub, Patch, ReplyTo, Sink};
+use throng_solo::{conn, draft, fan_out, hub_of, name, subscribe};
+use throng_types::{Now, Position, Publication, Rng};
+
+const CHANNEL: &str = "d:1";
 
 const WHOLE: u8 = b'=';
 const PATCH: u8 = b'~';
@@ -46,11 +45,7 @@ impl Sink for Clients {
         }
     }
 
-    fn encode(&mut self, _: Format, _: &Publication, _: &mut Vec<u8>) {
-        panic!("every form has differences");
-    }
-
-    fn encode_delta(
+    fn encode(
         &mut self,
         _: Format,
         publication: &Publication,
@@ -94,7 +89,6 @@ impl Sink for Clients {
 struct Stage {
     hub: Hub,
     clients: Clients,
-    name: ChannelName,
     text: String,
 }
 
@@ -110,52 +104,37 @@ impl Stage {
             ..ChannelOptions::default()
         };
         Self {
-            hub: support::hub(0, 1, vec![("d".into(), options)]),
+            hub: hub_of(&[("d", options)]),
             clients: Clients::default(),
-            name: ChannelName::new("d:1").unwrap(),
             text: (0..40).map(|n| format!("\"key{n}\":{n},")).collect(),
         }
     }
 
-    fn conn(index: u32) -> ConnId {
-        ConnId::new(ShardId(0), index, 1)
-    }
-
     fn subscribe(&mut self, index: u32, recover: bool) {
-        let command = Command::Subscribe {
-            reply_to: ReplyTo {
-                conn: Self::conn(index),
-                token: 0,
-            },
-            channel: self.name.clone(),
-            // Two forms: one patch serves both.
-            format: Format::new((index % 2) as u8, FormKind::Delta),
-            since: self.clients.at.get(&index).copied().filter(|_| recover),
-            presence: None,
-        };
+        // Two forms: one patch serves both.
+        let format = Format::new((index % 2) as u8, FormKind::Delta);
+        let since = self.clients.at.get(&index).copied().filter(|_| recover);
+        let command = subscribe((conn(index), 0), CHANNEL, format, since);
         self.hub.handle(command, Now::default(), &mut self.clients);
     }
 
     fn unsubscribe(&mut self, index: u32) {
-        let (conn, name) = (Self::conn(index), self.name.clone());
-        self.hub.unsubscribe(conn, &name, Now::default());
+        self.hub
+            .unsubscribe(conn(index), &name(CHANNEL), Now::default());
     }
 
     fn publish(&mut self, text: &str, skip_history: bool) {
         let draft = Draft {
-            channel: self.name.clone(),
-            payload: Payload {
-                bytes: text.as_bytes().into(),
-                kind: PayloadKind::Text,
-            },
-            publisher: None,
-            tags: None,
             skip_history,
-            idempotency_key: None,
-            version: None,
-            acknowledge: Acknowledge::Memory,
+            ..draft(CHANNEL, text)
         };
         self.hub.publish_here(draft, Now::default()).expect("room");
+    }
+
+    /// Changes the text, and publishes it.
+    fn change_and_publish(&mut self, number: u64) {
+        self.change(number);
+        self.publish(&self.text.clone(), false);
     }
 
     /// The text with another number in it.
@@ -178,18 +157,14 @@ fn the_first_is_whole_and_what_follows_is_made_once_for_each_form() {
         stage.subscribe(index, false);
     }
     for number in 0..3 {
-        stage.change(number + 100);
-        let text = stage.text.clone();
-        stage.publish(&text, false);
+        stage.change_and_publish(number + 100);
         stage.fan_out(usize::MAX);
         assert_eq!(stage.clients.made, 2 * (number as usize + 1));
     }
     assert_eq!((stage.clients.whole, stage.clients.patches), (6, 12));
     // A later member begins with a whole one, and the others go on.
     stage.subscribe(7, false);
-    stage.change(200);
-    let text = stage.text.clone();
-    stage.publish(&text, false);
+    stage.change_and_publish(200);
     stage.fan_out(usize::MAX);
     assert_eq!((stage.clients.whole, stage.clients.patches), (7, 18));
 }
@@ -201,9 +176,7 @@ fn what_was_recovered_is_a_base() {
         stage.subscribe(index, false);
     }
     let publish = |stage: &mut Stage, number| {
-        stage.change(number);
-        let text = stage.text.clone();
-        stage.publish(&text, false);
+        stage.change_and_publish(number);
         stage.fan_out(usize::MAX);
     };
     publish(&mut stage, 101);
@@ -270,8 +243,7 @@ fn every_difference_can_be_read() {
                 }
             }
         }
-        let turns = (0..10_000).take_while(|_| stage.fan_out(3)).count();
-        assert!(turns < 10_000, "fan-out comes to an end");
+        fan_out(&mut stage.hub, 3, Now::default(), &mut stage.clients);
         whole += stage.clients.whole;
         patches += stage.clients.patches;
     }

@@ -5,35 +5,15 @@
 //! model`.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::Arc;
 
-use throng_broker::{
-    Acknowledge, Budget, ChannelOptions, Draft, MemoryBroker, MemoryOptions, Namespaces, Recovery,
-    Refusal, ReplyLimit, Retention,
-};
-use throng_hub::{Answer, Batch, Command, FormKind, Format, Hub, HubOptions, Mail, ReplyTo, Sink};
-use throng_types::{
-    ChannelName, ConnId, Millis, Now, Payload, PayloadKind, Position, Publication, ShardId,
-};
+use throng_broker::{ChannelOptions, Draft, Recovery, Refusal, Retention};
+use throng_hub::{Answer, Batch, Command, FormKind, Format, Hub, Mail, Patch, ReplyTo, Sink};
+use throng_solo::{name, namespaces};
+use throng_types::{ChannelName, ConnId, Now, Payload, Position, Publication, Rng, ShardId};
 
 const SEEDS: u64 = 256;
 const STEPS: usize = 600;
 const HISTORY_SIZE: u32 = 40;
-
-struct Rng(u64);
-
-impl Rng {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        (self.next() >> 33) as usize % bound
-    }
-}
 
 /// Deliveries of one channel to a connection since it last subscribed.
 #[derive(Default)]
@@ -106,7 +86,13 @@ impl Sink for Recorder {
         self.answers.push((reply_to, answer));
     }
 
-    fn encode(&mut self, format: Format, publication: &Publication, out: &mut Vec<u8>) {
+    fn encode(
+        &mut self,
+        format: Format,
+        publication: &Publication,
+        _: Option<Patch<'_>>,
+        out: &mut Vec<u8>,
+    ) {
         out.push(format.number());
         out.extend_from_slice(&publication.payload.bytes);
     }
@@ -158,7 +144,7 @@ struct World {
 
 impl World {
     fn new(seed: u64) -> Self {
-        let mut rng = Rng(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        let mut rng = Rng::new(seed);
         let shards = 1 + rng.below(4) as u8;
         let kept = ChannelOptions {
             retention: Retention {
@@ -172,40 +158,11 @@ impl World {
             max_delay_ms: 1 + rng.below(20) as u32,
             ..kept
         };
-        let namespaces = Arc::new(Namespaces::new(
-            ChannelOptions::default(),
-            vec![("kept".into(), kept), ("late".into(), late)],
-        ));
-        let history = Budget::new(1 << 24, shards);
-        let hub = |shard| {
-            let home = MemoryOptions {
-                nonce: 1,
-                hash_seed: seed,
-                history: history.clone(),
-                streams_max: 100,
-                reply: ReplyLimit {
-                    publications_max: 1000,
-                    members_max: 100,
-                    bytes_max: 1 << 20,
-                },
-                namespaces: namespaces.clone(),
-            };
-            let options = HubOptions {
-                subscriptions_max: 100,
-                hash_seed: seed,
-                namespaces: namespaces.clone(),
-            };
-            Hub::new(
-                options,
-                MemoryBroker::new(ShardId(shard), shards, home).into(),
-            )
-        };
+        let namespaces = namespaces(&[("kept", kept), ("late", late)]);
+        let hub = |shard| throng_solo::hub(ShardId(shard), shards, &namespaces);
         Self {
             rng,
-            now: Now {
-                mono: Millis(1),
-                unix_ms: 1,
-            },
+            now: Now::new(1, 1),
             hubs: (0..shards).map(hub).collect(),
             recorders: (0..shards).map(|_| Recorder::default()).collect(),
             mail: (0..shards)
@@ -217,17 +174,22 @@ impl World {
         }
     }
 
+    fn below(&mut self, bound: usize) -> usize {
+        self.rng.below(bound as u64) as usize
+    }
+
     fn channel(&mut self) -> ChannelName {
         let names = [
             "kept:a", "kept:b", "kept:c", "late:a", "late:b", "plain-a", "plain-b",
         ];
-        ChannelName::new(names[self.rng.below(names.len())]).unwrap()
+        name(names[self.below(names.len())])
     }
 
     fn step(&mut self) {
-        let shard = self.rng.below(self.hubs.len());
-        self.pass_ms(self.rng.0 % 3);
-        match self.rng.below(20) {
+        let shard = self.below(self.hubs.len());
+        let ms = self.below(3) as u64;
+        self.pass_ms(ms);
+        match self.below(20) {
             0..=1 => self.connect(shard),
             2 => self.leave(shard),
             3..=6 => self.subscribe(shard),
@@ -243,7 +205,7 @@ impl World {
     }
 
     fn connect(&mut self, shard: usize) {
-        let index = self.rng.below(12) as u32;
+        let index = self.below(12) as u32;
         if self.recorders[shard].conns.contains_key(&index) {
             return;
         }
@@ -259,7 +221,7 @@ impl World {
         if conns.is_empty() {
             return None;
         }
-        let at = self.rng.below(conns.len());
+        let at = self.rng.below(conns.len() as u64) as usize;
         conns.values().nth(at).map(|(id, _)| *id)
     }
 
@@ -282,7 +244,7 @@ impl World {
             return;
         };
         let channel = self.channel();
-        let recover = self.rng.below(2) == 0;
+        let recover = self.below(2) == 0;
         let format = match conn.index() % 3 {
             0 => Format::new(0, FormKind::Shared),
             1 => Format::new(1, FormKind::Shared),
@@ -294,14 +256,7 @@ impl World {
         }
         seen.asked = true;
         let since = if recover { seen.position } else { None };
-        let reply_to = ReplyTo { conn, token: 7 };
-        let command = Command::Subscribe {
-            reply_to,
-            channel,
-            format,
-            since,
-            presence: None,
-        };
+        let command = throng_solo::subscribe((conn, 7), channel.as_str(), format, since);
         self.hubs[shard].handle(command, self.now, &mut self.recorders[shard]);
     }
 
@@ -328,23 +283,8 @@ impl World {
                 }
             }
         }
-        let draft = Draft {
-            channel,
-            payload: Payload {
-                bytes: published.to_string().into_bytes().into(),
-                kind: PayloadKind::Json,
-            },
-            publisher: None,
-            tags: None,
-            skip_history: false,
-            idempotency_key: None,
-            version: None,
-            acknowledge: Acknowledge::Memory,
-        };
-        let reply_to = ReplyTo {
-            conn: ConnId::new(ShardId(shard as u8), 1 << 20, 0),
-            token: 1,
-        };
+        let draft = Draft::new(channel, Payload::text(&published.to_string()));
+        let reply_to = ReplyTo::new(ConnId::new(ShardId(shard as u8), 1 << 20, 0), 1);
         let command = Command::Publish { reply_to, draft };
         self.hubs[shard].handle(command, self.now, &mut self.recorders[shard]);
     }
@@ -358,7 +298,7 @@ impl World {
                 }
             }
         }
-        let from = self.rng.below(self.hubs.len());
+        let from = self.below(self.hubs.len());
         for _ in 0..most {
             let Some(mail) = self.mail[from][to].pop_front() else {
                 return;
@@ -369,7 +309,7 @@ impl World {
     }
 
     fn fan_out(&mut self, shard: usize) {
-        let budget = 1 + self.rng.below(5);
+        let budget = 1 + self.below(5);
         self.hubs[shard].fan_out(budget, self.now, &mut self.recorders[shard]);
         self.look_for_refusals(shard);
     }

@@ -1,81 +1,53 @@
 //! Hubs that another process takes over: subscriptions go on from their position, in their form;
 //! connections that did not move have left.
 
-mod support;
-
 use std::sync::Arc;
 
-use throng_broker::{
-    Acknowledge, ChannelOptions, Draft, Presence, PresenceOptions, Recovery, Refusal, Retention,
-};
-use throng_hub::{Answer, Batch, Command, FormKind, Format, Hub, Patch, ReplyTo, Sink};
-use throng_types::{
-    ChannelName, ConnId, Load as _, Millis, Now, Parts, Payload, PayloadKind, Position,
-    Publication, Publisher, Save, Saved, ShardId,
-};
+use throng_broker::{ChannelOptions, Presence, PresenceOptions, Recovery, Refusal, Retention};
+use throng_hub::{Answer, Command, FormKind, Format, Hub, ReplyTo};
+use throng_solo::{Heard, conn, draft, fan_out, hub_of, name, name_at, namespaces};
+use throng_types::{ConnId, Load as _, Now, Parts, Position, Publisher, Save, Saved, ShardId};
 
-const NOW: Now = Now {
-    mono: Millis(1),
-    unix_ms: 1,
-};
+const NOW: Now = Now::new(1, 1);
 
-/// Answers and deliveries to connections.
-#[derive(Default)]
-struct Heard {
-    answers: Vec<String>,
-    /// The slot, the number of the form, and each frame: whole, or a difference.
-    frames: Vec<(u32, u8, Vec<String>)>,
+/// A frame that is a difference says so.
+fn sink() -> Heard {
+    Heard::encoding(|publication, patch, out| match patch {
+        Some(_) => out.extend_from_slice(b"difference"),
+        None => out.extend_from_slice(&publication.payload.bytes),
+    })
 }
 
-impl Sink for Heard {
-    fn answer(&mut self, _: ReplyTo, answer: Answer) {
-        self.answers.push(match answer {
-            Answer::Subscribed { result, .. } => {
-                let result = result.map(|it| (it.position.map(|at| at.offset), it.recovery));
-                match result {
-                    Ok((at, Recovery::Whole(missed))) => format!("at {at:?}, {}", missed.len()),
-                    Ok((at, _)) => format!("at {at:?}"),
-                    Err(refusal) => format!("{refusal:?}"),
-                }
+/// Takes the answers as texts.
+fn answers(heard: &mut Heard) -> Vec<String> {
+    let answers = heard.answers.drain(..);
+    let answers = answers.map(|(_, answer)| match answer {
+        Answer::Subscribed { result, .. } => {
+            let result = result.map(|it| (it.position.map(|at| at.offset), it.recovery));
+            match result {
+                Ok((at, Recovery::Whole(missed))) => format!("at {at:?}, {}", missed.len()),
+                Ok((at, _)) => format!("at {at:?}"),
+                Err(refusal) => format!("{refusal:?}"),
             }
-            Answer::Present { result } => format!("{:?} present", result.map(|it| it.clients)),
-            other => format!("{other:?}"),
-        });
-    }
-
-    fn encode(&mut self, _: Format, publication: &Publication, out: &mut Vec<u8>) {
-        out.extend_from_slice(&publication.payload.bytes);
-    }
-
-    fn encode_delta(
-        &mut self,
-        _: Format,
-        publication: &Publication,
-        patch: Option<Patch<'_>>,
-        out: &mut Vec<u8>,
-    ) {
-        match patch {
-            Some(_) => out.extend_from_slice(b"difference"),
-            None => out.extend_from_slice(&publication.payload.bytes),
         }
-    }
-
-    fn deliver(&mut self, index: u32, batch: &Batch<'_>) {
-        let frames = batch.encoded.expect("shared bytes").frames.each();
-        let texts = frames
-            .iter()
-            .map(|frame| String::from_utf8_lossy(frame).into_owned());
-        let format = batch.format.number();
-        self.frames.push((index, format, texts.collect()));
-    }
+        Answer::Present { result } => format!("{:?} present", result.map(|it| it.clients)),
+        other => format!("{other:?}"),
+    });
+    answers.collect()
 }
 
-fn name(name: &str) -> ChannelName {
-    ChannelName::new(name).expect("a good name")
-}
-
-const fn conn(index: u32) -> ConnId {
-    ConnId::new(ShardId(0), index, 1)
+/// Takes the first word of each frame, sorted by slots; with the number of its form.
+fn words(heard: &mut Heard) -> Vec<(u32, u8, String)> {
+    let all = heard.deliveries.drain(..).flat_map(|it| {
+        let frames = it.frames.expect("shared bytes").into_iter();
+        frames.map(move |frame| {
+            let word = frame.split(' ').next().unwrap_or_default().to_owned();
+            (it.index, it.format.number(), word)
+        })
+    });
+    let mut all: Vec<_> = all.collect();
+    all.sort_unstable();
+    all
 }
 
 /// A hub whose channels keep history, list members, and send differences; `late:` has a delay.
@@ -97,8 +69,7 @@ fn hub() -> Hub {
         max_delay_ms: 50,
         ..ChannelOptions::default()
     };
-    let named = vec![("kept".into(), kept), ("late".into(), late)];
-    support::hub(0, 1, named)
+    hub_of(&[("kept", kept), ("late", late)])
 }
 
 fn subscribe(hub: &mut Hub, heard: &mut Heard, index: u32, channel: &str, format: Format) {
@@ -112,10 +83,7 @@ fn subscribe(hub: &mut Hub, heard: &mut Heard, index: u32, channel: &str, format
         is_announced: false,
     });
     let command = Command::Subscribe {
-        reply_to: ReplyTo {
-            conn: conn(index),
-            token: 1,
-        },
+        reply_to: ReplyTo::new(conn(index), 1),
         channel: name(channel),
         format,
         since: None,
@@ -125,42 +93,22 @@ fn subscribe(hub: &mut Hub, heard: &mut Heard, index: u32, channel: &str, format
 }
 
 fn publish(hub: &mut Hub, channel: &str, text: &str) -> Option<Position> {
-    let draft = Draft {
-        channel: name(channel),
-        payload: Payload {
-            bytes: format!("{text} {}", "the same again ".repeat(20))
-                .into_bytes()
-                .into(),
-            kind: PayloadKind::Text,
-        },
-        publisher: None,
-        tags: None,
-        skip_history: false,
-        idempotency_key: None,
-        version: None,
-        acknowledge: Acknowledge::Memory,
-    };
-    hub.publish_here(draft, NOW).expect("room").position
-}
-
-fn fan_out(hub: &mut Hub, heard: &mut Heard) {
-    let turns = (0..1000).take_while(|_| hub.fan_out(100, NOW, heard));
-    assert!(turns.count() < 1000, "fan-out comes to an end");
+    let text = format!("{text} {}", "the same again ".repeat(20));
+    { hub.publish_here(draft(channel, &text), NOW) }
+        .expect("room")
+        .position
 }
 
 fn present(hub: &mut Hub, channel: &str) -> String {
-    let mut heard = Heard::default();
+    let mut heard = sink();
     let command = Command::Present {
-        reply_to: ReplyTo {
-            conn: conn(0),
-            token: 1,
-        },
+        reply_to: ReplyTo::new(conn(0), 1),
         channel: name(channel),
         with_members: false,
         only_subscribed: false,
     };
     hub.handle(command, NOW, &mut heard);
-    heard.answers.remove(0)
+    answers(&mut heard).remove(0)
 }
 
 /// The hub in another process, with those connections that move; the others are said to leave.
@@ -200,7 +148,7 @@ fn moves(hub: &mut Hub, moved: &[u32], left: &[u32]) -> Hub {
 fn members_go_on_where_they_were() {
     let shared = Format::new(1, FormKind::Shared);
     let delta = Format::new(2, FormKind::Delta);
-    let mut heard = Heard::default();
+    let mut heard = sink();
     let mut old = hub();
     for (index, format) in [(1, shared), (2, delta), (3, shared)] {
         subscribe(&mut old, &mut heard, index, "kept:a", format);
@@ -210,7 +158,7 @@ fn members_go_on_where_they_were() {
     assert_eq!(heard.answers.len(), 5);
     let at = publish(&mut old, "kept:a", "one");
     assert!(!old.is_at_rest(), "members lack something");
-    fan_out(&mut old, &mut heard);
+    fan_out(&mut old, 100, NOW, &mut heard);
     assert_eq!(present(&mut old, "kept:a"), "Ok(3) present");
     let mut new = moves(&mut old, &[1, 2], &[3]);
     // The third is seen no more, and what only it subscribed to is forgotten.
@@ -222,33 +170,26 @@ fn members_go_on_where_they_were() {
         (2, 3)
     );
     // The next one follows; the first difference is said as a whole.
-    let mut heard = Heard::default();
+    let mut heard = sink();
     let after = publish(&mut new, "kept:a", "two").expect("a position");
     assert_eq!(Some(after.epoch), at.map(|at| at.epoch));
     assert_eq!(Some(after.offset - 1), at.map(|at| at.offset));
     publish(&mut new, "b", "b");
-    fan_out(&mut new, &mut heard);
+    fan_out(&mut new, 100, NOW, &mut heard);
     publish(&mut new, "kept:a", "three");
-    fan_out(&mut new, &mut heard);
-    heard.frames.sort_by_key(|(index, ..)| *index);
-    let begins: Vec<(u32, u8, &str)> = { heard.frames.iter() }
-        .map(|(index, format, frames)| (*index, *format, frames[0].split(' ').next().unwrap_or("")))
-        .collect();
+    fan_out(&mut new, 100, NOW, &mut heard);
     let expected = [
-        (1, 1, "two"),
         (1, 1, "three"),
-        (2, 2, "two"),
+        (1, 1, "two"),
         (2, 2, "b"),
         (2, 2, "difference"),
+        (2, 2, "two"),
     ];
-    assert_eq!(begins.len(), expected.len());
-    assert!(
-        expected.iter().all(|one| begins.contains(one)),
-        "{begins:?}"
-    );
+    let expected = expected.map(|(index, form, word)| (index, form, word.to_owned()));
+    assert_eq!(words(&mut heard), expected);
     // A new subscriber is answered at once: the new process knows where the stream stands.
     subscribe(&mut new, &mut heard, 9, "b", shared);
-    assert_eq!(heard.answers, ["at None"]);
+    assert_eq!(answers(&mut heard), ["at None"]);
     // And a connection that ends is gone.
     for index in [1, 2, 9] {
         new.gone(conn(index), NOW);
@@ -262,13 +203,13 @@ fn members_go_on_where_they_were() {
 #[test]
 fn what_is_under_way_does_not_move() {
     let shared = Format::new(1, FormKind::Shared);
-    let mut heard = Heard::default();
+    let mut heard = sink();
     let mut hub = hub();
     assert!(hub.is_at_rest());
     subscribe(&mut hub, &mut heard, 1, "late:a", shared);
     publish(&mut hub, "late:a", "one");
     assert!(!hub.fan_out(100, NOW, &mut heard), "it rests");
-    assert!(hub.deadline().is_some() && heard.frames.is_empty() && !hub.is_at_rest());
+    assert!(hub.deadline().is_some() && heard.deliveries.is_empty() && !hub.is_at_rest());
     subscribe(&mut hub, &mut heard, 2, "late:a", shared);
     assert!(
         !hub.save_subscriptions(conn(2), &mut Vec::new()),
@@ -277,17 +218,14 @@ fn what_is_under_way_does_not_move() {
     assert!(hub.save_subscriptions(conn(1), &mut Vec::new()));
     hub.hurry();
     assert_eq!(hub.deadline(), None);
-    fan_out(&mut hub, &mut heard);
-    assert_eq!(heard.frames.len(), 1);
+    fan_out(&mut hub, 100, NOW, &mut heard);
+    assert_eq!(heard.deliveries.len(), 1);
     assert!(hub.is_at_rest());
     assert!(hub.save_subscriptions(conn(2), &mut Vec::new()));
     // One of two shards asks the other one.
-    let mut asks = support::hub(0, 2, Vec::new());
-    let elsewhere = (0..).map(|n| format!("c{n}"));
-    let mut elsewhere =
-        elsewhere.filter(|text| throng_broker::home_of(&name(text), 2) == ShardId(1));
-    let channel = elsewhere.next().expect("one of them");
-    subscribe(&mut asks, &mut heard, 1, &channel, shared);
+    let mut asks = throng_solo::hub(ShardId(0), 2, &namespaces(&[]));
+    let channel = name_at(ShardId(1), "");
+    subscribe(&mut asks, &mut heard, 1, channel.as_str(), shared);
     assert!(!asks.is_at_rest());
     assert!(!asks.save_subscriptions(conn(1), &mut Vec::new()));
     // A connection that subscribes to nothing moves at any time.
@@ -309,14 +247,9 @@ fn bytes_that_no_hub_has_written_are_refused() {
     };
     let member = |conn: ConnId, bytes: &[u8]| {
         let mut hub = hub();
-        let mut heard = Heard::default();
-        subscribe(
-            &mut hub,
-            &mut heard,
-            1,
-            "a",
-            Format::new(1, FormKind::Shared),
-        );
+        let mut heard = sink();
+        let shared = Format::new(1, FormKind::Shared);
+        subscribe(&mut hub, &mut heard, 1, "a", shared);
         hub.load_subscriptions(conn, &mut Saved::new(bytes))
             .is_some()
     };
@@ -340,18 +273,19 @@ fn bytes_that_no_hub_has_written_are_refused() {
     }
     // The limit of subscriptions is the same for connections that came by themselves.
     let mut full = hub();
-    let mut heard = Heard::default();
+    let mut heard = sink();
     let shared = Format::new(1, FormKind::Shared);
-    for n in 0..11 {
+    for n in 0..129 {
         subscribe(&mut full, &mut heard, 1, &format!("c{n}"), shared);
     }
-    assert_eq!(heard.answers[10], format!("{:?}", Refusal::ChannelLimit));
+    let refused = format!("{:?}", Refusal::ChannelLimit);
+    assert_eq!(answers(&mut heard).last(), Some(&refused));
 }
 
 #[test]
 fn a_hub_takes_back_what_it_gave_up() {
     let shared = Format::new(1, FormKind::Shared);
-    let mut heard = Heard::default();
+    let mut heard = sink();
     let mut hub = hub();
     for (index, channel) in [
         (1, "kept:a"),
@@ -363,7 +297,7 @@ fn a_hub_takes_back_what_it_gave_up() {
         subscribe(&mut hub, &mut heard, index, channel, shared);
     }
     let before = publish(&mut hub, "kept:a", "one").expect("a position");
-    fan_out(&mut hub, &mut heard);
+    fan_out(&mut hub, 100, NOW, &mut heard);
     let stats = hub.stats();
     let mut bytes = Vec::new();
     let mut send = |piece: &[u8]| bytes.extend_from_slice(piece);
@@ -390,7 +324,7 @@ fn a_hub_takes_back_what_it_gave_up() {
     }
     assert!(hub.stats() == stats, "{:?} and {stats:?}", hub.stats());
     assert_eq!(present(&mut hub, "kept:a"), "Ok(3) present");
-    let mut heard = Heard::default();
+    let mut heard = sink();
     let after = publish(&mut hub, "kept:a", "two").expect("a position");
     assert_eq!(
         (after.epoch, after.offset),
@@ -398,14 +332,7 @@ fn a_hub_takes_back_what_it_gave_up() {
     );
     publish(&mut hub, "alone", "three");
     publish(&mut hub, "b", "four");
-    fan_out(&mut hub, &mut heard);
-    let first = |frame: &String| frame.split(' ').next().unwrap_or_default().to_owned();
-    let said = heard.frames.iter().flat_map(|(index, _, frames)| {
-        let index = *index;
-        frames.iter().map(move |frame| (index, first(frame)))
-    });
-    let mut said: Vec<_> = said.collect();
-    said.sort_unstable();
+    fan_out(&mut hub, 100, NOW, &mut heard);
     let expect = [
         (1, "two"),
         (2, "four"),
@@ -413,5 +340,6 @@ fn a_hub_takes_back_what_it_gave_up() {
         (3, "three"),
         (3, "two"),
     ];
-    assert_eq!(said, expect.map(|(index, text)| (index, text.to_owned())));
+    let expect = expect.map(|(index, word)| (index, 1, word.to_owned()));
+    assert_eq!(words(&mut heard), expect);
 }

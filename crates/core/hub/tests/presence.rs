@@ -1,31 +1,17 @@
 //! A member that comes with a subscription is present until the subscription ends, on any shard.
 
-mod support;
-
 use std::sync::Arc;
 
-use throng_broker::{ChannelOptions, Presence, PresenceOptions, Present, Refusal, home_of};
-use throng_hub::{Answer, Batch, Command, FormKind, Format, Hub, ReplyTo, Sink};
-use throng_types::{ChannelName, ConnId, Now, Publication, PublicationKind, Publisher, ShardId};
+use throng_broker::{ChannelOptions, Presence, PresenceOptions, Present, Refusal};
+use throng_hub::{Answer, Command, FormKind, Format, Hub, ReplyTo};
+use throng_solo::{Heard, fan_out, hub, name_at, namespaces};
+use throng_types::{ChannelName, ConnId, Now, PublicationKind, Publisher, ShardId};
 
-const NOW: Now = Now {
-    mono: throng_types::Millis(1000),
-    unix_ms: 0,
-};
+const NOW: Now = Now::new(1000, 0);
 
-#[derive(Default)]
-struct Heard {
-    answers: Vec<(u32, Answer)>,
-    /// Deliveries to connections: the slot, and the text.
-    deliveries: Vec<(u32, String)>,
-}
-
-impl Sink for Heard {
-    fn answer(&mut self, reply_to: ReplyTo, answer: Answer) {
-        self.answers.push((reply_to.conn.index(), answer));
-    }
-
-    fn encode(&mut self, _: Format, publication: &Publication, out: &mut Vec<u8>) {
+/// Writes who comes and goes.
+fn sink() -> Heard {
+    Heard::encoding(|publication, _, out| {
         let who = publication.publisher.as_ref().map_or("", |who| &who.client);
         let word = match publication.told {
             PublicationKind::Data => "data",
@@ -33,13 +19,7 @@ impl Sink for Heard {
             PublicationKind::Left => "left",
         };
         out.extend_from_slice(format!("{word} {who};").as_bytes());
-    }
-
-    fn deliver(&mut self, index: u32, batch: &Batch<'_>) {
-        let encoded = batch.encoded.expect("a form with shared bytes");
-        let text = String::from_utf8_lossy(encoded.frames.bytes()).into_owned();
-        self.deliveries.push((index, text));
-    }
+    })
 }
 
 struct Scene {
@@ -61,13 +41,11 @@ impl Scene {
             },
             ..ChannelOptions::default()
         };
-        let hub = |shard| support::hub(shard, 2, vec![("seen".into(), seen)]);
-        let mut names = (0..).map(|n| ChannelName::new(&format!("seen:{n}")).expect("a name"));
-        let channel = names.find(|name| home_of(name, 2) == ShardId(0));
+        let namespaces = namespaces(&[("seen", seen)]);
         Self {
-            hubs: [hub(0), hub(1)],
-            heard: Default::default(),
-            channel: channel.expect("one of them"),
+            hubs: [0, 1].map(|shard| hub(ShardId(shard), 2, &namespaces)),
+            heard: [sink(), sink()],
+            channel: name_at(ShardId(0), "seen:"),
             is_announced: true,
         }
     }
@@ -84,10 +62,7 @@ impl Scene {
             ..Publisher::default()
         });
         let command = Command::Subscribe {
-            reply_to: ReplyTo {
-                conn: Self::conn(shard, index),
-                token: 1,
-            },
+            reply_to: ReplyTo::new(Self::conn(shard, index), 1),
             channel: self.channel.clone(),
             format: if with_news {
                 format.with_news()
@@ -113,8 +88,7 @@ impl Scene {
                 }
             }
             for (hub, heard) in self.hubs.iter_mut().zip(&mut self.heard) {
-                let turns = (0..1000).take_while(|_| hub.fan_out(100, NOW, heard));
-                assert!(turns.count() < 1000, "fan-out comes to an end");
+                fan_out(hub, 100, NOW, heard);
             }
         }
     }
@@ -142,10 +116,7 @@ impl Scene {
         only_subscribed: bool,
     ) -> Result<Present, Answer> {
         let command = Command::Present {
-            reply_to: ReplyTo {
-                conn: Self::conn(shard, index),
-                token: 9,
-            },
+            reply_to: ReplyTo::new(Self::conn(shard, index), 9),
             channel: self.channel.clone(),
             with_members,
             only_subscribed,
@@ -153,7 +124,7 @@ impl Scene {
         self.hubs[shard].handle(command, NOW, &mut self.heard[shard]);
         self.settle();
         match self.heard[shard].answers.pop() {
-            Some((told, answer)) if told == index => match answer {
+            Some((told, answer)) if told.conn.index() == index => match answer {
                 Answer::Present {
                     result: Ok(present),
                 } => Ok(present),
@@ -177,8 +148,9 @@ impl Scene {
     /// Deliveries to a connection since the last call.
     fn told(&mut self, shard: usize, index: u32) -> String {
         let heard = &mut self.heard[shard].deliveries;
-        let theirs = heard.extract_if(.., |(slot, _)| *slot == index);
-        theirs.map(|(_, text)| text).collect()
+        let theirs = heard.extract_if(.., |it| it.index == index);
+        let frames = theirs.flat_map(|it| it.frames.expect("shared bytes"));
+        frames.collect()
     }
 }
 

@@ -29,7 +29,6 @@ struct Cells {
 }
 
 impl Counters {
-    /// All cells at zero.
     #[must_use]
     pub const fn new() -> Self {
         Self {

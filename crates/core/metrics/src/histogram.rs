@@ -16,7 +16,6 @@ pub(crate) fn bucket_of(us: u64) -> usize {
     BOUNDS_US.partition_point(|&bound| bound < us)
 }
 
-/// A histogram's values, added up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Buckets {
     /// Number of durations in each bucket; not cumulative.
@@ -59,7 +58,6 @@ impl Buckets {
         None
     }
 
-    /// The durations added since `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let mut delta = *self;

@@ -1,7 +1,7 @@
 //! Metrics: every name once, one set of counters per shard, sums, and the texts that tools read.
 //!
-//! Owns: the table of metrics (`names`), counting (`counters`), adding up (`totals`), differences
-//! (`delta`), and the forms for Prometheus, for `/stats` and for the documentation (`text`, `json`,
+//! Owns: the table of metrics (`names`), counting (`counters`), adding up and differences
+//! (`totals`), and the forms for Prometheus, for `/stats` and for the documentation (`text`, `json`,
 //! `pushpin`, `reference`).
 //!
 //! Never: reads a clock or the process; the caller sets in [`Totals`] what is only known
@@ -12,13 +12,9 @@
 //! - A cell of [`Counters`] has one writer; see there.
 //! - A metric is declared by one line of the table, and every text follows from it.
 
-#[cfg(test)]
-mod board;
 mod counters;
-mod delta;
 mod histogram;
 mod json;
-mod map;
 mod names;
 mod pushpin;
 mod reference;
@@ -26,11 +22,10 @@ mod text;
 mod totals;
 
 pub use counters::Counters;
-pub use delta::Delta;
 pub use histogram::{BOUNDS_US, Buckets};
 pub use json::write_json;
 pub use names::{Counter, Gauge, Histogram, Label};
 pub use pushpin::write_pushpin;
 pub use reference::reference_text;
 pub use text::{CONTENT_TYPE, write_text};
-pub use totals::{Sample, Totals};
+pub use totals::{Delta, Totals};

@@ -4,12 +4,11 @@
 //! Names follow Prometheus's conventions: counters end in `_total`, units are base units
 //! and stand in the name. The prefix `throng_` is added by the macro.
 
-/// One label of a series.
+use throng_types::Disconnect;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Label {
-    /// Name of the label, such as `reason`.
     pub key: &'static str,
-    /// Value of the label, such as `per_ip`.
     pub value: &'static str,
 }
 
@@ -37,7 +36,6 @@ macro_rules! metrics {
         impl $set {
             /// Every series, those of one metric next to each other.
             pub const ALL: &'static [Self] = &[$($(Self::$variant),+),+];
-            /// Number of series in the table.
             pub const COUNT: usize = Self::ALL.len();
 
             /// The metric's name, with the prefix.
@@ -385,5 +383,43 @@ metrics! {
     /// microseconds.
     Histogram {
         "turn_duration_seconds" "One turn of a shard's loop, without the wait." { TurnDuration }
+    }
+}
+
+impl Counter {
+    /// Series of connections that the server closed for this reason. They stand in the order of the
+    /// reasons.
+    #[must_use]
+    pub const fn closed(reason: Disconnect) -> Self {
+        Self::ALL[Self::ClosedNormal.index() + reason as usize]
+    }
+
+    /// Series of commands that were answered with this error code.
+    #[must_use]
+    pub const fn error(code: u32) -> Self {
+        match code {
+            100..=112 => Self::ALL[Self::ErrorInternal.index() + (code - 100) as usize],
+            _ => Self::ErrorOther,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_and_codes_have_their_series() {
+        for reason in Disconnect::ALL {
+            let label = Counter::closed(reason).label().expect("a reason");
+            assert_eq!(label.value, reason.reason().replace(' ', "_"));
+        }
+        for code in 100..=112 {
+            let label = Counter::error(code).label().expect("a code");
+            assert_eq!(label.value, code.to_string());
+        }
+        for code in [0, 99, 113, u32::MAX] {
+            assert_eq!(Counter::error(code), Counter::ErrorOther);
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Numbers of GRIP under Pushpin's names, and two that its users miss.
 
 use crate::text::{head, series};
-use crate::{Counter, Gauge, Label, Totals};
+use crate::{Counter, Gauge, Totals};
 
 /// Source of a metric's numbers.
 #[derive(Clone, Copy)]
@@ -47,18 +47,12 @@ pub fn write_pushpin(totals: &Totals, prefix: &str, out: &mut String) {
             Source::Now(gauge) => series(out, &name, None, totals.gauge(gauge)),
             Source::Count(counter) => series(out, &name, None, totals.counter(counter)),
             Source::Series(any) => {
-                for (label, value) in all(totals, any) {
-                    series(out, &name, label, value);
+                for sample in totals.samples().filter(|it| it.name == any.name()) {
+                    series(out, &name, sample.label, sample.value);
                 }
             }
         }
     }
-}
-
-fn all(totals: &Totals, any: Counter) -> impl Iterator<Item = (Option<Label>, u64)> {
-    let series = Counter::ALL.iter();
-    let series = series.filter(move |counter| counter.name() == any.name());
-    series.map(|&counter| (counter.label(), totals.counter(counter)))
 }
 
 /// Rows for the reference: name, label and meaning.

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::histogram::BOUNDS_US;
-use crate::{Counter, Gauge, Histogram, Label, Totals};
+use crate::{Histogram, Label, Totals};
 
 /// The media type of [`write_text`]'s output.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -21,24 +21,12 @@ pub fn write_text(totals: &Totals, version: &str, out: &mut String) {
     out.push_str("\"} 1\n");
 
     let mut last = "";
-    for &counter in Counter::ALL {
-        if counter.name() != last {
-            head(out, counter.name(), counter.help(), "counter");
-            last = counter.name();
+    for sample in totals.samples() {
+        if sample.name != last {
+            head(out, sample.name, sample.help, sample.kind);
+            last = sample.name;
         }
-        series(
-            out,
-            counter.name(),
-            counter.label(),
-            totals.counter(counter),
-        );
-    }
-    for &gauge in Gauge::ALL {
-        if gauge.name() != last {
-            head(out, gauge.name(), gauge.help(), "gauge");
-            last = gauge.name();
-        }
-        series(out, gauge.name(), gauge.label(), totals.gauge(gauge));
+        series(out, sample.name, sample.label, sample.value);
     }
     for &histogram in Histogram::ALL {
         write_histogram(totals, histogram, out);

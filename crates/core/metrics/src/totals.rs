@@ -1,4 +1,4 @@
-//! Sums over the counters of all shards.
+//! Sums over the counters of all shards; their differences between two moments, and rates.
 
 use crate::histogram::Buckets;
 use crate::{Counter, Counters, Gauge, Histogram, Label};
@@ -11,18 +11,20 @@ pub struct Totals {
     histograms: [Buckets; Histogram::COUNT],
 }
 
-/// One number of [`Totals::for_each`].
+/// One series of the table, and its sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sample {
-    /// The metric, with the prefix.
-    pub name: &'static str,
+pub(crate) struct Sample {
+    /// Name of its metric, with the prefix.
+    pub(crate) name: &'static str,
+    pub(crate) help: &'static str,
+    /// Word of the text format: `counter` or `gauge`.
+    pub(crate) kind: &'static str,
     /// Label of the series, if its metric has several.
-    pub label: Option<Label>,
-    pub value: u64,
+    pub(crate) label: Option<Label>,
+    pub(crate) value: u64,
 }
 
 impl Totals {
-    /// Totals with every number at zero.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -102,21 +104,21 @@ impl Totals {
     }
 
     /// Every counter and gauge, in the order of the table.
-    pub fn for_each(&self, mut visit: impl FnMut(Sample)) {
-        for &counter in Counter::ALL {
-            visit(Sample {
-                name: counter.name(),
-                label: counter.label(),
-                value: self.counter(counter),
-            });
-        }
-        for &gauge in Gauge::ALL {
-            visit(Sample {
-                name: gauge.name(),
-                label: gauge.label(),
-                value: self.gauge(gauge),
-            });
-        }
+    pub(crate) fn samples(&self) -> impl Iterator<Item = Sample> {
+        let counters = Counter::ALL.iter().map(|&counter| Sample {
+            name: counter.name(),
+            help: counter.help(),
+            kind: "counter",
+            label: counter.label(),
+            value: self.counter(counter),
+        });
+        counters.chain(Gauge::ALL.iter().map(|&gauge| Sample {
+            name: gauge.name(),
+            help: gauge.help(),
+            kind: "gauge",
+            label: gauge.label(),
+            value: self.gauge(gauge),
+        }))
     }
 }
 
@@ -124,6 +126,65 @@ impl Default for Totals {
     fn default() -> Self {
         Self::new()
     }
+}
+
+/// The difference between two [`Totals`] of one process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delta {
+    earlier: Totals,
+    later: Totals,
+    elapsed_ms: u64,
+}
+
+impl Delta {
+    /// From `earlier` to `later`, which lie `elapsed_ms` apart.
+    #[must_use]
+    pub fn between(earlier: Totals, later: Totals, elapsed_ms: u64) -> Self {
+        Self {
+            earlier,
+            later,
+            elapsed_ms,
+        }
+    }
+
+    /// Number of events in between. Right even when the counter started over.
+    fn count(&self, counter: Counter) -> u64 {
+        self.later
+            .counter(counter)
+            .wrapping_sub(self.earlier.counter(counter))
+    }
+
+    /// Number of events over all series of the metric that `any` belongs to.
+    fn count_all(&self, any: Counter) -> u64 {
+        self.later
+            .counter_all(any)
+            .wrapping_sub(self.earlier.counter_all(any))
+    }
+
+    /// Events per second, rounded to the nearest; zero while no time has passed.
+    #[must_use]
+    pub fn per_second(&self, counter: Counter) -> u64 {
+        rate(self.count(counter), self.elapsed_ms)
+    }
+
+    /// Events per second over all series of the metric that `any` belongs to.
+    #[must_use]
+    pub fn per_second_all(&self, any: Counter) -> u64 {
+        rate(self.count_all(any), self.elapsed_ms)
+    }
+
+    /// The durations recorded in between.
+    #[must_use]
+    pub fn histogram(&self, histogram: Histogram) -> Buckets {
+        let later = self.later.histogram(histogram);
+        later.since(self.earlier.histogram(histogram))
+    }
+}
+
+fn rate(count: u64, elapsed_ms: u64) -> u64 {
+    let elapsed_ms = u128::from(elapsed_ms);
+    let rounded = (u128::from(count) * 1000 + elapsed_ms / 2).checked_div(elapsed_ms);
+    u64::try_from(rounded.unwrap_or(0)).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -183,13 +244,30 @@ mod tests {
     }
 
     #[test]
-    fn every_series_is_visited_once() {
-        let mut totals = Totals::new();
-        totals.set(Gauge::UptimeSeconds, 7);
-        let mut seen = Vec::new();
-        totals.for_each(|sample| seen.push(sample));
-        assert_eq!(seen.len(), Counter::COUNT + Gauge::COUNT);
-        let uptime = seen.last().expect("there are gauges");
-        assert_eq!((uptime.name, uptime.value), ("throng_uptime_seconds", 7));
+    fn rates_are_per_second() {
+        let counters = Counters::new();
+        counters.add(Counter::Deliveries, u64::MAX - 4);
+        counters.record(Histogram::TurnDuration, 10);
+        let earlier = Totals::sum([&counters]);
+        counters.add(Counter::Deliveries, 15);
+        counters.add(Counter::PublicationsApi, 2);
+        counters.add(Counter::PublicationsClient, 1);
+        counters.record(Histogram::TurnDuration, 600);
+        let delta = Delta::between(earlier.clone(), Totals::sum([&counters]), 2000);
+        assert_eq!(delta.count(Counter::Deliveries), 15);
+        assert_eq!(delta.per_second(Counter::Deliveries), 8);
+        assert_eq!(delta.per_second(Counter::PublicationsApi), 1);
+        assert_eq!(delta.count_all(Counter::PublicationsGrip), 3);
+        assert_eq!(delta.per_second_all(Counter::PublicationsGrip), 2);
+        assert_eq!(delta.per_second(Counter::BytesIn), 0);
+        let latency = delta.histogram(Histogram::TurnDuration);
+        assert_eq!(
+            (latency.count(), latency.sum_us, latency.quantile_us(500)),
+            (1, 600, Some(1000))
+        );
+
+        let no_time = Delta::between(earlier, Totals::sum([&counters]), 0);
+        assert_eq!(no_time.per_second(Counter::Deliveries), 0);
+        assert_eq!((rate(u64::MAX, 1), rate(1, u64::MAX)), (u64::MAX, 0));
     }
 }

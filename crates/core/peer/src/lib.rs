@@ -9,12 +9,13 @@
 //! Never: sockets, names, TLS, clocks.
 //!
 //! The contract
-//! - [`Context::dial`] gives a link at once. Exactly one [`Peer::ended`] ends it, unless
+//! - [`Context::dial`] gives a link at once. Exactly one [`LinkEvent::Ended`] ends it, unless
 //!   [`Context::end`] did: no event of an ended link follows.
-//! - [`Peer::connected`] comes before all else of a link, behind the TLS handshake, and before it
-//!   nothing is written. It comes once more behind the handshake that [`Context::secure`] begins.
-//! - Every [`Context::write`] to a link is followed by [`Peer::written`] once the kernel has taken
-//!   all that was written until then; several writes may share one.
+//! - [`LinkEvent::Connected`] comes before all else of a link, behind the TLS handshake, and before
+//!   it nothing is written. It comes once more behind the handshake that [`Context::secure`]
+//!   begins.
+//! - Every [`Context::write`] to a link is followed by [`LinkEvent::Written`] once the kernel has
+//!   taken all that was written until then; several writes may share one.
 //! - Input comes as one read brought it; after [`Flow::Hold`] none comes until [`Context::resume`].
 //!   The end of a link comes behind its input, unless the link broke.
 //! - Replies to one destination arrive in their order. They wait without a bound of their own where
@@ -28,16 +29,12 @@ use std::path::PathBuf;
 
 use throng_types::{Millis, Now};
 
-/// A wish of a peer, for its host.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Want {
-    /// Establish a link to an address.
     Dial(LinkId, Dial),
     /// Begin the TLS handshake on an established plain link.
     Secure(LinkId, DialTls),
-    /// Send bytes on a link.
     Write(LinkId, Vec<u8>),
-    /// Read a link again.
     Resume(LinkId),
     /// Close a link at once; queued bytes are lost.
     End(LinkId),
@@ -79,7 +76,6 @@ impl<R> Wants<R> {
         self.links.list.is_empty()
     }
 
-    /// Number of wishes that wait.
     #[must_use]
     pub fn len(&self) -> usize {
         self.links.list.len()
@@ -90,7 +86,6 @@ impl<R> Wants<R> {
         self.links.list.iter().skip(count)
     }
 
-    /// Takes the oldest wish.
     pub fn take(&mut self) -> Option<Want> {
         self.links.list.pop_front()
     }
@@ -124,7 +119,6 @@ impl<'a, R> Context<'a, R> {
         }
     }
 
-    /// Begins to establish a link.
     pub fn dial(&mut self, dial: Dial) -> LinkId {
         self.links.dialled += 1;
         let link = LinkId(self.links.dialled);
@@ -133,17 +127,16 @@ impl<'a, R> Context<'a, R> {
     }
 
     /// Starts a TLS handshake on an established plain link on which nothing waits to be written.
-    /// [`crate::Peer::connected`] or [`crate::Peer::ended`] follows.
+    /// [`LinkEvent::Connected`] or [`LinkEvent::Ended`] follows.
     pub fn secure(&mut self, link: LinkId, tls: DialTls) {
         self.links.list.push_back(Want::Secure(link, tls));
     }
 
-    /// Sends bytes on an established link.
     pub fn write(&mut self, link: LinkId, bytes: Vec<u8>) {
         self.links.list.push_back(Want::Write(link, bytes));
     }
 
-    /// Reads on after [`crate::Flow::Hold`].
+    /// Reads on after [`Flow::Hold`].
     pub fn resume(&mut self, link: LinkId) {
         self.links.list.push_back(Want::Resume(link));
     }
@@ -163,7 +156,7 @@ impl<'a, R> Context<'a, R> {
         self.links.list.push_back(Want::Deadline(link, at));
     }
 
-    /// Sets or clears the peer's own deadline, for [`crate::Peer::woken`].
+    /// Sets or clears the peer's own deadline, for [`Peer::woken`].
     pub fn wake_at(&mut self, at: Option<Millis>) {
         self.links.list.push_back(Want::Wake(at));
     }
@@ -174,7 +167,6 @@ impl<'a, R> Context<'a, R> {
         self.replies.len()
     }
 
-    /// Answers the rest of the server.
     pub fn reply(&mut self, reply: R) {
         self.replies.push_back(reply);
     }
@@ -184,13 +176,11 @@ impl<'a, R> Context<'a, R> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LinkId(pub u64);
 
-/// Address and options of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dial {
     /// A name, an address, or the path of a socket of this machine, which begins with `/`. If one
     /// of a name's addresses fails, the next is tried.
     pub host: String,
-    /// TCP port of the host.
     pub port: u16,
     /// TLS options; `None` for plain text.
     pub tls: Option<DialTls>,
@@ -209,7 +199,6 @@ pub struct DialTls {
     pub authorities: Option<PathBuf>,
 }
 
-/// Causes of a link's end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// The other side closed it, behind all of its bytes.
@@ -232,41 +221,39 @@ impl fmt::Display for Ended {
 /// Whether the host reads more input of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
-    /// Continue to read the link.
     More,
     /// Read nothing until [`crate::Context::resume`].
     Hold,
 }
 
+#[derive(Debug)]
+pub enum LinkEvent<'a> {
+    /// The link is established, and its TLS handshake done.
+    Connected,
+    Bytes(&'a [u8]),
+    /// The kernel has taken all that was written.
+    Written,
+    Ended(Ended),
+    /// The link's deadline has come, and is unset now. If bytes wait for the kernel, with the time
+    /// when it last took some, or when they began to wait.
+    Timeout(Option<Millis>),
+}
+
 /// A kind of server that we connect to. One value holds all links to servers of its kind.
 pub trait Peer {
-    /// A request of the rest of the server.
     type Call: Send + 'static;
-    /// An answer to the rest of the server.
     type Reply: Send + 'static;
 
     /// Takes a request of the rest of the server.
     fn call(&mut self, call: Self::Call, cx: &mut Context<'_, Self::Reply>);
 
-    /// Begins on a link that is established.
-    fn connected(&mut self, link: LinkId, cx: &mut Context<'_, Self::Reply>);
-
-    /// Takes the bytes of one read.
-    fn bytes(&mut self, link: LinkId, input: &[u8], cx: &mut Context<'_, Self::Reply>) -> Flow;
-
-    /// Goes on after the kernel has taken all that was written.
-    fn written(&mut self, link: LinkId, cx: &mut Context<'_, Self::Reply>);
-
-    fn ended(&mut self, link: LinkId, why: Ended, cx: &mut Context<'_, Self::Reply>);
-
-    /// Acts on a link's deadline, which is unset now. If bytes wait for the kernel, `waits_since`
-    /// is the time when it last took some, or when they began to wait.
-    fn timeout(
+    /// Takes an event of a link. The answer counts for [`LinkEvent::Bytes`] alone.
+    fn event(
         &mut self,
         link: LinkId,
-        waits_since: Option<Millis>,
+        event: LinkEvent<'_>,
         cx: &mut Context<'_, Self::Reply>,
-    );
+    ) -> Flow;
 
     /// Acts on its own deadline, which is unset now.
     fn woken(&mut self, cx: &mut Context<'_, Self::Reply>) {
@@ -276,38 +263,4 @@ pub trait Peer {
     /// The destination of a reply; `None` if others need not wait for it. While one is busy,
     /// replies to others go on.
     fn destination(reply: &Self::Reply) -> Option<usize>;
-}
-
-/// Drives a peer in tests: gives it events and collects its wishes.
-pub struct Play<P: Peer> {
-    /// The peer under test.
-    pub peer: P,
-    /// Time of the next event.
-    pub now: Now,
-    wants: Wants<P::Reply>,
-}
-
-impl<P: Peer> Play<P> {
-    /// Starts at time zero.
-    pub fn new(peer: P) -> Self {
-        Self {
-            peer,
-            now: Now::default(),
-            wants: Wants::default(),
-        }
-    }
-
-    /// Runs one event; gives the peer's wishes after it.
-    pub fn act<R>(
-        &mut self,
-        event: impl FnOnce(&mut P, &mut Context<'_, P::Reply>) -> R,
-    ) -> (R, Vec<Want>) {
-        let result = event(&mut self.peer, &mut Context::new(self.now, &mut self.wants));
-        (result, std::iter::from_fn(|| self.wants.take()).collect())
-    }
-
-    /// Takes the replies so far.
-    pub fn replies(&mut self) -> Vec<P::Reply> {
-        self.wants.replies.drain(..).collect()
-    }
 }

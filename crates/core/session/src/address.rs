@@ -5,7 +5,6 @@
 use std::net::{IpAddr, Ipv6Addr};
 
 /// Whether the address may belong to a proxy close by: this machine's, or one of a private network.
-#[must_use]
 pub fn is_close_by(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(v4) => v4.is_loopback() || v4.is_private() || v4.is_link_local(),
@@ -15,7 +14,6 @@ pub fn is_close_by(address: IpAddr) -> bool {
 
 /// Network that limits count as one address: an IPv4 address itself, or the /64 of an IPv6 address,
 /// because a client has all of its /64.
-#[must_use]
 pub fn counted_as(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() & !u128::from(u64::MAX)).into(),

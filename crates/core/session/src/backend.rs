@@ -32,7 +32,6 @@ pub trait Backends {
     fn ask(&self, conn: ConnId, number: u32, question: Question) -> bool;
 }
 
-/// A session's order to ask a backend.
 #[derive(Debug)]
 pub struct Ask {
     pub conn: ConnId,
@@ -59,7 +58,6 @@ pub struct WayToBackends {
 }
 
 impl WayToBackends {
-    #[must_use]
     pub fn new(own: ProxyOptions, backends: Box<dyn Backends>) -> Self {
         Self {
             own: Rc::new(own),
@@ -74,7 +72,6 @@ impl WayToBackends {
         backends.is_some_and(|backends| backends.ask(ask.conn, ask.number, ask.question))
     }
 
-    /// Replaces options and backends for later questions.
     pub fn renew(&mut self, own: ProxyOptions, backends: Option<Box<dyn Backends + Send>>) {
         self.own = Rc::new(own);
         self.backends = backends.map(|backends| backends as Box<dyn Backends>);
@@ -115,27 +112,21 @@ pub struct ProxyOptions {
 
 impl ProxyOptions {
     /// Whether there is a backend without a name for this kind of question.
-    #[must_use]
     pub fn has(&self, kind: ProxyKind) -> bool {
         self.kinds.contains(&kind)
     }
 
     /// Whether a backend identifies the client, because it sent no token.
-    #[must_use]
     pub fn decides(&self, token: Option<&str>) -> bool {
         token.is_none_or(str::is_empty) && self.has(ProxyKind::Connect)
     }
 
-    /// Returns the options of one backend; `None` if it is not configured.
-    #[must_use]
     pub fn backend(&self, id: BackendId) -> Option<&BackendOptions> {
         self.backends.get(usize::from(id.0))
     }
 
-    /// Finds the backend that carries out a method.
-    ///
-    /// # Errors
-    /// `MethodNotFound` for an unknown namespace, `NotAvailable` where RPC is not configured.
+    /// Finds the backend that carries out a method. Error: `MethodNotFound` for an unknown
+    /// namespace, `NotAvailable` where RPC is not configured.
     pub fn of_method(&self, method: &str) -> Result<BackendId, ErrorCode> {
         let namespace = method.split_once(':').map(|(namespace, _)| namespace);
         match namespace.filter(|_| !self.rpc_namespaces.is_empty()) {
@@ -151,7 +142,6 @@ impl ProxyOptions {
 
     /// Parses a backend's answer: its body for status 200, the configured refusal for other
     /// statuses. `None` if the question failed or the answer cannot be read.
-    #[must_use]
     pub fn read(
         &self,
         answer: Answered,
@@ -166,7 +156,6 @@ impl ProxyOptions {
         Some(Err(meaning.refusal.clone()))
     }
 
-    /// Names of fields that any backend needs, each once.
     pub(crate) fn wanted(
         &self,
         names: fn(&BackendOptions) -> &[Box<str>],
@@ -181,7 +170,6 @@ impl ProxyOptions {
 }
 
 /// Converts a backend's answer to the claims that a token would carry.
-#[must_use]
 pub fn claims_of(answer: &ProxyAnswer) -> Option<Claims> {
     let json = answer.result.as_deref().unwrap_or("{}");
     Claims::of_backend(&answer.user, json).ok()

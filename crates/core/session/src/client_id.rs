@@ -30,7 +30,6 @@ const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
 impl NodeKey {
     /// From random bytes: 16 of the key, 8 of the node's number; the rest is not used.
-    #[must_use]
     pub fn new(secret: [u8; 32]) -> Self {
         let bits = |from: usize| -> u128 {
             let bytes = secret.iter().skip(from).take(16);
@@ -43,18 +42,15 @@ impl NodeKey {
     }
 
     /// The node's number. It is public, and no part of the key.
-    #[must_use]
     pub const fn number(&self) -> u64 {
         self.number
     }
 
     /// The node's name in protocols: its number in hexadecimal digits.
-    #[must_use]
     pub fn name(&self) -> String {
         format!("{:016x}", self.number)
     }
 
-    #[must_use]
     pub fn client_id(&self, conn: ConnId) -> ClientId {
         self.sealed(conn, self.number)
     }
@@ -79,24 +75,20 @@ impl NodeKey {
 
     /// Returns the secret id of a connection's session: a holder may act as that client. The public
     /// id does not reveal it.
-    #[must_use]
     pub fn session_id(&self, conn: ConnId) -> ClientId {
         self.sealed(conn, !self.number)
     }
 
     /// The connection that a public id of this node names; it may have gone since.
-    #[must_use]
     pub fn conn_id(&self, text: &str) -> Option<ConnId> {
         self.opened(text, self.number)
     }
 
     /// The connection that a session's secret id names; it may have gone since.
-    #[must_use]
     pub fn conn_of_session(&self, text: &str) -> Option<ConnId> {
         self.opened(text, !self.number)
     }
 
-    /// The connection of an id that was made with this mark.
     fn opened(&self, text: &str, mark: u64) -> Option<ConnId> {
         if text.len() != 36 {
             return None;
@@ -128,7 +120,6 @@ impl ClientId {
     const fn is_text(&self) -> bool {
         self.0.is_ascii()
     }
-    #[must_use]
     pub fn as_str(&self) -> &str {
         // Digits and dashes only.
         std::str::from_utf8(&self.0).unwrap_or_default()

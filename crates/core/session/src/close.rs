@@ -16,7 +16,6 @@ pub enum Transport {
 
 impl Transport {
     /// Its name in the server API and on the dashboard.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Http => "http",
@@ -30,7 +29,6 @@ impl Transport {
 /// Whether there is room for a client. If not, its first request is answered with an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Save)]
 pub enum Admission {
-    /// Room for this client is left.
     Welcome,
     /// Its address has as many connections as it may.
     AddressFull,
@@ -53,13 +51,11 @@ pub enum CloseReason {
     },
     /// The server shuts down; reconnect after so many milliseconds.
     Drain {
-        /// Milliseconds that this client should wait before it reconnects.
         reconnect_ms: u64,
     },
 }
 
 impl CloseReason {
-    #[must_use]
     pub fn counter(&self) -> Counter {
         Counter::closed(match self {
             Self::Because(reason) => *reason,
@@ -68,8 +64,6 @@ impl CloseReason {
         })
     }
 
-    /// Returns the milliseconds to wait before a reconnect, if this reason has them.
-    #[must_use]
     pub fn reconnect_ms(&self) -> Option<u64> {
         match self {
             Self::Drain { reconnect_ms } => Some(*reconnect_ms),
@@ -78,7 +72,6 @@ impl CloseReason {
     }
 
     /// The code that Centrifugo's clients know it by.
-    #[must_use]
     pub fn code(&self) -> u16 {
         match self {
             Self::Because(reason) => reason.code(),
@@ -87,8 +80,6 @@ impl CloseReason {
         }
     }
 
-    /// The sentence beside the code.
-    #[must_use]
     pub fn reason(&self) -> &str {
         match self {
             Self::Because(reason) => reason.reason(),
@@ -104,7 +95,6 @@ pub enum Port {
     Api,
     /// One of a gateway's own, by the gateway's place in the list and its own number.
     Own {
-        /// Place of the gateway in the list.
         gateway: u8,
         port: u8,
     },

@@ -48,7 +48,6 @@ impl Default for DateCell {
 }
 
 impl DateCell {
-    #[must_use]
     pub fn at(&self, now: Now) -> DateText {
         let (known_s, mut text) = self.date.get();
         if known_s != now.unix_s() {
@@ -92,8 +91,6 @@ impl DateCell {
 }
 
 impl DateText {
-    /// As it stands in the header.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0).unwrap_or_default()
     }

@@ -25,7 +25,6 @@ pub struct InitialSubscription {
 
 impl InitialSubscription {
     /// Begins with the next publication, for as long as the connection is there.
-    #[must_use]
     pub const fn new(channel: ChannelName, options: SubscriptionOptions) -> Self {
         Self {
             channel,
@@ -42,7 +41,6 @@ impl InitialSubscription {
 pub struct Named<'a> {
     /// Name of the channel; `None` if the subscription token alone names it.
     pub channel: Option<&'a str>,
-    /// The subscription token, empty for none.
     pub token: &'a str,
     /// Where the client was.
     pub since: Option<Position>,
@@ -78,10 +76,8 @@ pub struct Holder<'a> {
 
 impl Holder<'_> {
     /// Checks a subscription token for a channel, or for the one that it names itself. `None`:
-    /// there is no token, or no key to check one with.
-    ///
-    /// # Errors
-    /// Why it is not accepted; it is counted.
+    /// there is no token, or no key to check one with. Error: why it is not accepted; it is
+    /// counted.
     pub fn check(
         &self,
         channel: Option<&ChannelName>,
@@ -114,10 +110,8 @@ impl Holder<'_> {
     }
 }
 
-/// The channels that a token subscribes its connection to.
-///
-/// # Errors
-/// [`EntryFault::Closed`] if one is closed to clients, whatever their tokens say.
+/// The channels that a token subscribes its connection to. Error: [`EntryFault::Closed`] if one is
+/// closed to clients, whatever their tokens say.
 pub fn own_channels(
     claims: &Claims,
     shared: &Shared,
@@ -149,10 +143,8 @@ pub fn own_channels(
 }
 
 /// The channels of a token, and those that the client names beside them. A backend decides about
-/// those with [`InitialSubscription::ask`].
-///
-/// # Errors
-/// The first thing that is wrong; the connection then does not begin.
+/// those with [`InitialSubscription::ask`]. Error: the first thing that is wrong; the connection
+/// then does not begin.
 pub fn all_channels<'a>(
     claims: Option<&Claims>,
     named: impl Iterator<Item = Named<'a>> + Clone,

@@ -47,7 +47,6 @@ pub struct Forwarded {
 
 impl Forwarded {
     /// With the proxies that are believed, and the census if there may be a limit.
-    #[must_use]
     pub fn new(trusted: Arc<[Block]>, census: Option<Arc<dyn Census>>) -> Self {
         Self {
             trusted,
@@ -57,18 +56,14 @@ impl Forwarded {
         }
     }
 
-    /// Other proxies are believed from now on.
     pub fn renew(&mut self, trusted: Arc<[Block]>) {
         self.trusted = trusted;
     }
 
-    /// The proxies that are believed.
-    #[must_use]
     pub fn trusted(&self) -> &[Block] {
         &self.trusted
     }
 
-    #[must_use]
     pub fn trusts(&self, address: IpAddr) -> bool {
         self.trusted.iter().any(|block| block.contains(address))
     }
@@ -103,14 +98,11 @@ impl Forwarded {
         true
     }
 
-    /// Returns the client behind a connection, if a proxy has named it.
-    #[must_use]
     pub fn client_of(&self, conn: ConnId) -> Option<IpAddr> {
         let clients = self.clients.borrow();
         clients.get(&conn.index()).map(|(client, _)| *client)
     }
 
-    /// Forgets a connection that has closed.
     pub fn gone(&self, conn: ConnId) {
         self.leaves(self.clients.borrow_mut().remove(&conn.index()));
     }

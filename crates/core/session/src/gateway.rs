@@ -72,7 +72,6 @@ pub enum Opened<C> {
 }
 
 impl<C> Opened<C> {
-    /// Makes another session of the one that it opened, if it did.
     pub fn map<D>(self, make: impl FnOnce(C) -> D) -> Opened<D> {
         match self {
             Self::Answered { keep_alive } => Opened::Answered { keep_alive },
@@ -118,6 +117,10 @@ pub struct Resume {
 }
 
 /// A family of clients. One value per shard, owned by the shard's thread.
+#[expect(
+    unused_variables,
+    reason = "most of what is not overridden uses nothing"
+)]
 pub trait Gateway: Sized + 'static {
     /// State kept for one connection. Every idle connection pays its size; box rare parts. A
     /// process that takes over loads what was saved of it: a change of these bytes needs a new
@@ -147,14 +150,10 @@ pub trait Gateway: Sized + 'static {
 
     /// Returns the text for a path of this gateway while it is not configured.
     fn off(port: Port, path: &str) -> Option<&'static str> {
-        let _ = (port, path);
         None
     }
 
     /// Opens a request that it claimed. A body that [`Claim::streams_body`] may still be coming.
-    ///
-    /// # Errors
-    /// A status and a sentence for the client.
     fn open(
         claim: &Claim,
         request: &Incoming<'_, '_>,
@@ -163,7 +162,6 @@ pub trait Gateway: Sized + 'static {
 
     /// A connection to a port of its own; `None` if the port speaks HTTP.
     fn accept(own: &Self::Shared, port: u8, peer: IpAddr) -> Option<Self::Session> {
-        let _ = (own, port, peer);
         None
     }
 
@@ -186,7 +184,6 @@ pub trait Gateway: Sized + 'static {
         patch: Option<Patch<'_>>,
         out: &mut Vec<u8>,
     ) {
-        let _ = (own, form, publication, patch, out);
     }
 
     /// Appends a publication in a session's personal form; nothing while it must wait.
@@ -195,7 +192,6 @@ pub trait Gateway: Sized + 'static {
         publication: &Arc<Publication>,
         out: &mut Vec<u8>,
     ) {
-        let _ = (session, publication, out);
     }
 
     /// Shared bytes of a [`crate::FormKind::Noted`] form went out to a session, or a publication
@@ -208,19 +204,16 @@ pub trait Gateway: Sized + 'static {
         now: Now,
         shared: &Shared,
     ) {
-        let _ = (own, session, publications, is_taken, now, shared);
     }
 
     /// All subscribers on this shard have got a publication with tags.
     fn carried(own: &Self::Shared, publication: &Publication) -> Option<Self::Order> {
-        let _ = (own, publication);
         None
     }
 
     /// Whether a session may be saved for a process that takes over. One that may not stays with
     /// its connection, and is drained.
     fn moves(session: &Self::Session) -> bool {
-        let _ = session;
         false
     }
 
@@ -229,7 +222,6 @@ pub trait Gateway: Sized + 'static {
     /// Appends the gateway's state of a connection beside its session. False if that cannot move;
     /// the bytes are then not to be used.
     fn save_kept(&self, conn: ConnId, session: &Self::Session, out: &mut Vec<u8>) -> bool {
-        let _ = (conn, session, out);
         true
     }
 
@@ -240,65 +232,45 @@ pub trait Gateway: Sized + 'static {
         session: &mut Self::Session,
         from: &mut Saved<'_>,
     ) -> Option<()> {
-        let _ = (conn, session, from);
         Some(())
     }
 
     /// Forgets a saved connection that is taken out, without any notice to others.
-    fn give_up(&mut self, conn: ConnId, session: Self::Session) {
-        let _ = (conn, session);
-    }
+    fn give_up(&mut self, conn: ConnId, session: Self::Session) {}
 
     /// Appends the gateway's state that belongs to no one connection, for the new process alone.
-    fn save_rest(&self, out: &mut Vec<u8>) {
-        let _ = out;
-    }
+    fn save_rest(&self, out: &mut Vec<u8>) {}
 
     /// Reads it back in the new process, behind all connections. Must tolerate arbitrary input.
     fn load_rest(&mut self, from: &mut Saved<'_>) -> Option<()> {
-        let _ = from;
         Some(())
     }
 
     // ---- on the shard, beyond one connection ----
 
-    /// Carries out what a session ordered.
-    fn order(&mut self, order: Self::Order, shard: &mut impl Shard<Self>) {
-        let _ = (order, shard);
-    }
+    fn order(&mut self, order: Self::Order, shard: &mut impl Shard<Self>) {}
 
     /// The bytes that mail keeps beside itself, as far as strangers choose them. Mail that waits
     /// for another shard is bounded by them.
     fn mail_bytes(mail: &Self::Mail) -> usize {
-        let _ = mail;
         0
     }
 
-    /// Handles mail from another shard or from a driver.
-    fn mail(&mut self, from: Sender, mail: Self::Mail, shard: &mut impl Shard<Self>) {
-        let _ = (from, mail, shard);
-    }
+    fn mail(&mut self, from: Sender, mail: Self::Mail, shard: &mut impl Shard<Self>) {}
 
     /// A session's queue is empty again.
-    fn drained(&mut self, conn: ConnId) {
-        let _ = conn;
-    }
+    fn drained(&mut self, conn: ConnId) {}
 
     /// Handles the end of a connection of this gateway, with its session.
-    fn closed(&mut self, conn: ConnId, session: Self::Session, shard: &mut impl Shard<Self>) {
-        let _ = (conn, session, shard);
-    }
+    fn closed(&mut self, conn: ConnId, session: Self::Session, shard: &mut impl Shard<Self>) {}
 
     /// Once a turn, with the number of frames that may be made; true if more waits.
     fn turn(&mut self, frames_max: usize, shard: &mut impl Shard<Self>) -> bool {
-        let _ = (frames_max, shard);
         false
     }
 
     /// Runs once a second, for work that depends on time.
-    fn tick(&mut self, shard: &mut impl Shard<Self>) {
-        let _ = shard;
-    }
+    fn tick(&mut self, shard: &mut impl Shard<Self>) {}
 
     /// When [`Gateway::turn`] must run even if nothing happens.
     fn deadline(&self) -> Option<Millis> {
@@ -316,24 +288,19 @@ pub trait Shard<G: Gateway> {
     fn shards(&self) -> u8;
     /// The clocks, as read at the start of the turn.
     fn now(&self) -> Now;
-    /// Returns the state that all sessions of the shard share.
     fn shared(&self) -> &Shared;
     /// The shard's hub, for questions.
     fn hub(&self) -> &Hub;
 
-    /// Publishes in a channel that is at home here.
-    ///
-    /// # Errors
-    /// Why not, and the draft: after [`Refusal::Busy`] it may be offered again.
+    /// Publishes in a channel that is at home here. Error: why not, and the draft: after
+    /// [`Refusal::Busy`] it may be offered again.
     fn publish(&mut self, draft: Draft) -> Result<Published, (Refusal, Draft)>;
 
     /// Whether a connection is open, of any gateway.
     fn is_connected(&self, conn: ConnId) -> bool;
-    /// The connection in a slot.
     fn conn(&self, index: u32) -> Option<ConnId>;
     /// All connections, of any gateway.
     fn sessions(&self) -> Vec<ConnId>;
-    /// Bytes that wait for a connection.
     fn queued_bytes(&self, conn: ConnId) -> usize;
 
     /// Runs `act` on a session of this gateway; false if it is closed or of another gateway.
@@ -364,7 +331,6 @@ pub trait Shard<G: Gateway> {
     fn has_room(&self, to: ShardId) -> bool;
     /// Sends mail to this gateway on another shard.
     fn mail(&mut self, to: ShardId, mail: G::Mail);
-    /// Sends the same mail to this gateway on every other shard.
     fn mail_all(&mut self, mail: impl Fn() -> G::Mail) {
         let this = self.this();
         for shard in (0..self.shards()).map(ShardId) {

@@ -41,7 +41,6 @@ use response::keep_head;
 
 /// The gateways as the front door sees them.
 pub trait Router {
-    /// Session type that a connection changes to.
     type Session;
 
     /// The highest claim to a request, and the place of the gateway that has it.
@@ -57,9 +56,6 @@ pub trait Router {
     fn api_paths(&self) -> Vec<&'static str>;
 
     /// Opens a request at the gateway that claimed it.
-    ///
-    /// # Errors
-    /// A status and a sentence for the client.
     fn open(
         &mut self,
         claim: (u8, &Claim),
@@ -114,14 +110,12 @@ pub struct Http {
 
 impl Http {
     /// Whether another process can go on with it: every request has its answer.
-    #[must_use]
     pub fn moves(&self) -> bool {
         let pipeline = self.pipeline.as_ref();
         pipeline.is_none_or(|pipeline| pipeline.is_empty() && !pipeline.ends)
     }
 
     /// Creates a connection. Only the client port limits admission.
-    #[must_use]
     pub const fn new(port: Port, peer: IpAddr, admission: Admission) -> Self {
         Self {
             port,
@@ -136,7 +130,6 @@ impl Http {
     }
 
     /// Expects the PROXY header first: the port belongs to proxies that send the client's address.
-    #[must_use]
     pub fn behind_proxy(self) -> Self {
         Self {
             awaits_proxy: true,
@@ -146,7 +139,6 @@ impl Http {
 
     /// A connection that was something else, and takes requests again. The bytes of `resume` are
     /// to be fed to it.
-    #[must_use]
     pub const fn again(resume: &Resume) -> Self {
         let mut http = Self::new(resume.port, resume.peer, Admission::Welcome);
         http.allowance = resume.allowance;
@@ -154,13 +146,10 @@ impl Http {
         http
     }
 
-    #[must_use]
     pub const fn is_client(&self) -> bool {
         matches!(self.port, Port::Client)
     }
 
-    /// Returns transport and identity, for gauges.
-    #[must_use]
     pub const fn class(&self) -> Class<'_> {
         Class {
             transport: Transport::Http,
@@ -169,15 +158,11 @@ impl Http {
         }
     }
 
-    fn limits<S, O>(&self, claim: Option<&Claim>, cx: &Context<'_, S, O>) -> HttpLimits {
-        limits(self.port, claim, cx)
-    }
-
     /// Limits of a head, whose body has the bound of the gateway that the request is for.
     fn head_limits(&self, cx: &Context<'_>) -> HttpLimits {
         HttpLimits {
             body_bytes_max: u64::MAX,
-            ..self.limits(None, cx)
+            ..limits(self.port, None, cx)
         }
     }
 
@@ -198,7 +183,6 @@ impl Http {
         None
     }
 
-    /// Bytes arrived; all of them are taken.
     fn bytes<R: Router>(
         &mut self,
         input: &[u8],
@@ -212,8 +196,8 @@ impl Http {
             if pipeline.ends && !pipeline.is_empty() {
                 return None;
             }
-            if pipeline.is_blocked() {
-                pipeline.put_behind(input);
+            if !pipeline.behind.is_empty() {
+                pipeline.behind.extend_from_slice(input);
                 return None;
             }
         }
@@ -276,7 +260,7 @@ impl Http {
             if self.is_waiting() && !self.may_pipeline(&request, claim, cx) {
                 return self.wait_with(input, cx);
             }
-            let limits = self.limits(claim, cx);
+            let limits = limits(self.port, claim, cx);
             if matches!(request.body, Body::Length(bytes) if bytes > limits.body_bytes_max) {
                 let fault = BadRequest::BodyTooLarge;
                 return self.bad_request((fault.status(), fault.reason()), input, cx);
@@ -517,7 +501,8 @@ impl Http {
 
     /// Leaves input where it is until every request before it is answered.
     pub(super) fn wait_with<S>(&mut self, input: &[u8], cx: &mut Context<'_>) -> Becomes<S> {
-        self.pipeline.get_or_insert_default().put_behind(input);
+        let pipeline = self.pipeline.get_or_insert_default();
+        pipeline.behind.extend_from_slice(input);
         cx.pause(true);
         None
     }
@@ -536,7 +521,7 @@ impl Http {
         if !pipeline.is_empty() {
             return None;
         }
-        let (ends, behind) = (pipeline.ends, pipeline.take_behind());
+        let (ends, behind) = (pipeline.ends, std::mem::take(&mut pipeline.behind));
         self.answered(!ends, cx);
         if self.pending.is_some() && !ends {
             // The next request has begun to come.

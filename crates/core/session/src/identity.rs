@@ -31,7 +31,6 @@ pub enum AuthError {
 
 impl AuthError {
     /// The status of an HTTP answer that says so.
-    #[must_use]
     pub const fn status(self) -> u16 {
         match self {
             Self::Token(TokenFault::UnknownKey) => 503,
@@ -39,7 +38,6 @@ impl AuthError {
         }
     }
 
-    #[must_use]
     pub fn message(self) -> String {
         match self {
             Self::NoToken => "a token is needed: pass it as `Authorization: Bearer TOKEN` or as \
@@ -51,9 +49,6 @@ impl AuthError {
 }
 
 /// Checks a connection token. An absent one is good where anonymous clients are.
-///
-/// # Errors
-/// Why the client may not connect; it is counted.
 pub fn authenticate(
     token: Option<&str>,
     shared: &Shared,
@@ -76,9 +71,7 @@ pub fn authenticate(
 }
 
 /// Checks a token and, if it is good, its claims. The connection that brought it pays for that.
-///
-/// # Errors
-/// Why it is not accepted; it is counted.
+/// Error: why it is not accepted; it is counted.
 pub fn check_token<R>(
     verifier: &Verifier,
     token: &str,
@@ -98,7 +91,6 @@ pub fn check_token<R>(
 }
 
 /// The series that counts a refused token.
-#[must_use]
 pub const fn failure(fault: TokenFault) -> Counter {
     match fault {
         TokenFault::Malformed | TokenFault::NoExpiry => Counter::AuthMalformed,
@@ -115,7 +107,6 @@ pub const fn failure(fault: TokenFault) -> Counter {
 
 impl Identity {
     /// Keeps the claims that a connection needs after its token was verified.
-    #[must_use]
     pub fn from_claims(claims: &Claims) -> Self {
         Self {
             user: claims.sub.clone(),
@@ -127,7 +118,6 @@ impl Identity {
     }
 
     /// The next time at which something of this identity ends, in Unix seconds.
-    #[must_use]
     pub fn next_end_unix_s(&self) -> Option<u64> {
         let subscriptions = self.subscriptions_until.iter();
         let ends = subscriptions.filter_map(|(_, until)| *until);
@@ -136,7 +126,6 @@ impl Identity {
 
     /// When the connection ends by this token, `grace_s` seconds after it or its subscriptions'
     /// tokens expire.
-    #[must_use]
     pub fn ends_at(&self, grace_s: u64, now: Now) -> Option<Millis> {
         Some(at_unix_s(
             self.next_end_unix_s()?.saturating_add(grace_s),
@@ -144,13 +133,10 @@ impl Identity {
         ))
     }
 
-    /// When the connection's own token expires.
-    #[must_use]
     pub fn connection_ends_at(&self, now: Now) -> Option<Millis> {
         Some(at_unix_s(self.expires_at_unix_s?, now))
     }
 
-    /// Notes when a subscription that has a token of its own ends.
     pub fn set_subscription_until(&mut self, channel: &ChannelName, until: Option<u64>) {
         self.forget_subscription(channel);
         self.subscriptions_until.push((channel.clone(), until));
@@ -161,7 +147,6 @@ impl Identity {
             .retain(|(known, _)| known != channel);
     }
 
-    #[must_use]
     pub fn has_subscription_token(&self, channel: &ChannelName) -> bool {
         let mut known = self.subscriptions_until.iter();
         known.any(|(known, _)| known == channel)

@@ -56,7 +56,7 @@ pub use notice::{Notice, NoticeKind, Notices};
 pub use permit::{
     RESERVED, Sight, Verdict, may_publish, may_read_history, may_see_presence, may_subscribe,
 };
-pub use publishing::{Publications, PublishResult, draft, publish_all};
+pub use publishing::{Publications, PublishResult, publish_all};
 pub use questions::{AskingClient, CannotAsk, Open, Passed, Questions};
 pub use reload::Reloaded;
 pub use route::{Access, Claim, Rank};

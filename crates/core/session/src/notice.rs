@@ -22,9 +22,7 @@ const TEXT_BYTES_MAX: usize = 200;
 pub enum NoticeKind {
     /// A client's request was refused.
     Refused,
-    /// A call of the server API changed something.
     Changed,
-    /// A call of the server API published something.
     Published,
 }
 
@@ -60,7 +58,6 @@ pub struct Notices {
 
 impl Notices {
     /// Creates an empty collection. Publications of the server API are recorded only on request.
-    #[must_use]
     pub fn new(wants_published: bool) -> Self {
         Self {
             wants_published: Cell::new(wants_published),
@@ -89,12 +86,10 @@ impl Notices {
         self.note(NoticeKind::Refused, what, [object, user], &why);
     }
 
-    /// A call of the server API changed something.
     pub fn changed(&self, what: &'static str, object: &str, user: &str) {
         self.note(NoticeKind::Changed, what, [object, user], &"");
     }
 
-    /// A call of the server API published something.
     pub fn published(&self, what: &'static str, channel: &str) {
         if self.wants_published.get() {
             self.note(NoticeKind::Published, what, [channel, ""], &"");
@@ -135,19 +130,16 @@ impl Notices {
         kept < PER_S_MAX
     }
 
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.waiting.borrow().is_empty()
     }
 
-    /// Takes all waiting notices, in order.
     #[must_use]
     pub fn take(&self) -> Vec<Notice> {
         std::mem::take(&mut self.waiting.borrow_mut())
     }
 
     /// Returns the number of notices dropped since the last call.
-    #[must_use]
     pub fn take_suppressed(&self) -> u64 {
         self.suppressed.take()
     }
@@ -155,15 +147,12 @@ impl Notices {
 
 #[cfg(test)]
 mod tests {
-    use throng_types::{Millis, ShardId};
+    use throng_types::ShardId;
 
     use super::*;
 
     fn at(ms: u64) -> Now {
-        Now {
-            mono: Millis(ms),
-            unix_ms: 0,
-        }
+        Now::new(ms, 0)
     }
 
     #[test]

@@ -119,7 +119,6 @@ fn verdict(
 
 /// Decides whether a connection may subscribe. `proven` means that it sent a valid token for the
 /// channel.
-#[must_use]
 pub fn may_subscribe(
     identity: Option<&Identity>,
     channel: &ChannelName,
@@ -145,7 +144,6 @@ pub fn may_subscribe(
 /// Decides whether a connection may read a channel's history. Subscribers always may, since
 /// recovery shows them the same; the hub knows the subscribers, so nothing is refused or recorded
 /// here.
-#[must_use]
 pub fn may_read_history(
     identity: Option<&Identity>,
     channel: &ChannelName,
@@ -179,7 +177,6 @@ pub enum Sight {
     No,
 }
 
-#[must_use]
 pub fn may_see_presence(
     identity: Option<&Identity>,
     channel: &ChannelName,
@@ -214,7 +211,6 @@ fn sees(identity: Option<&Identity>, options: PresenceOptions) -> bool {
     options.for_client && (has_user || options.for_anonymous)
 }
 
-#[must_use]
 pub fn may_publish(identity: Option<&Identity>, channel: &ChannelName, shared: &Shared) -> Verdict {
     let grounds = Grounds::find(identity, |allow| &allow.publish, channel, shared);
     let asked = { grounds.as_ref() }.and_then(|it| it.decides(it.options.proxies.publish));

@@ -1,8 +1,8 @@
 //! Publications of one request: how each was answered.
 
-use throng_broker::{Acknowledge, Draft, Refusal};
+use throng_broker::{Draft, Refusal};
 use throng_hub::{Answer, Command};
-use throng_types::{ChannelName, Payload, Position};
+use throng_types::Position;
 
 use crate::Context;
 
@@ -17,7 +17,6 @@ pub struct Publications {
 
 impl Publications {
     /// Creates a list of unanswered publications; the answers' tokens count from zero.
-    #[must_use]
     pub fn new(count: usize) -> Self {
         Self {
             results: vec![None; count],
@@ -25,12 +24,10 @@ impl Publications {
         }
     }
 
-    #[must_use]
     pub const fn len(&self) -> usize {
         self.results.len()
     }
 
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.results.is_empty()
     }
@@ -42,7 +39,6 @@ impl Publications {
         }
     }
 
-    /// Records the result of a publication.
     pub fn record(&mut self, token: u32, result: PublishResult) {
         if let Some(place) = self.results.get_mut(token as usize)
             && place.replace(result).is_none()
@@ -51,13 +47,11 @@ impl Publications {
         }
     }
 
-    #[must_use]
     pub const fn is_whole(&self) -> bool {
         self.waiting == 0
     }
 
     /// All of them, once they are in.
-    #[must_use]
     pub fn all(&self) -> Option<Vec<PublishResult>> {
         (self.waiting == 0).then(|| self.results.iter().flatten().copied().collect())
     }
@@ -91,18 +85,4 @@ pub fn publish_all<S, O>(first_token: u32, mut drafts: Vec<Draft>, cx: &mut Cont
     }
     let reply_to = cx.reply_to(first_token);
     cx.hub(Command::PublishAll { reply_to, drafts });
-}
-
-#[must_use]
-pub const fn draft(channel: ChannelName, payload: Payload) -> Draft {
-    Draft {
-        channel,
-        payload,
-        publisher: None,
-        tags: None,
-        skip_history: false,
-        idempotency_key: None,
-        version: None,
-        acknowledge: Acknowledge::Memory,
-    }
 }

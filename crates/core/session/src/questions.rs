@@ -31,7 +31,6 @@ pub struct AskingClient<'a> {
     pub user: &'a str,
 }
 
-/// A question without an answer.
 pub struct Open<P> {
     /// The connection's number for it.
     pub number: u32,
@@ -40,10 +39,8 @@ pub struct Open<P> {
     pub pending: P,
 }
 
-/// A field of the client's request.
 #[derive(Save)]
 pub struct Passed {
-    /// Name in lower case.
     pub name: Box<str>,
     pub value: Box<str>,
     /// The field came in `headers` of the client's `connect`.
@@ -68,7 +65,7 @@ pub struct Questions<P> {
     channels: Vec<InitialSubscription>,
     /// Allowance that pays for questions, where the session has none of its own.
     #[save(skip)]
-    allowance: Option<Allowance>,
+    pub allowance: Option<Allowance>,
 }
 
 impl<P> Default for Questions<P> {
@@ -95,7 +92,6 @@ pub enum CannotAsk {
 
 impl<P> Questions<P> {
     /// Keeps the fields of the client's request that backends need.
-    #[must_use]
     pub fn new(incoming: &Incoming<'_, '_>, own: &ProxyOptions) -> Self {
         let passed = |name: &str| {
             Some(Passed {
@@ -154,12 +150,10 @@ impl<P> Questions<P> {
         headers
     }
 
-    /// Iterates over the subjects of open questions.
     pub fn pending(&self) -> impl Iterator<Item = &P> {
         self.open.iter().map(|open| &open.pending)
     }
 
-    #[must_use]
     pub const fn is_quiet(&self) -> bool {
         self.open.is_empty()
     }
@@ -175,10 +169,7 @@ impl<P> Questions<P> {
         taken.map(|open| open.pending).collect()
     }
 
-    /// Asks a backend.
-    ///
-    /// # Errors
-    /// What was asked about, if there is no room.
+    /// Asks a backend. Error: what was asked about, if there is no room.
     pub fn ask<O: From<Ask>>(
         &mut self,
         asker: &AskingClient<'_>,
@@ -232,10 +223,8 @@ impl<P> Questions<P> {
     // ---- the channels that a connection begins with ----
 
     /// Begins with these channels: asks about those that backends decide, and gives all of them
-    /// back when nothing is left to ask. Each question costs what an SDK's subscribe costs.
-    ///
-    /// # Errors
-    /// Why the connection cannot begin.
+    /// back when nothing is left to ask. Each question costs what an SDK's subscribe costs. Error:
+    /// why the connection cannot begin.
     pub fn begin_with<O: From<Ask>>(
         &mut self,
         channels: Vec<InitialSubscription>,
@@ -251,10 +240,8 @@ impl<P> Questions<P> {
         self.ask_where(asker, about, cx)
     }
 
-    /// Asks about further channels, as many as may be open at once.
-    ///
-    /// # Errors
-    /// Nobody can be asked about one of them.
+    /// Asks about further channels, as many as may be open at once. Error: nobody can be asked
+    /// about one of them.
     pub fn ask_where<O: From<Ask>>(
         &mut self,
         asker: &AskingClient<'_>,
@@ -291,13 +278,7 @@ impl<P> Questions<P> {
         }
     }
 
-    /// Returns the allowance that pays for questions, if it is kept here.
-    #[must_use]
-    pub const fn allowance(&self) -> Option<Allowance> {
-        self.allowance
-    }
-
-    /// Lends that, while an answer is served.
+    /// Lends the allowance that pays for questions, while an answer is served.
     pub fn lend_allowance<O>(&self, cx: &Context<'_, ProxyOptions, O>) {
         if let Some(allowance) = self.allowance {
             cx.shared.meter.lend(allowance);

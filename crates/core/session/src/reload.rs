@@ -20,7 +20,6 @@ pub enum Reloaded {
 
 impl Reloaded {
     /// The status of the answer, and its body: JSON.
-    #[must_use]
     pub fn answer(&self) -> (u16, Vec<u8>) {
         match self {
             Self::Done {
@@ -44,7 +43,6 @@ impl Reloaded {
     }
 }
 
-/// Makes a JSON object of lists of texts.
 fn object(lists: &[(&str, &[String])]) -> Vec<u8> {
     let mut out = Vec::new();
     for (at, (name, texts)) in lists.iter().enumerate() {

@@ -51,7 +51,6 @@ pub struct Claim {
 
 impl Claim {
     /// A claim on the usual terms: an endpoint, these methods, origins checked.
-    #[must_use]
     pub fn endpoint(endpoint: u8, methods: &'static str) -> Self {
         Self {
             endpoint,
@@ -66,7 +65,6 @@ impl Claim {
         }
     }
 
-    #[must_use]
     pub fn takes(&self, method: &str) -> bool {
         self.methods
             .is_none_or(|methods| methods.split(',').any(|known| known.trim_start() == method))

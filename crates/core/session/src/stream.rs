@@ -57,7 +57,6 @@ const HELD_MAX: usize = 1024;
 
 impl Opening {
     /// Waits for so many channels.
-    #[must_use]
     pub fn new(waiting: usize, command: u32, resuming: bool) -> Box<Self> {
         Box::new(Self {
             waiting,
@@ -65,12 +64,6 @@ impl Opening {
             resuming,
             ..Self::default()
         })
-    }
-
-    /// Waits for so many channels, and nothing has been asked before.
-    pub(crate) const fn await_channels(&mut self, waiting: usize, resuming: bool) {
-        self.waiting = waiting;
-        self.resuming = resuming;
     }
 
     /// Takes an answer; true once all are in.
@@ -84,7 +77,6 @@ impl Opening {
         self.opened.len() >= self.waiting
     }
 
-    /// Forgets a channel that answered, because the server has ended its subscription since.
     pub fn forget(&mut self, channel: &ChannelName) {
         let before = self.opened.len();
         self.opened.retain(|opened| opened.channel != *channel);
@@ -101,13 +93,11 @@ impl Opening {
         }
     }
 
-    /// Takes the publications held back, in order.
     pub fn take_held(&mut self) -> Vec<Arc<Publication>> {
         std::mem::take(&mut self.held)
     }
 
     /// Whether the client has, or is about to get, everything since it was last here.
-    #[must_use]
     pub fn recovered(&self) -> bool {
         let whole = |opened: &ChannelOpened| {
             matches!(
@@ -146,7 +136,6 @@ pub struct Stream {
 
 impl Stream {
     /// Whether another process can go on with it: it has begun, and is not about to end.
-    #[must_use]
     pub const fn moves(&self) -> bool {
         self.opening.is_none() && !self.closing
     }
@@ -181,11 +170,10 @@ impl Stream {
     /// Waits for this many more channels before the first words.
     pub fn await_channels(&mut self, channels: usize, resuming: bool) {
         let opening = self.opening.get_or_insert_default();
-        opening.await_channels(channels, resuming);
+        (opening.waiting, opening.resuming) = (channels, resuming);
     }
 
     /// Whether its last words were written.
-    #[must_use]
     pub const fn is_closing(&self) -> bool {
         self.closing
     }
@@ -262,10 +250,8 @@ impl Stream {
         all_in && !self.closing
     }
 
-    /// Allows deliveries behind the first words, once every channel has answered.
-    ///
-    /// # Errors
-    /// Why the stream cannot begin.
+    /// Allows deliveries behind the first words, once every channel has answered. Error: why the
+    /// stream cannot begin.
     pub fn begin<S, O>(
         &mut self,
         cx: &mut Context<'_, S, O>,

@@ -102,7 +102,6 @@ pub struct WebSocket<T = ()> {
 
 impl<T> WebSocket<T> {
     /// Creates a WebSocket whose handshake was answered.
-    #[must_use]
     pub fn new<S, O>(state: T, cx: &Context<'_, S, O>) -> Self {
         Self {
             decoder: WsDecoder::new(WsRole::Server),
@@ -115,13 +114,11 @@ impl<T> WebSocket<T> {
     }
 
     /// Whether another process can go on with it: it is not about to end.
-    #[must_use]
     pub const fn moves(&self) -> bool {
         !self.closing
     }
 
     /// Enables compression as the handshake agreed on.
-    #[must_use]
     pub fn with_deflate(mut self, offer: Option<DeflateOffer>) -> Self {
         self.flags.set(Flags::INFLATES, offer.is_some());
         let takes_ours = offer.is_some_and(DeflateOffer::takes_ours);
@@ -130,7 +127,6 @@ impl<T> WebSocket<T> {
     }
 
     /// Whether a channel's deliveries to this client are compressed.
-    #[must_use]
     pub fn takes_deflated<S, O>(&self, channel: &ChannelName, cx: &Context<'_, S, O>) -> bool {
         let is_asked_for = || {
             let options = cx.shared.namespaces.find(channel);
@@ -139,8 +135,6 @@ impl<T> WebSocket<T> {
         self.flags.has(Flags::TAKES_DEFLATED) && is_asked_for()
     }
 
-    /// Returns the bounds on the client's messages.
-    #[must_use]
     pub fn limits<S, O>(&self, cx: &Context<'_, S, O>) -> WsLimits {
         WsLimits {
             message_bytes_max: cx.shared.limits.message_bytes_max,
@@ -149,7 +143,6 @@ impl<T> WebSocket<T> {
     }
 
     /// Whether a close frame was written or answered.
-    #[must_use]
     pub const fn is_closing(&self) -> bool {
         self.closing
     }
@@ -200,7 +193,6 @@ impl<T> WebSocket<T> {
             .charge_own(&mut self.allowance, work, cx.now);
     }
 
-    /// Returns whether reading may continue.
     pub const fn flow(&self) -> ControlFlow<()> {
         if self.is_closing() {
             ControlFlow::Break(())
@@ -281,7 +273,6 @@ impl<T> WebSocket<T> {
     // ---- signs of life ----
 
     /// When the next ping, or the answer to the last one, is due.
-    #[must_use]
     pub fn beat_at<S, O>(&self, cx: &Context<'_, S, O>) -> Option<Millis> {
         let beats = self.flags.has(Flags::AWAITS_PONG) || cx.shared.limits.ping_interval_ms > 0;
         beats.then_some(self.beat_at.near(cx.now))
@@ -303,7 +294,6 @@ impl<T> WebSocket<T> {
     }
 
     /// Decides what is due at a deadline.
-    #[must_use]
     pub fn beat<S, O>(&self, cx: &Context<'_, S, O>) -> Beat {
         match cx.now.mono >= self.beat_at.near(cx.now) {
             true if self.flags.has(Flags::AWAITS_PONG) => Beat::NoPong,
@@ -361,7 +351,6 @@ pub fn answer_handshake<S, O>(
 
 /// Returns the time of a connection's first sign of life: at random within the first interval, so
 /// that a crowd of new clients does not get its pings at once for ever.
-#[must_use]
 pub fn first_beat(id: ConnId, interval_ms: u64, now: Now) -> Millis {
     let spread = u64::from(id.index()).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
     now.mono + interval_ms / 2 + ((spread * (interval_ms / 2).max(1)) >> 32)
@@ -376,10 +365,7 @@ mod tests {
         let wrap = u64::from(u32::MAX);
         for now in [0, 5, wrap - 5, wrap, wrap + 5, 7 * wrap] {
             for at in [now, now + 3_600_000, now.saturating_sub(3_600_000)] {
-                let now = Now {
-                    mono: Millis(now),
-                    unix_ms: 0,
-                };
+                let now = Now::new(now, 0);
                 assert_eq!(Soon::from(Millis(at)).near(now), Millis(at));
             }
         }

@@ -71,7 +71,6 @@ pub struct Meter {
 impl Meter {
     /// Creates the meter of one shard; `secret` is random, so that clients cannot choose an
     /// address's places.
-    #[must_use]
     pub fn new(limits: WorkLimits, secret: [u64; 2]) -> Self {
         Self {
             limits,
@@ -82,13 +81,11 @@ impl Meter {
         }
     }
 
-    /// Sets other limits; debts stay.
     pub fn renew(&mut self, limits: WorkLimits) {
         self.limits = limits;
     }
 
     /// Finds the places in the table that are charged for an address.
-    #[must_use]
     pub fn payer(&self, address: IpAddr) -> Payer {
         if self.limits.address_ms_per_s_max == 0 {
             return Payer::NOBODY;
@@ -106,21 +103,16 @@ impl Meter {
         self.current.set(Some(allowance));
     }
 
-    /// Takes back the allowance of the connection that was served.
     pub fn take_back(&self) -> Option<Allowance> {
         self.current.take()
     }
 
-    /// Returns the allowance of the connection that is being served.
-    #[must_use]
     pub fn lent(&self) -> Option<Allowance> {
         self.current.get()
     }
 
-    /// Charges the price of a piece of work, before it is done.
-    ///
-    /// # Errors
-    /// Whose allowance is used up; nothing was spent then.
+    /// Charges the price of a piece of work, before it is done. Error: whose allowance is used up;
+    /// nothing was spent then.
     pub fn spend(&self, work: Work, now: Now) -> Result<(), Overspent> {
         let Some(mut own) = self.current.get() else {
             return Ok(());
@@ -184,7 +176,6 @@ impl Meter {
     }
 
     /// Whether the connection that is being served has brought more bad tokens than it may.
-    #[must_use]
     pub fn has_lost_trust(&self) -> bool {
         let own = self.current.get();
         own.is_some_and(|own| own.bad_tokens() > BAD_TOKENS_MAX)

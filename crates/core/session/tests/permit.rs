@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use throng_auth::{Allow, ChannelPattern};
-use throng_broker::{BackendId, ChannelOptions, Namespaces, PresenceOptions};
+use throng_broker::{
+    BackendId, ChannelOptions, Namespaces, PresenceOptions, ProxySwitches, Retention,
+};
 use throng_session::*;
-use throng_types::ChannelName;
+use throng_solo::name;
 
 /// A server with keys, where only the case's options open channels.
 fn shared(options: ChannelOptions) -> Shared {
@@ -28,133 +30,83 @@ fn identity(user: &str, allow: Option<&[&str]>) -> Identity {
     }
 }
 
-fn name(channel: &str) -> ChannelName {
-    ChannelName::new(channel).expect("a channel name")
+/// Options of a channel that lists its members: each word opens something, `kept` keeps history.
+fn options(words: &str) -> ChannelOptions {
+    let has = |word: &str| words.split(' ').any(|known| known == word);
+    let kept = u32::from(has("kept"));
+    ChannelOptions {
+        anonymous_subscribe: has("anybody"),
+        subscribe: has("subscribe"),
+        user_channels: has("users"),
+        anonymous_publish: has("anonymous_publish"),
+        publish: has("publish"),
+        history: has("history"),
+        retention: Retention {
+            publications_max: kept,
+            ttl_ms: kept.into(),
+        },
+        presence: PresenceOptions {
+            is_listed: true,
+            ..PresenceOptions::default()
+        },
+        ..ChannelOptions::default()
+    }
 }
-
-const CLOSED: ChannelOptions = ChannelOptions {
-    retention: throng_broker::Retention {
-        publications_max: 0,
-        ttl_ms: 0,
-    },
-    acknowledge: throng_broker::Acknowledge::Memory,
-    recovery: false,
-    overflow: throng_types::Overflow::Close,
-    max_delay_ms: 0,
-    compression: false,
-    delta: false,
-    cache: false,
-    tags_filter: false,
-    anonymous_subscribe: false,
-    subscribe: false,
-    user_channels: false,
-    anonymous_publish: false,
-    publish: false,
-    history: false,
-    presence: PresenceOptions {
-        is_listed: true,
-        is_announced: false,
-        is_pushed: false,
-        for_subscriber: false,
-        for_client: false,
-        for_anonymous: false,
-    },
-    proxies: throng_broker::ProxySwitches {
-        subscribe: None,
-        publish: None,
-        sub_refresh: None,
-        cache_empty: None,
-    },
-};
-const SUBSCRIBE: ChannelOptions = ChannelOptions {
-    subscribe: true,
-    ..CLOSED
-};
-const ANYBODY: ChannelOptions = ChannelOptions {
-    anonymous_subscribe: true,
-    ..CLOSED
-};
-const USERS: ChannelOptions = ChannelOptions {
-    user_channels: true,
-    ..CLOSED
-};
-const USERS_AND_SUBSCRIBE: ChannelOptions = ChannelOptions {
-    subscribe: true,
-    ..USERS
-};
 
 /// Table of subscribers, options and channels, with or without a token for the channel.
 #[test]
 fn a_channel_is_closed_unless_something_opens_it() {
     let ann = Some(identity("ann", None));
     let nobody = Some(identity("", None));
-    let patterns = |patterns: &[&str]| Some(identity("ann", Some(patterns)));
-    for (line, (options, who, channel, proven, expected)) in [
+    let [all, chat, server] =
+        ["*", "chat:*", "throng:*"].map(|pattern| Some(identity("ann", Some(&[pattern]))));
+    for (line, (words, who, channel, proven, expected)) in [
         // Nothing opens it: what any token could subscribe before.
-        (CLOSED, &ann, "news", false, Verdict::No),
-        (CLOSED, &ann, "user#ann", false, Verdict::No),
-        (CLOSED, &None, "news", false, Verdict::No),
+        ("", &ann, "news", false, Verdict::No),
+        ("", &ann, "user#ann", false, Verdict::No),
+        ("", &None, "news", false, Verdict::No),
         // A token for the channel.
-        (CLOSED, &ann, "news", true, Verdict::Yes),
-        (CLOSED, &ann, "$news", true, Verdict::Yes),
-        (CLOSED, &ann, "throng:stats", true, Verdict::No),
-        (CLOSED, &ann, "$throng:stats", true, Verdict::No),
-        (CLOSED, &ann, "other:1", true, Verdict::UnknownChannel),
+        ("", &ann, "news", true, Verdict::Yes),
+        ("", &ann, "$news", true, Verdict::Yes),
+        ("", &ann, "throng:stats", true, Verdict::No),
+        ("", &ann, "$throng:stats", true, Verdict::No),
+        ("", &ann, "other:1", true, Verdict::UnknownChannel),
         // `$`: whatever else is open.
-        (ANYBODY, &ann, "$news", false, Verdict::No),
-        (SUBSCRIBE, &ann, "$chat:1", false, Verdict::No),
-        (CLOSED, &patterns(&["*"]), "$news", false, Verdict::No),
+        ("anybody", &ann, "$news", false, Verdict::No),
+        ("subscribe", &ann, "$chat:1", false, Verdict::No),
+        ("", &all, "$news", false, Verdict::No),
         // The token's patterns decide before the options.
-        (
-            CLOSED,
-            &patterns(&["chat:*"]),
-            "chat:1",
-            false,
-            Verdict::Yes,
-        ),
-        (
-            SUBSCRIBE,
-            &patterns(&["chat:*"]),
-            "news",
-            false,
-            Verdict::No,
-        ),
-        (
-            ANYBODY,
-            &patterns(&["throng:*"]),
-            "throng:x",
-            false,
-            Verdict::No,
-        ),
+        ("", &chat, "chat:1", false, Verdict::Yes),
+        ("subscribe", &chat, "news", false, Verdict::No),
+        ("anybody", &server, "throng:x", false, Verdict::No),
         // The options.
-        (SUBSCRIBE, &ann, "news", false, Verdict::Yes),
-        (SUBSCRIBE, &nobody, "news", false, Verdict::No),
-        (SUBSCRIBE, &None, "news", false, Verdict::No),
-        (ANYBODY, &None, "news", false, Verdict::Yes),
-        (ANYBODY, &ann, "chat:1", false, Verdict::Yes),
+        ("subscribe", &ann, "news", false, Verdict::Yes),
+        ("subscribe", &nobody, "news", false, Verdict::No),
+        ("subscribe", &None, "news", false, Verdict::No),
+        ("anybody", &None, "news", false, Verdict::Yes),
+        ("anybody", &ann, "chat:1", false, Verdict::Yes),
         // `#`, with the option and without.
-        (SUBSCRIBE, &ann, "chat#bob", false, Verdict::Yes),
-        (USERS, &ann, "chat#ann", false, Verdict::Yes),
-        (USERS, &ann, "chat:1#bob,ann", false, Verdict::Yes),
-        (USERS, &ann, "#ann", false, Verdict::Yes),
-        (USERS, &ann, "news", false, Verdict::No),
-        (USERS_AND_SUBSCRIBE, &ann, "chat#bob", false, Verdict::No),
-        (
-            USERS_AND_SUBSCRIBE,
-            &ann,
-            "chat#ann#bob",
-            false,
-            Verdict::No,
-        ),
-        (USERS_AND_SUBSCRIBE, &ann, "chat#ann,", false, Verdict::Yes),
-        (USERS_AND_SUBSCRIBE, &nobody, "chat#", false, Verdict::No),
-        (USERS_AND_SUBSCRIBE, &None, "chat#,", false, Verdict::No),
-        (USERS_AND_SUBSCRIBE, &ann, "news", false, Verdict::Yes),
+        ("subscribe", &ann, "chat#bob", false, Verdict::Yes),
+        ("users", &ann, "chat#ann", false, Verdict::Yes),
+        ("users", &ann, "chat:1#bob,ann", false, Verdict::Yes),
+        ("users", &ann, "#ann", false, Verdict::Yes),
+        ("users", &ann, "news", false, Verdict::No),
+        ("users subscribe", &ann, "chat#bob", false, Verdict::No),
+        ("users subscribe", &ann, "chat#ann#bob", false, Verdict::No),
+        ("users subscribe", &ann, "chat#ann,", false, Verdict::Yes),
+        ("users subscribe", &nobody, "chat#", false, Verdict::No),
+        ("users subscribe", &None, "chat#,", false, Verdict::No),
+        ("users subscribe", &ann, "news", false, Verdict::Yes),
     ]
     .into_iter()
     .enumerate()
     {
-        let found = may_subscribe(who.as_ref(), &name(channel), proven, &shared(options));
+        let found = may_subscribe(
+            who.as_ref(),
+            &name(channel),
+            proven,
+            &shared(options(words)),
+        );
         assert_eq!(found, expected, "case {line}: {channel}");
     }
 }
@@ -163,91 +115,69 @@ fn a_channel_is_closed_unless_something_opens_it() {
 #[test]
 fn a_backend_is_asked_where_neither_token_nor_name_decides() {
     let to = BackendId(3);
-    let proxies = throng_broker::ProxySwitches {
+    let proxies = ProxySwitches {
         subscribe: Some(to),
         publish: Some(to),
-        ..CLOSED.proxies
+        ..ProxySwitches::default()
     };
-    let asked = |options| ChannelOptions { proxies, ..options };
+    let asked = |words| ChannelOptions {
+        proxies,
+        ..options(words)
+    };
     let ann = Some(identity("ann", None));
     let patterns = Some(identity("ann", Some(&["chat:*"])));
     for (options, who, channel, proven, expected) in [
-        (asked(CLOSED), &ann, "news", false, Verdict::Ask(to)),
-        (asked(ANYBODY), &None, "news", false, Verdict::Ask(to)),
-        (asked(CLOSED), &ann, "news", true, Verdict::Yes),
-        (asked(CLOSED), &ann, "$news", false, Verdict::No),
-        (asked(CLOSED), &ann, "throng:stats", false, Verdict::No),
-        (asked(CLOSED), &patterns, "chat:1", false, Verdict::Yes),
-        (asked(CLOSED), &patterns, "news", false, Verdict::No),
-        (asked(USERS), &ann, "chat#ann", false, Verdict::Yes),
-        (asked(USERS), &ann, "chat#bob", false, Verdict::No),
-        (
-            asked(CLOSED),
-            &ann,
-            "other:1",
-            false,
-            Verdict::UnknownChannel,
-        ),
+        (asked(""), &ann, "news", false, Verdict::Ask(to)),
+        (asked("anybody"), &None, "news", false, Verdict::Ask(to)),
+        (asked(""), &ann, "news", true, Verdict::Yes),
+        (asked(""), &ann, "$news", false, Verdict::No),
+        (asked(""), &ann, "throng:stats", false, Verdict::No),
+        (asked(""), &patterns, "chat:1", false, Verdict::Yes),
+        (asked(""), &patterns, "news", false, Verdict::No),
+        (asked("users"), &ann, "chat#ann", false, Verdict::Yes),
+        (asked("users"), &ann, "chat#bob", false, Verdict::No),
+        (asked(""), &ann, "other:1", false, Verdict::UnknownChannel),
     ] {
         let found = may_subscribe(who.as_ref(), &name(channel), proven, &shared(options));
         assert_eq!(found, expected, "{channel}");
     }
     for (channel, expected) in [("news", Verdict::Ask(to)), ("throng:stats", Verdict::No)] {
-        let found = may_publish(ann.as_ref(), &name(channel), &shared(asked(CLOSED)));
+        let found = may_publish(ann.as_ref(), &name(channel), &shared(asked("")));
         assert_eq!(found, expected, "{channel}");
     }
 }
 
 #[test]
 fn history_is_for_subscribers_unless_an_option_opens_it() {
-    let kept = |options| ChannelOptions {
-        retention: throng_broker::Retention {
-            publications_max: 1,
-            ttl_ms: 1,
-        },
-        ..options
-    };
-    let history = |options| ChannelOptions {
-        history: true,
-        ..kept(options)
-    };
     let ann = Some(identity("ann", None));
-    for (options, who, channel, expected) in [
-        (kept(SUBSCRIBE), &ann, "news", Sight::IfSubscribed),
-        (SUBSCRIBE, &ann, "news", Sight::NotAvailable),
-        (history(CLOSED), &ann, "news", Sight::Yes),
-        (history(CLOSED), &None, "news", Sight::IfSubscribed),
-        (history(ANYBODY), &None, "news", Sight::Yes),
-        (history(CLOSED), &ann, "$news", Sight::IfSubscribed),
-        (history(USERS), &ann, "chat#bob", Sight::IfSubscribed),
-        (history(USERS), &ann, "chat#ann", Sight::Yes),
-        (history(CLOSED), &ann, "throng:stats", Sight::IfSubscribed),
-        (history(CLOSED), &ann, "other:1", Sight::UnknownChannel),
+    for (words, who, channel, expected) in [
+        ("kept subscribe", &ann, "news", Sight::IfSubscribed),
+        ("subscribe", &ann, "news", Sight::NotAvailable),
+        ("kept history", &ann, "news", Sight::Yes),
+        ("kept history", &None, "news", Sight::IfSubscribed),
+        ("kept history anybody", &None, "news", Sight::Yes),
+        ("kept history", &ann, "$news", Sight::IfSubscribed),
+        ("kept history users", &ann, "chat#bob", Sight::IfSubscribed),
+        ("kept history users", &ann, "chat#ann", Sight::Yes),
+        ("kept history", &ann, "throng:stats", Sight::IfSubscribed),
+        ("kept history", &ann, "other:1", Sight::UnknownChannel),
     ] {
-        let found = may_read_history(who.as_ref(), &name(channel), &shared(options));
+        let found = may_read_history(who.as_ref(), &name(channel), &shared(options(words)));
         assert_eq!(found, expected, "{channel}");
     }
 }
 
 #[test]
 fn publishing_needs_an_option_of_its_own() {
-    let publish = ChannelOptions {
-        publish: true,
-        ..CLOSED
-    };
-    let anonymous = ChannelOptions {
-        anonymous_publish: true,
-        ..CLOSED
-    };
     let ann = Some(identity("ann", None));
-    for (options, who, expected) in [
-        (SUBSCRIBE, &ann, Verdict::No),
-        (publish, &ann, Verdict::Yes),
-        (publish, &None, Verdict::No),
-        (anonymous, &ann, Verdict::No),
-        (anonymous, &None, Verdict::Yes),
+    for (words, who, expected) in [
+        ("subscribe", &ann, Verdict::No),
+        ("publish", &ann, Verdict::Yes),
+        ("publish", &None, Verdict::No),
+        ("anonymous_publish", &ann, Verdict::No),
+        ("anonymous_publish", &None, Verdict::Yes),
     ] {
-        let found = may_publish(who.as_ref(), &name("news"), &shared(options));
+        let found = may_publish(who.as_ref(), &name("news"), &shared(options(words)));
         assert_eq!(found, expected);
     }
 }
@@ -277,7 +207,7 @@ fn presence_is_seen_by_whom_the_options_let() {
     ] {
         let options = ChannelOptions {
             presence: options,
-            ..CLOSED
+            ..ChannelOptions::default()
         };
         let shared = Shared {
             namespaces: Arc::new(Namespaces::new(options, Vec::new())),

@@ -29,96 +29,31 @@ pub(crate) struct Asked {
     items: usize,
     /// Length of the answer, about; it is checked.
     bytes: usize,
-    /// Further work that is charged when the command is done.
-    more: Option<Work>,
-    /// Whether it ends the connection.
     ends: bool,
 }
 
-const fn asked(name: &'static str, command: &'static str) -> Asked {
-    Asked {
-        name,
-        command,
-        items: 0,
-        bytes: 0,
-        more: None,
-        ends: false,
-    }
+/// Commands of `asked.txt`, in their order.
+pub(crate) fn all() -> impl Iterator<Item = Asked> {
+    let rows = include_str!("asked.txt").lines();
+    rows.filter(|row| !row.starts_with('#')).map(|row| {
+        let [name, items, bytes, command] = row.splitn(4, " | ").collect::<Vec<_>>()[..] else {
+            panic!("a row has four parts: {row}");
+        };
+        Asked {
+            name,
+            command: command.trim_start_matches('!'),
+            items: match items {
+                "history" => HISTORY,
+                "members" => MEMBERS,
+                _ => 0,
+            },
+            bytes: bytes.parse().expect("a length"),
+            ends: command.starts_with('!'),
+        }
+    })
 }
 
-/// A token without a user and with an invalid signature.
-const TOKEN: &str = concat!(
-    r#"{"id":9,"refresh":{"token":"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhbm4iLCJleHAiOjQxMDI0NDQ4MDB9."#,
-    r#"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"}}"#,
-);
-
-/// In an order in which each finds what it asks of.
-pub(crate) const ALL: &[Asked] = &[
-    asked("ping", r#"{"id":9,"ping":{}}"#),
-    asked(
-        "subscribe",
-        r#"{"id":9,"subscribe":{"channel":"asked:other"}}"#,
-    ),
-    asked(
-        "unsubscribe",
-        r#"{"id":9,"unsubscribe":{"channel":"asked:other"}}"#,
-    ),
-    Asked {
-        items: HISTORY,
-        bytes: 5_700,
-        ..asked(
-            "subscribe and recover",
-            r#"{"id":9,"subscribe":{"channel":"asked:past","recover":true}}"#,
-        )
-    },
-    asked(
-        "publish",
-        r#"{"id":9,"publish":{"channel":"asked:new","data":{"n":1}}}"#,
-    ),
-    Asked {
-        items: MEMBERS,
-        bytes: 5_600,
-        ..asked(
-            "presence",
-            r#"{"id":9,"presence":{"channel":"asked:room"}}"#,
-        )
-    },
-    asked(
-        "presence_stats",
-        r#"{"id":9,"presence_stats":{"channel":"asked:room"}}"#,
-    ),
-    Asked {
-        items: HISTORY,
-        bytes: 5_700,
-        ..asked(
-            "history",
-            r#"{"id":9,"history":{"channel":"asked:past","limit":-1}}"#,
-        )
-    },
-    asked("rpc", r#"{"id":9,"rpc":{"method":"a","data":{}}}"#),
-    asked(
-        "sub_refresh",
-        r#"{"id":9,"sub_refresh":{"channel":"asked:room","token":"a.b.c"}}"#,
-    ),
-    asked(
-        "what is not offered",
-        r#"{"id":9,"publish":{"channel":"asked:room"}}"#,
-    ),
-    Asked {
-        more: Some(Work::Token {
-            algorithm: Algorithm::Hs256,
-            is_good: true,
-        }),
-        ends: true,
-        ..asked("refresh with a bad token", TOKEN)
-    },
-    Asked {
-        ends: true,
-        ..asked("send", r#"{"send":{"data":{}}}"#)
-    },
-];
-
-/// Whether a kind of command is in [`ALL`]; a new kind does not compile without a line here.
+/// Whether a kind of command is in `asked.txt`; a new kind does not compile without a line here.
 const fn is_played(request: &ClientRequest<'_>) -> bool {
     match request {
         // With the opening of each connection.
@@ -141,7 +76,6 @@ const fn is_played(request: &ClientRequest<'_>) -> bool {
 }
 
 impl Asked {
-    /// The operation that is counted.
     pub(crate) fn operation(&self) -> String {
         format!("asked {}", self.name)
     }
@@ -151,7 +85,13 @@ impl Asked {
         let command = Codec::Json.commands(self.command.as_bytes()).next()?.ok()?;
         let own = price(&command.request).filter(|_| is_played(&command.request))?;
         let answer = Work::answer(self.items, self.bytes);
-        Some([own, answer].into_iter().chain(self.more).collect())
+        // The token is checked when the command is done.
+        let token = matches!(command.request, ClientRequest::Refresh { .. });
+        let more = token.then_some(Work::Token {
+            algorithm: Algorithm::Hs256,
+            is_good: true,
+        });
+        Some([own, answer].into_iter().chain(more).collect())
     }
 }
 
@@ -178,7 +118,7 @@ pub(crate) fn ask(stage: &mut Stage, rehearsal: usize) -> Result<()> {
     begin("asked native ping", MEMBERS);
     stage.send_each(&crowd, &native_ping())?;
     begin("-", 1);
-    for asked in ALL {
+    for asked in all() {
         let command = words(asked.command);
         let before = stage.received(&crowd);
         begin(&asked.operation(), MEMBERS);
@@ -255,7 +195,7 @@ mod tests {
 
     #[test]
     fn each_is_a_command_with_a_price() {
-        for asked in ALL {
+        for asked in all() {
             assert!(asked.works().is_some(), "{}", asked.name);
         }
     }

@@ -20,7 +20,6 @@ const OPTIONS: &[&str] = &[
     "-q",
 ];
 
-/// Where memory comes from.
 const ALLOCATORS: &[&str] = &[
     "malloc",
     "calloc",
@@ -72,7 +71,6 @@ pub(crate) fn run(folder: &Path) -> Result<Vec<(String, Counts)>> {
     Ok(all)
 }
 
-/// Instructions and allocations of one dump.
 fn read(text: &str) -> Result<(u64, u64)> {
     let mut instructions = 0;
     let mut allocations = 0;

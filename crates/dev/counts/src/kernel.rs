@@ -12,21 +12,17 @@ use std::time::Duration;
 
 use throng_engine::{Interest, Kernel, MailReceiver, MailSender, Ready, Source, Wake};
 
-/// One connection as the kernel sees it.
 #[derive(Default)]
 pub(crate) struct Pipe {
     /// Sent by the client and not read yet.
     up: Vec<u8>,
-    /// The client has ended its side.
     fin: bool,
     /// Its index in the server's table, once it is watched.
     index: Option<u32>,
-    /// Bytes that the server has sent.
     pub(crate) down_bytes: usize,
     pub(crate) gone: bool,
 }
 
-/// State shared by clients and the server.
 #[derive(Default)]
 pub(crate) struct World {
     pub(crate) mono_us: u64,
@@ -34,7 +30,6 @@ pub(crate) struct World {
     backlogs: Vec<VecDeque<usize>>,
     /// Connections with an event, each once.
     events: Vec<usize>,
-    /// Listeners with an event.
     knocks: Vec<u8>,
     writes: u64,
 }
@@ -44,7 +39,6 @@ pub(crate) struct World {
 pub(crate) struct Quiet(pub(crate) Rc<RefCell<World>>);
 
 impl Quiet {
-    /// A client connects to a listener.
     pub(crate) fn connect(&self, listener: u8) -> usize {
         let world = &mut *self.0.borrow_mut();
         let pipe = world.pipes.len();
@@ -58,7 +52,6 @@ impl Quiet {
         pipe
     }
 
-    /// Sends a client's bytes to the server.
     pub(crate) fn send_up(&self, pipe: usize, bytes: &[u8]) {
         let world = &mut *self.0.borrow_mut();
         let state = &mut world.pipes[pipe];
@@ -68,7 +61,6 @@ impl Quiet {
         state.up.extend_from_slice(bytes);
     }
 
-    /// A client ends its connection.
     pub(crate) fn end(&self, pipe: usize) {
         let world = &mut *self.0.borrow_mut();
         world.pipes[pipe].fin = true;
@@ -81,13 +73,11 @@ impl Quiet {
         !world.events.is_empty() || !world.knocks.is_empty()
     }
 
-    /// Write calls so far.
     pub(crate) fn writes(&self) -> u64 {
         self.0.borrow().writes
     }
 }
 
-/// Descriptor of one connection.
 pub(crate) struct Socket(Quiet, usize);
 
 impl Drop for Socket {
@@ -221,7 +211,6 @@ impl Kernel for Quiet {
     }
 }
 
-/// A mailbox between shards.
 pub(crate) struct Ring<M>(Rc<RefCell<VecDeque<M>>>);
 
 impl<M> MailSender<M> for Ring<M> {

@@ -43,7 +43,6 @@ fn main() -> Result<ExitCode> {
     }
 }
 
-/// Folder that callgrind writes to.
 fn folder() -> PathBuf {
     let target = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../target");
     target.join("counts-run")

@@ -76,7 +76,7 @@ fn rows() -> Vec<(String, Vec<Work>)> {
         rows.push((name, vec![Work::Request]));
     }
     rows.push(("asked native ping".to_owned(), vec![Work::Message]));
-    for asked in asked::ALL {
+    for asked in asked::all() {
         // One without works has no price, and that is out of the band.
         rows.push((asked.operation(), asked.works().unwrap_or_default()));
     }

@@ -12,7 +12,6 @@ const TOLERANCE_MIN: u64 = 40;
 /// Allocations that may come on top.
 const TOLERANCE_ALLOCATIONS: f64 = 0.15;
 
-/// Costs of one operation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Counts {
     pub(crate) instructions: u64,
@@ -28,12 +27,10 @@ const HEAD: &str = "\
 # operation | instructions | allocations
 ";
 
-/// Writes the numbers down.
 pub(crate) fn write(found: &[(String, Counts)]) -> Result<()> {
     Ok(std::fs::write(path(), HEAD.to_owned() + &text(found))?)
 }
 
-/// The numbers as they are recorded.
 pub(crate) fn text(found: &[(String, Counts)]) -> String {
     let mut text = String::new();
     for (name, counts) in found {
@@ -46,7 +43,6 @@ pub(crate) fn text(found: &[(String, Counts)]) -> String {
     text
 }
 
-/// Reads the recorded numbers.
 pub(crate) fn read() -> Result<Vec<(String, Counts)>> {
     let text = std::fs::read_to_string(path()).context("nothing is recorded")?;
     parse(&text)

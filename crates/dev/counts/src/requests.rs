@@ -3,10 +3,8 @@
 use throng_http1::encode_request;
 use throng_ws::{Masking, Opcode, encode_message, encode_ping, handshake};
 
-/// The bytes of a publication.
 pub(crate) const PAYLOAD: &[u8] = &[b'x'; 512];
 
-/// A kind of connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Ws,
@@ -118,21 +116,18 @@ fn binary(data: &[u8], out: &mut Vec<u8>) {
     encode_message(Masking::Client([1, 2, 3, 4]), Opcode::Binary, data, out);
 }
 
-/// A ping of WebSocket.
 pub(crate) fn native_ping() -> Vec<u8> {
     let mut out = Vec::new();
     encode_ping(Masking::Client([1, 2, 3, 4]), b"", &mut out);
     out
 }
 
-/// Request that opens a publisher's WebSocket.
 pub(crate) fn publisher() -> Vec<u8> {
     let mut out = Vec::new();
     upgrade("/pub", &mut out);
     out
 }
 
-/// A message of a publisher's WebSocket.
 pub(crate) fn message(channel: &str) -> Vec<u8> {
     let mut out = Vec::new();
     let message = [channel.as_bytes(), b"\n", PAYLOAD].concat();

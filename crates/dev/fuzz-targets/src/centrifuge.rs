@@ -33,8 +33,8 @@ pub(crate) fn centrifuge_api(input: &[u8]) {
 
 fn check(request: &ApiRequest<'_>) {
     let (payload, tags) = match request {
-        ApiRequest::Publish(publish) => (publish.payload(), publish.tags),
-        ApiRequest::Broadcast(broadcast) => (broadcast.payload(), broadcast.tags),
+        ApiRequest::Publish(publish) => (publish.payload(), publish.tags.0),
+        ApiRequest::Broadcast(broadcast) => (broadcast.payload(), broadcast.tags.0),
         ApiRequest::Channels(channels) => {
             let pattern = NamePattern::new(&channels.pattern);
             let _ = (pattern.matches(""), pattern.matches("a-channel:of some"));

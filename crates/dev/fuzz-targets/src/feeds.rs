@@ -1,6 +1,7 @@
 //! Bytes of servers that we connect to.
 
-use throng_kafka_protocol::{Aborted, Frames, Records, assignment, batches, read, topics_of};
+use throng_kafka_protocol::request::{self, FetchLimits, Who};
+use throng_kafka_protocol::{Aborted, Frames, Records, assignment, batches, topics_of};
 use throng_nats_protocol::{
     Credentials, DecodeError, Decoder, Delivery, Limits, Op, ServerInfo, introduce, targets,
 };
@@ -47,18 +48,28 @@ pub(crate) fn kafka_answers(input: &[u8]) {
 }
 
 fn answer(body: &[u8]) {
-    drop(read::api_versions(body));
-    drop(read::sasl_handshake(body));
-    drop(read::sasl_authenticate(body));
-    drop(read::metadata(body));
-    drop(read::find_coordinator(body));
-    drop(read::join_group(body));
-    drop(read::sync_group(body));
-    let _ = read::heartbeat(body);
-    let _ = read::offset_commit(body);
-    drop(read::offset_fetch(body));
-    drop(read::list_offsets(body));
-    if let Some((_, fetched)) = read::fetch(body) {
+    const WHO: Who<'_> = Who {
+        group: "g",
+        member: "m",
+        generation: 1,
+    };
+    const LIMITS: FetchLimits = FetchLimits {
+        wait_ms: 1,
+        bytes_max: 1,
+        partition_bytes_max: 1,
+    };
+    drop((request::api_versions().read)(body));
+    drop((request::sasl_handshake("").read)(body));
+    drop((request::sasl_authenticate(b"").read)(body));
+    drop((request::metadata(&["t"]).read)(body));
+    drop((request::find_coordinator("g").read)(body));
+    drop((request::join_group(WHO, 1, 1, "", b"").read)(body));
+    drop((request::sync_group(WHO, &[]).read)(body));
+    let _ = (request::heartbeat(WHO).read)(body);
+    let _ = (request::offset_commit(WHO, &[]).read)(body);
+    drop((request::offset_fetch("g", &[]).read)(body));
+    drop((request::list_offsets(true, &[]).read)(body));
+    if let Some((_, fetched)) = (request::fetch(LIMITS, &[]).read)(body) {
         let bytes: usize = fetched.iter().map(|it| it.records.len()).sum();
         assert!(bytes <= body.len());
     }

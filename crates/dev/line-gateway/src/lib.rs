@@ -17,12 +17,12 @@ use std::convert::Infallible;
 use std::net::IpAddr;
 use std::rc::Rc;
 
-use throng_hub::{Answer, Command};
+use throng_hub::{Answer, Command, Draft};
 use throng_session::{
     Claim, Class, Context, Event, Flow, Form, FormKind, Gateway, Incoming, Opened, Patch, Reject,
-    Shared, Transport, Verdict, draft, may_publish, may_subscribe,
+    Shared, Transport, Verdict, may_publish, may_subscribe,
 };
-use throng_types::{ChannelName, End, Payload, PayloadKind, Publication, Save};
+use throng_types::{ChannelName, End, Payload, Publication, Save};
 
 /// Bytes of a line, without its end.
 pub const LINE_BYTES_MAX: usize = 4096;
@@ -139,11 +139,8 @@ fn run(line: &str, cx: &mut Cx<'_>) -> Result<(), &'static str> {
         }
         "PUB" => {
             permitted(may_publish(None, &channel, cx.shared))?;
-            let payload = Payload {
-                bytes: words.next().unwrap_or_default().as_bytes().into(),
-                kind: PayloadKind::Text,
-            };
-            let (reply_to, draft) = (cx.reply_to(0), draft(channel, payload));
+            let payload = Payload::text(words.next().unwrap_or_default());
+            let (reply_to, draft) = (cx.reply_to(0), Draft::new(channel, payload));
             cx.hub(Command::Publish { reply_to, draft });
         }
         _ => return Err("say SUB, UNSUB or PUB, and a channel"),
@@ -205,8 +202,14 @@ mod tests {
             self.0[conn.index() as usize].event(Event::Answer { token, answer });
         }
 
-        fn encode(&mut self, _: Format, publication: &Publication, out: &mut Vec<u8>) {
-            LineGateway::encode(&(), MESSAGE.number, publication, None, out);
+        fn encode(
+            &mut self,
+            _: Format,
+            publication: &Publication,
+            patch: Option<Patch<'_>>,
+            out: &mut Vec<u8>,
+        ) {
+            LineGateway::encode(&(), MESSAGE.number, publication, patch, out);
         }
 
         fn deliver(&mut self, index: u32, batch: &Batch<'_>) {

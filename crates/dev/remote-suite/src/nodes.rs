@@ -16,7 +16,7 @@ use std::time::Duration;
 use throng_broker::{BrokerStats, HistoryQuery, Refusal, Remote as _, Reply, Request, Ticket};
 use throng_broker_suite::{Cluster, Setup};
 use throng_remote::{
-    BrokerPeer, Desk, Node, RemoteBroker, RemoteOptions, Ring, Wake, server_of, start,
+    BrokerPeer, Node, NodeIo, RemoteBroker, RemoteOptions, WakePeer, WakeShard, server_of, start,
 };
 use throng_types::{ChannelName, Now, Rng, ShardId};
 
@@ -86,7 +86,7 @@ struct Nodes {
 }
 
 /// Serves a node on a thread of its own.
-fn host(node: impl Node) -> io::Result<Wake> {
+fn host(node: impl Node) -> io::Result<WakePeer> {
     let deliver = Box::new(|reply| match reply {});
     let host = throng_outward::start("broker", move || BrokerPeer::new(node), deliver)?;
     Ok(Arc::new(move || {
@@ -95,7 +95,7 @@ fn host(node: impl Node) -> io::Result<Wake> {
 }
 
 /// Starts the `servers` of each node, and waits until all are connected.
-pub fn nodes<N: Node, F: FnOnce(Desk) -> N>(
+pub fn nodes<N: Node, F: FnOnce(NodeIo) -> N>(
     setup: &Setup,
     on: On,
     mut servers: impl FnMut(RemoteOptions) -> Vec<(RemoteOptions, F)>,
@@ -123,7 +123,7 @@ pub fn nodes<N: Node, F: FnOnce(Desk) -> N>(
         };
         let rings = (node..shards).step_by(nodes).map(|_| {
             let bell = bell.clone();
-            Box::new(move || bell.ring()) as Ring
+            Box::new(move || bell.ring()) as WakeShard
         });
         let started = start(servers(options), rings.collect(), host);
         by_node.push(started.expect("a thread").0.into());

@@ -1,7 +1,8 @@
-//! One gateway behind the front door, without a shard: for the tests of gateways.
+//! One gateway behind the front door, without a shard: for the tests of gateways. And hubs without
+//! a shard, for tests of hubs and of gateways before one.
 //!
 //! A [`Solo`] is one connection. Its output and orders are collected; the orders are not carried
-//! out, so a test decides about them.
+//! out, so a test decides about them. [`Heard`] collects what a hub says.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
@@ -10,16 +11,24 @@ use std::sync::Arc;
 
 use throng_auth::{ApiKeys, Origins};
 use throng_broker::{
-    Budget, ChannelOptions, MemoryBroker, MemoryOptions, Namespaces, PresenceOptions, ReplyLimit,
+    Broker, Budget, ChannelOptions, Draft, MemoryBroker, MemoryOptions, Namespaces,
+    PresenceOptions, Recovery, Refusal, ReplyLimit, Subscribed, home_of,
 };
-use throng_hub::{Command, Hub, HubOptions, ReplyTo};
+use throng_hub::{Answer, Batch, Command, Format, Hub, HubOptions, Patch, ReplyTo, Sink};
 use throng_metrics::Counters;
 use throng_session::{
     self as session, Admission, Claim, Context, DateCell, Event, Flow, Forwarded, Gateway, Guard,
-    Guards, Http, Incoming, Meter, NodeKey, Notices, Opened, Page, Pages, Port, Reject, Router,
-    SessionLimits, Shared, Survey, WorkLimits,
+    Guards, Http, Incoming, Meter, NodeKey, Notices, OPENING, Opened, Page, Pages, Port, Reject,
+    Router, SessionLimits, Shared, Survey, WorkLimits,
 };
-use throng_types::{Actions, ConnId, Now, ShardId};
+use throng_types::{
+    Actions, ChannelName, ConnId, Epoch, Now, Payload, Position, Publication, ShardId,
+};
+
+/// Fields of a request that opens a WebSocket.
+pub const WEBSOCKET: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\n\
+                             Sec-WebSocket-Version: 13\r\n\
+                             Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
 
 /// An order of a session, with what one for its gateway says; see [`session::Order`].
 #[derive(Debug)]
@@ -119,7 +128,6 @@ fn guard() -> Guard {
 }
 
 /// Options without keys, with channels open to all and the usual limits.
-#[must_use]
 pub fn shared() -> Shared {
     let open = ChannelOptions {
         anonymous_subscribe: true,
@@ -162,8 +170,7 @@ pub fn shared() -> Shared {
     }
 }
 
-/// The hub of one of so many shards, over memory, for tests that carry orders out.
-#[must_use]
+/// The hub of one of so many shards, over memory.
 pub fn hub(shard: ShardId, shards: u8, namespaces: &Arc<Namespaces>) -> Hub {
     let memory = MemoryOptions {
         nonce: 1,
@@ -182,23 +189,203 @@ pub fn hub(shard: ShardId, shards: u8, namespaces: &Arc<Namespaces>) -> Hub {
         hash_seed: 1,
         namespaces: Arc::clone(namespaces),
     };
-    Hub::new(options, MemoryBroker::new(shard, shards, memory).into())
+    Hub::new(options, MemoryBroker::new(shard, shards, memory))
+}
+
+/// The only hub, with these namespaces beside the one without a name, which has no options.
+pub fn hub_of(named: &[(&str, ChannelOptions)]) -> Hub {
+    hub(ShardId(0), 1, &namespaces(named))
+}
+
+/// These namespaces, and no options for channels without one.
+pub fn namespaces(named: &[(&str, ChannelOptions)]) -> Arc<Namespaces> {
+    let named = named
+        .iter()
+        .map(|(name, options)| ((*name).into(), *options));
+    Arc::new(Namespaces::new(ChannelOptions::default(), named.collect()))
+}
+
+/// A channel's name.
+///
+/// # Panics
+/// If it is not good.
+pub fn name(text: &str) -> ChannelName {
+    ChannelName::new(text).expect("a good name")
+}
+
+/// A channel at home on one of two shards.
+///
+/// # Panics
+/// If the namespace is not good.
+pub fn name_at(home: ShardId, namespace: &str) -> ChannelName {
+    let mut names = (0..).map(|n| name(&format!("{namespace}{n}")));
+    { names.find(|name| home_of(name, 2) == home) }.expect("one of them")
+}
+
+/// The first connection in a slot of the first shard.
+pub const fn conn(index: u32) -> ConnId {
+    ConnId::new(ShardId(0), index, 1)
+}
+
+/// A position in the epoch of these tests.
+pub const fn position(offset: u64) -> Position {
+    Position {
+        epoch: Epoch(7),
+        offset,
+    }
+}
+
+/// A publication of text at such a position.
+pub fn publication(channel: &str, offset: u64, text: &str) -> Arc<Publication> {
+    let position = Some(position(offset));
+    Publication::new(name(channel), position, Payload::text(text)).shared()
+}
+
+/// A draft of text.
+pub fn draft(channel: &str, text: &str) -> Draft {
+    Draft::new(name(channel), Payload::text(text))
+}
+
+/// Subscribes a connection, without presence.
+pub fn subscribe(
+    (conn, token): (ConnId, u32),
+    channel: &str,
+    format: Format,
+    since: Option<Position>,
+) -> Command {
+    Command::Subscribe {
+        reply_to: ReplyTo::new(conn, token),
+        channel: name(channel),
+        format,
+        since,
+        presence: None,
+    }
+}
+
+/// Fans out until every member has everything, with so many visits a turn.
+///
+/// # Panics
+/// If that does not come to an end.
+pub fn fan_out<B: Broker>(hub: &mut Hub<B>, visits: usize, now: Now, sink: &mut impl Sink) {
+    let turns = (0..10_000).take_while(|_| hub.fan_out(visits, now, sink));
+    assert!(turns.count() < 10_000, "fan-out comes to an end");
+}
+
+/// Writes the shared bytes of a publication.
+pub type Encode = fn(&Publication, Option<Patch<'_>>, &mut Vec<u8>);
+
+/// Answers and deliveries of a hub to the connections of its shard.
+pub struct Heard {
+    pub answers: Vec<(ReplyTo, Answer)>,
+    pub deliveries: Vec<Delivered>,
+    /// Publications with tags that all members have, and the deliveries made before.
+    pub carried: Vec<(Publication, usize)>,
+    /// Connections that have to subscribe again, with the channel.
+    pub lost: Vec<(ConnId, ChannelName)>,
+    /// Frames made since the start.
+    pub encoded: usize,
+    encode: Encode,
+}
+
+/// One batch for the connection in a slot.
+#[derive(Clone, Debug)]
+pub struct Delivered {
+    pub index: u32,
+    pub format: Format,
+    pub publications: Vec<Arc<Publication>>,
+    /// Each frame as text; `None` for forms without shared bytes.
+    pub frames: Option<Vec<String>>,
+    pub has_gaps: bool,
+    pub gather: bool,
+}
+
+impl Heard {
+    pub const fn encoding(encode: Encode) -> Self {
+        Self {
+            answers: Vec::new(),
+            deliveries: Vec::new(),
+            carried: Vec::new(),
+            lost: Vec::new(),
+            encoded: 0,
+            encode,
+        }
+    }
+}
+
+/// Frames are the data.
+impl Default for Heard {
+    fn default() -> Self {
+        Self::encoding(|publication, _, out| out.extend_from_slice(&publication.payload.bytes))
+    }
+}
+
+impl Sink for Heard {
+    fn answer(&mut self, reply_to: ReplyTo, answer: Answer) {
+        self.answers.push((reply_to, answer));
+    }
+
+    fn encode(
+        &mut self,
+        format: Format,
+        publication: &Publication,
+        patch: Option<Patch<'_>>,
+        out: &mut Vec<u8>,
+    ) {
+        assert!(format.is_encoded(), "{format:?}");
+        self.encoded += 1;
+        (self.encode)(publication, patch, out);
+    }
+
+    fn deliver(&mut self, index: u32, batch: &Batch<'_>) {
+        let frames = batch.encoded.map(|encoded| {
+            let frames = encoded.frames.each();
+            let frames = frames
+                .iter()
+                .map(|frame| String::from_utf8_lossy(frame).into_owned());
+            let frames: Vec<String> = frames.collect();
+            let joined = String::from_utf8_lossy(encoded.frames.bytes());
+            assert_eq!(joined, frames.concat(), "the frames in one piece");
+            frames
+        });
+        self.deliveries.push(Delivered {
+            index,
+            format: batch.format,
+            publications: batch.publications.to_vec(),
+            frames,
+            has_gaps: batch.encoded.is_some_and(|encoded| encoded.has_gaps),
+            gather: batch.gather,
+        });
+    }
+
+    fn lost(&mut self, conn: ConnId, channel: &ChannelName) {
+        self.lost.push((conn, channel.clone()));
+    }
+
+    fn carried(&mut self, publication: &Publication) {
+        let delivered = self.deliveries.iter().map(|it| it.publications.len());
+        self.carried.push((publication.clone(), delivered.sum()));
+    }
 }
 
 impl<G: Gateway> Solo<G> {
     /// A new connection to the server API.
-    #[must_use]
     pub fn caller(shared: Shared) -> Self
     where
         G::Shared: Default,
     {
-        let id = ConnId::new(ShardId(0), 1, 1);
+        Self::at(Port::Api, shared)
+    }
+
+    /// A new connection of this machine by a port.
+    pub fn at(port: Port, shared: Shared) -> Self
+    where
+        G::Shared: Default,
+    {
         let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        Self::new(id, Port::Api, peer, Rc::new(shared), Rc::default())
+        Self::new(conn(1), port, peer, Rc::new(shared), Rc::default())
     }
 
     /// A new connection by a port.
-    #[must_use]
     pub fn new(
         id: ConnId,
         port: Port,
@@ -235,6 +422,59 @@ impl<G: Gateway> Solo<G> {
     pub fn feed(&mut self, input: &[u8]) {
         let mut input = input.to_vec();
         self.event(Event::Bytes(&mut input));
+    }
+
+    /// Sends the head of a `GET`; `fields` end each line.
+    pub fn get(&mut self, target: &str, fields: &str) {
+        let head = format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n");
+        self.feed(head.as_bytes());
+    }
+
+    /// Takes the output as text.
+    pub fn told(&mut self) -> String {
+        String::from_utf8_lossy(&std::mem::take(&mut self.out)).into_owned()
+    }
+
+    /// Takes the answers that were written, each as its status and its body.
+    ///
+    /// # Panics
+    /// If something else was written.
+    pub fn answers(&mut self) -> Vec<String> {
+        let told = self.told();
+        let answers = told.split("HTTP/1.1 ").skip(1).map(|answer| {
+            let (head, body) = answer.split_once("\r\n\r\n").expect("a whole head");
+            format!("{} {}", &head[..3], body.trim_end())
+        });
+        answers.collect()
+    }
+
+    /// Takes the publications that were ordered: the first token of each order, and its drafts.
+    ///
+    /// # Panics
+    /// If something else was ordered.
+    pub fn published(&mut self) -> Vec<(u32, Vec<Draft>)> {
+        let orders = std::mem::take(&mut self.orders).into_iter();
+        let drafts = orders.map(|order| match order {
+            Order::Hub(Command::Publish { reply_to, draft }) => (reply_to.token, vec![draft]),
+            Order::Hub(Command::PublishAll { reply_to, drafts }) => (reply_to.token, drafts),
+            other => panic!("{other:?}"),
+        });
+        drafts.collect()
+    }
+
+    /// Answers a publication by its token.
+    pub fn answer(&mut self, token: u32, result: session::PublishResult) {
+        let answer = Answer::Published { result };
+        self.event(Event::Answer { token, answer });
+    }
+
+    /// Answers a subscribe of the opening, from the position 3 on.
+    pub fn subscribed(&mut self, channel: &str, result: Result<Recovery, Refusal>) {
+        let (channel, position) = (name(channel), Some(position(3)));
+        let result = result.map(|recovery| Subscribed { position, recovery });
+        let answer = Answer::Subscribed { channel, result };
+        let token = OPENING;
+        self.event(Event::Answer { token, answer });
     }
 
     /// Lets the gateway's session do something, if there is one.

@@ -21,7 +21,6 @@ const OTHERS: u32 = 0o007;
 /// The lock is taken on this file, which has no content.
 const LOCK: &str = "lock";
 
-/// The folder, which no other process has.
 #[derive(Debug)]
 pub(crate) struct Folder {
     path: PathBuf,
@@ -32,32 +31,23 @@ fn not_a_file(name: &str) -> io::Error {
     io::Error::other(format!("{name} is not a regular file"))
 }
 
-#[derive(Debug)]
-pub(crate) enum FolderFault {
-    InUse,
-    /// The kernel refused a call.
-    Io(io::Error),
-}
-
 impl Folder {
-    /// Makes it if it is not there, and takes it. Another process may be about to let go.
-    pub(crate) fn take(path: &Path) -> Result<Self, FolderFault> {
-        let lock = || {
-            DirBuilder::new().recursive(true).mode(0o700).create(path)?;
-            if std::fs::metadata(path)?.permissions().mode() & OTHERS != 0 {
-                let path = path.display();
-                tracing::warn!(%path, "the history's folder is open to all: chmod 700 closes it");
-            }
-            // To open a pipe would wait for its other end.
-            match std::fs::symlink_metadata(path.join(LOCK)) {
-                Ok(lock) if !lock.is_file() => return Err(not_a_file(LOCK)),
-                _ => {}
-            }
-            let mut options = OpenOptions::new();
-            options.create(true).truncate(false).write(true).mode(0o600);
-            options.open(path.join(LOCK))
-        };
-        let lock = lock().map_err(FolderFault::Io)?;
+    /// Makes it if it is not there, and takes it. Another process may be about to let go; if it
+    /// does not, that would block.
+    pub(crate) fn take(path: &Path) -> io::Result<Self> {
+        DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+        if std::fs::metadata(path)?.permissions().mode() & OTHERS != 0 {
+            let path = path.display();
+            tracing::warn!(%path, "the history's folder is open to all: chmod 700 closes it");
+        }
+        // To open a pipe would wait for its other end.
+        match std::fs::symlink_metadata(path.join(LOCK)) {
+            Ok(lock) if !lock.is_file() => return Err(not_a_file(LOCK)),
+            _ => {}
+        }
+        let mut options = OpenOptions::new();
+        options.create(true).truncate(false).write(true).mode(0o600);
+        let lock = options.open(path.join(LOCK))?;
         let began = Instant::now();
         loop {
             match lock.try_lock() {
@@ -65,8 +55,11 @@ impl Folder {
                 Err(TryLockError::WouldBlock) if began.elapsed() < LETS_GO => {
                     std::thread::sleep(LOOK);
                 }
-                Err(TryLockError::WouldBlock) => return Err(FolderFault::InUse),
-                Err(TryLockError::Error(error)) => return Err(FolderFault::Io(error)),
+                Err(TryLockError::WouldBlock) => {
+                    let text = "another process has it";
+                    return Err(io::Error::new(io::ErrorKind::WouldBlock, text));
+                }
+                Err(TryLockError::Error(error)) => return Err(error),
             }
         }
         Ok(Self {
@@ -100,7 +93,7 @@ impl Folder {
     }
 
     /// Begins a segment; its head is on the disk when this returns.
-    pub(crate) fn begin(&self, head: &Head) -> io::Result<(File, u64)> {
+    fn begin(&self, head: &Head) -> io::Result<(File, u64)> {
         let path = self.segment(head.number);
         let mut options = OpenOptions::new();
         let mut file = options
@@ -135,25 +128,10 @@ pub(crate) struct Place {
     /// The segment's number and bytes are the last of `segments`.
     pub(crate) file: Option<File>,
     pub(crate) segments: BTreeMap<u64, u64>,
-    /// Relation of the next segment to those before it.
     pub(crate) begins: Begins,
 }
 
 impl Place {
-    /// Writes to this segment from now on.
-    pub(crate) fn go_on(&mut self, number: u64, file: File, bytes: u64) {
-        self.segments.insert(number, bytes);
-        self.file = Some(file);
-        self.begins = Begins::Continues;
-    }
-
-    fn next(&self) -> u64 {
-        self.segments
-            .last_key_value()
-            .map_or(1, |(last, _)| last + 1)
-    }
-
-    /// Returns the bytes of all segments together.
     pub(crate) fn bytes(&self) -> u64 {
         self.segments.values().sum()
     }
@@ -163,22 +141,23 @@ impl Place {
         if let Some(file) = &self.file {
             file.sync_data()?;
         }
+        let last = self.segments.last_key_value();
+        let number = last.map_or(1, |(last, _)| last + 1);
         let head = Head {
-            number: self.next(),
+            number,
             begins: self.begins,
             lineage: lineage.clone(),
         };
         let (file, bytes) = self.folder.begin(&head)?;
-        self.go_on(head.number, file, bytes);
-        Ok(head.number)
+        self.segments.insert(number, bytes);
+        self.file = Some(file);
+        self.begins = Begins::Continues;
+        Ok(number)
     }
 
     /// The folder as another process has left it.
     pub(crate) fn take_over(options: &Options, lineage: &Lineage) -> io::Result<Self> {
-        let folder = Folder::take(&options.path).map_err(|fault| match fault {
-            FolderFault::InUse => io::Error::other("another process has it"),
-            FolderFault::Io(error) => error,
-        })?;
+        let folder = Folder::take(&options.path)?;
         let segments: BTreeMap<u64, u64> = folder.segments()?.into_iter().collect();
         let last = segments.last_key_value();
         let content = last.map(|(number, _)| std::fs::read(folder.segment(*number)));

@@ -18,7 +18,6 @@ pub(crate) const LANE_BYTES_MAX: usize = 16 << 20;
 /// A copy waits while so many bytes do.
 const COPY_BYTES_MAX: usize = 1 << 20;
 
-/// Order from the server to the writer.
 pub(crate) enum Order {
     /// Begin to write; another process has let go.
     Begin,
@@ -28,13 +27,11 @@ pub(crate) enum Order {
     Close { is_whole: bool },
 }
 
-/// An order, and where to say that it is done.
 pub(crate) type Asked = (Order, Sender<()>);
 
 #[derive(Default)]
 pub(crate) struct Waiting {
     pub(crate) bytes: Vec<u8>,
-    /// Records that found no room.
     pub(crate) lost: u64,
     /// The last copy that is complete, its records included.
     pub(crate) copied: u64,
@@ -115,7 +112,6 @@ impl Common {
         self.lanes.len()
     }
 
-    /// Bytes of memory that are alive in all shards.
     pub(crate) fn live_bytes(&self) -> u64 {
         let live = self
             .lanes
@@ -142,7 +138,6 @@ impl Common {
         }
     }
 
-    /// Gives the writer an order.
     pub(crate) fn order(&self, asked: Asked) {
         lock(&self.orders).push(asked);
         self.wake();
@@ -156,7 +151,6 @@ impl Common {
         lock(&self.lineage).clone()
     }
 
-    /// Wakes the writer if it sleeps.
     fn wake(&self) {
         // The writer says that it sleeps before it looks for the last time, and we look at that
         // after we have left something: one of the two sees the other.
@@ -181,9 +175,7 @@ impl Common {
         }
         self.is_awake.store(true, Ordering::SeqCst);
     }
-}
 
-impl Common {
     /// Waits for more to come, at most so long; not while a shard waits.
     pub(crate) fn gather(&self, longest: Duration) {
         let orders = lock(&self.orders);
@@ -202,7 +194,6 @@ impl Common {
     }
 }
 
-/// The shard's side of the way to the writer.
 pub(crate) struct Lane {
     common: Arc<Common>,
     shard: usize,

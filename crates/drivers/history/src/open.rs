@@ -9,13 +9,10 @@ use std::time::{Duration, Instant};
 use throng_broker::{Begins, Frames, Head, HeadFault, Lineage, Replay, Restored, Store, home_of};
 use throng_types::units::format_bytes;
 
-use crate::Options;
-use crate::Ring;
-use crate::files::Place;
-use crate::files::{Folder, FolderFault};
+use crate::files::{Folder, Place};
 use crate::lane::Common;
-use crate::writer::Journal;
-use crate::writer::Writer;
+use crate::writer::{Journal, Writer};
+use crate::{Options, Ring};
 
 /// A long start says where it is so often.
 const PROGRESS: Duration = Duration::from_secs(2);
@@ -23,10 +20,8 @@ const PROGRESS: Duration = Duration::from_secs(2);
 /// Why there is no store.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Another process has the folder.
     #[error("{0} is in use by another process: each server needs a folder of its own")]
     InUse(PathBuf),
-    /// Another version of this program wrote the folder.
     #[error(
         "{path} is of version {version} of the format, which this program does not read; start the \
          version that wrote it, or remove the folder to begin without history"
@@ -36,7 +31,6 @@ pub enum OpenError {
         /// Version of the format in the segment's head.
         version: u32,
     },
-    /// The kernel refused something.
     #[error("{path}: {error}")]
     Io {
         /// The folder or file.
@@ -90,9 +84,9 @@ pub fn open(options: Options) -> Result<Opened, OpenError> {
         path: options.path.clone(),
         error,
     };
-    let folder = Folder::take(&options.path).map_err(|fault| match fault {
-        FolderFault::InUse => OpenError::InUse(options.path.clone()),
-        FolderFault::Io(error) => wrong(error),
+    let folder = Folder::take(&options.path).map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock => OpenError::InUse(options.path.clone()),
+        _ => wrong(error),
     })?;
     let segments = folder.segments().map_err(wrong)?;
     let mut replay = Replay::new(
@@ -111,27 +105,17 @@ pub fn open(options: Options) -> Result<Opened, OpenError> {
         None => (Begins::Fresh, fresh),
         Some(lineage) => (Begins::NextEpochs, lineage.next(options.nonce)),
     };
-    let number = segments.last().map_or(1, |(number, _)| number + 1);
-    let head = Head {
-        number,
-        begins,
-        lineage: lineage.clone(),
-    };
     let mut place = Place {
         folder,
         file: None,
         segments: segments.into_iter().collect(),
-        begins: Begins::Continues,
+        begins,
     };
-    match place.folder.begin(&head) {
-        Ok((file, bytes)) => place.go_on(number, file, bytes),
-        Err(error) => {
-            tracing::error!(
-                path = %options.path.display(),
-                "history is not written to disk: {error}; clients are served without it"
-            );
-            place.begins = begins;
-        }
+    if let Err(error) = place.roll(&lineage) {
+        tracing::error!(
+            path = %options.path.display(),
+            "history is not written to disk: {error}; clients are served without it"
+        );
     }
     let restored = replay.finish(&lineage, options.shards, home_of);
     let (mut streams, mut publications) = (0, 0);

@@ -13,7 +13,8 @@ use throng_broker::{
 };
 use throng_history::{Journal, OpenError, Options, await_takeover, open};
 use throng_metrics::{Counter, Counters};
-use throng_types::{ChannelName, Millis, Now, Payload, PayloadKind, Position, ShardId};
+use throng_types::json::payload_of;
+use throng_types::{ChannelName, Millis, Now, Position, ShardId};
 
 const SHARDS: u8 = 2;
 
@@ -117,7 +118,7 @@ impl Process {
     fn publish(&mut self, channel: &str, data: &str) -> Position {
         let (part, channel) = self.home(channel);
         let draft = draft(channel, data, Acknowledge::Memory);
-        let published = part.publish(draft, now(), &mut Hub::default());
+        let published = part.publish_here(draft, now(), &mut Hub::default());
         published.expect("room").position.expect("history")
     }
 
@@ -145,6 +146,32 @@ impl Process {
         }
     }
 
+    /// Puts a file where the folder was, so that the disk refuses everything.
+    fn lose_folder(&self, path: &Path) {
+        self.journal.let_go();
+        fs::rename(path, path.with_extension("away")).expect("the same disk");
+        fs::write(path, "").expect("a file");
+        self.journal.begin();
+    }
+
+    /// Puts the folder back, and waits until a copy has mended it.
+    fn find_folder(&mut self, path: &Path) {
+        self.journal.let_go();
+        fs::remove_file(path).expect("the file");
+        fs::rename(path.with_extension("away"), path).expect("the same disk");
+        self.journal.begin();
+        while self.journal.is_failing() {
+            self.write_down();
+            std::thread::yield_now();
+        }
+    }
+
+    fn write_down(&mut self) {
+        for part in &mut self.parts {
+            while part.write_down(now()) {}
+        }
+    }
+
     /// Stops in the regular way.
     fn stop(self) {
         drop(self.parts);
@@ -166,6 +193,18 @@ fn segments(path: &Path) -> Vec<PathBuf> {
         .collect();
     all.sort();
     all
+}
+
+/// A log of three publications, their positions, and the file's name and bytes.
+fn log_of_three(end: fn(Process)) -> (Vec<Position>, String, Vec<u8>) {
+    let folder = folder();
+    let mut process = Process::start(folder.path(), 7);
+    let seen = ["1", "2", "3"].map(|data| process.publish("a", data));
+    end(process);
+    let segment = segments(folder.path()).pop().expect("a segment");
+    let name = segment.file_name().expect("a name").to_string_lossy();
+    let bytes = fs::read(&segment).expect("a segment");
+    (seen.into(), name.into_owned(), bytes)
 }
 
 fn folder() -> TempDir {
@@ -222,19 +261,11 @@ fn a_restored_copy_counts_up_to_its_own_end() {
 
 #[test]
 fn a_log_that_is_torn_anywhere_says_what_is_whole() {
-    let folder = folder();
-    let mut first = Process::start(folder.path(), 7);
-    let seen: Vec<Position> = (1..=3)
-        .map(|n| first.publish("a", &n.to_string()))
-        .collect();
-    first.die();
-    let segment = segments(folder.path()).pop().expect("a segment");
-    let whole = fs::read(&segment).expect("a segment");
+    let (seen, name, whole) = log_of_three(Process::die);
     let mut got = Vec::new();
     for cut in 0..=whole.len() {
-        let other = self::folder();
-        let name = segment.file_name().expect("a name");
-        fs::write(other.path().join(name), &whole[..cut]).expect("a copy");
+        let other = folder();
+        fs::write(other.path().join(&name), &whole[..cut]).expect("a copy");
         let mut second = Process::start(other.path(), 8);
         // Nobody is told anything about what is not there.
         let tops: Vec<bool> = seen
@@ -260,20 +291,12 @@ fn a_log_that_is_torn_anywhere_says_what_is_whole() {
 
 #[test]
 fn a_damaged_byte_anywhere_makes_nobody_believe_something_wrong() {
-    let folder = folder();
-    let mut first = Process::start(folder.path(), 7);
-    let seen: Vec<Position> = (1..=3)
-        .map(|n| first.publish("a", &n.to_string()))
-        .collect();
-    first.stop();
-    let segment = segments(folder.path()).pop().expect("a segment");
-    let whole = fs::read(&segment).expect("a segment");
+    let (seen, name, whole) = log_of_three(Process::stop);
     for place in 0..whole.len() {
-        let other = self::folder();
+        let other = folder();
         let mut bytes = whole.clone();
         bytes[place] ^= 0x10;
-        let name = segment.file_name().expect("a name");
-        fs::write(other.path().join(name), bytes).expect("a copy");
+        fs::write(other.path().join(&name), bytes).expect("a copy");
         let mut second = Process::start(other.path(), 8);
         let next = second.publish("a", "next");
         // It may not be one of those that clients have.
@@ -348,17 +371,8 @@ fn another_store_counts_no_more() {
 /// A text without anything beside it.
 fn draft(channel: ChannelName, data: &str, acknowledge: Acknowledge) -> Draft {
     Draft {
-        channel,
-        payload: Payload {
-            bytes: Arc::from(data.as_bytes()),
-            kind: PayloadKind::Text,
-        },
-        publisher: None,
-        tags: None,
-        skip_history: false,
-        idempotency_key: None,
-        version: None,
         acknowledge,
+        ..Draft::new(channel, payload_of(data.as_bytes()))
     }
 }
 
@@ -424,25 +438,13 @@ fn what_the_disk_refuses_is_acknowledged_or_not() {
         };
         let mut process = Process::of(options, false).expect("a store");
         for level in [Acknowledge::Written, Acknowledge::Synced] {
-            process.journal.let_go();
-            fs::rename(&path, folder.path().join("away")).expect("the same disk");
-            fs::write(&path, "").expect("a file");
-            process.journal.begin();
+            process.lose_folder(&path);
             let answer = acknowledged(&mut process, level, "1");
             match refuses {
                 false => assert!(answer.is_ok(), "{answer:?}"),
                 true => assert_eq!(answer, Err(Refusal::NotWritten)),
             }
-            process.journal.let_go();
-            fs::remove_file(&path).expect("the file");
-            fs::rename(folder.path().join("away"), &path).expect("the same disk");
-            process.journal.begin();
-            while process.journal.is_failing() {
-                for part in &mut process.parts {
-                    while part.write_down(now()) {}
-                }
-                std::thread::yield_now();
-            }
+            process.find_folder(&path);
             assert!(acknowledged(&mut process, level, "2").is_ok());
         }
         process.stop();
@@ -456,11 +458,7 @@ fn two_processes_have_two_folders_and_versions_are_told_apart() {
     let second = Process::of(options(folder.path(), 8), false);
     assert!(matches!(second, Err(OpenError::InUse(_))));
     first.stop();
-    let record = {
-        let mut record = b"throngHS".to_vec();
-        record.extend_from_slice(&99_u32.to_le_bytes());
-        record
-    };
+    let record = [b"throngHS".as_slice(), &99_u32.to_le_bytes()].concat();
     let mut bytes = Vec::new();
     throng_broker::write_frame(&record, &mut bytes);
     fs::write(folder.path().join("00000000000000ff.history"), bytes).expect("a segment");
@@ -497,9 +495,7 @@ fn old_segments_go_once_everything_was_copied() {
             process.journal.let_go();
             process.journal.begin();
         }
-        for part in &mut process.parts {
-            while part.write_down(now()) {}
-        }
+        process.write_down();
     }
     let last = last.expect("a publication");
     process.stop();
@@ -519,25 +515,11 @@ fn a_folder_that_goes_away_stops_nobody_and_is_mended() {
     let path = folder.path().join("history");
     let mut process = Process::start(&path, 7);
     process.publish("a", "1");
-    process.journal.let_go();
-    // A file stands where the folder was.
-    fs::rename(&path, folder.path().join("away")).expect("the same disk");
-    fs::write(&path, "").expect("a file");
-    process.journal.begin();
+    process.lose_folder(&path);
     assert!(process.journal.is_failing());
     let seen = process.publish("a", "2");
     assert_eq!(seen.offset, 2, "it goes on");
-    process.journal.let_go();
-    fs::remove_file(&path).expect("the file");
-    fs::rename(folder.path().join("away"), &path).expect("the same disk");
-    process.journal.begin();
-    // A copy mends it.
-    while process.journal.is_failing() {
-        for part in &mut process.parts {
-            while part.write_down(now()) {}
-        }
-        std::thread::yield_now();
-    }
+    process.find_folder(&path);
     process.publish("a", "3");
     process.die();
     let mut next = Process::start(&path, 8);

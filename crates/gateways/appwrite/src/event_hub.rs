@@ -27,8 +27,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use throng_appwrite::{
-    ConnectionPhase, EncodedEvent, FeedMessage, GUESTS, IdentityChange, Index, IndexError, Layout,
-    Matches, NewEvent, RealtimeError, Rebind, Response, RoleChange, Subscribed, Subscription,
+    ConnectionPhase, EVENT_HEAD, FeedMessage, GUESTS, IdentityChange, Index, IndexError, Matches,
+    NewEvent, RealtimeError, Rebind, Response, RoleChange, Subscribed, Subscription,
 };
 use throng_session::encode::ws_text;
 use throng_types::{ConnId, Frame, Load, Millis, Now, Position, Save, Saved};
@@ -63,7 +63,6 @@ pub struct EventHub {
 }
 
 impl EventHub {
-    /// Creates a hub without connections.
     #[must_use]
     pub fn new(options: EventHubOptions) -> Self {
         Self {
@@ -182,7 +181,6 @@ impl EventHub {
         say(conn, &Response::Subscribe(&told), connections);
     }
 
-    /// A connection is gone.
     pub fn leave(&mut self, index: u32) {
         self.connections -= usize::from(self.index.remove(index));
         self.held.remove(&index);
@@ -258,7 +256,6 @@ impl EventHub {
         }
     }
 
-    /// Finds an event's receivers and writes them down.
     fn spread(
         &mut self,
         event: &Arc<FeedMessage>,
@@ -361,7 +358,6 @@ impl EventHub {
         }
     }
 
-    /// Sends an event to one connection alone, if it matches.
     pub(crate) fn tell(
         &mut self,
         conn: ConnId,
@@ -383,7 +379,6 @@ impl EventHub {
         Some(ids)
     }
 
-    /// Sends a matching event to one connection alone.
     pub(crate) fn tell_as(
         &mut self,
         conn: ConnId,
@@ -530,17 +525,14 @@ pub(crate) struct Fanout {
 
 /// The parts of an event's frames that its receivers share.
 pub(crate) struct Shared {
-    head: Box<[u8]>,
     pub(crate) tail: Frame,
     position: Position,
 }
 
 impl Shared {
     pub(crate) fn new(event: &FeedMessage, position: Position) -> Self {
-        let encoded = EncodedEvent::new(event, Layout::IdsFirst);
         Self {
-            head: encoded.head,
-            tail: Frame::new(&encoded.tail),
+            tail: Frame::new(&event.encode_tail()),
             position,
         }
     }
@@ -548,7 +540,7 @@ impl Shared {
     /// A frame's own part: the WebSocket header, and everything up to the shared part.
     pub(crate) fn head(&self, ids: &[u8], positioned: bool, out: &mut Vec<u8>) {
         out.clear();
-        let (before, after) = self.head.split_at(if positioned { DATA.len() } else { 0 });
+        let (before, after) = EVENT_HEAD.split_at(if positioned { DATA.len() } else { 0 });
         let position = match positioned {
             true => format!(
                 r#""position":"{}-{}","#,
@@ -556,7 +548,7 @@ impl Shared {
             ),
             false => String::new(),
         };
-        let bytes = self.head.len() + position.len() + ids.len() + self.tail.len();
+        let bytes = EVENT_HEAD.len() + position.len() + ids.len() + self.tail.len();
         encode_header(Masking::Server, Opcode::Text, bytes, out);
         for part in [before, position.as_bytes(), after, ids] {
             out.extend_from_slice(part);

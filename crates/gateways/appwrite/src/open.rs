@@ -64,7 +64,7 @@ pub(crate) fn open(
 fn check(incoming: &Incoming<'_, '_>, cx: &Cx<'_>) -> Result<Opening, RealtimeError> {
     let appwrite = cx.own;
     let request = incoming.request;
-    let mut asked = ConnectRequest::parse_with(request.query(), &appwrite.limits)?;
+    let mut asked = ConnectRequest::parse(request.query(), &appwrite.limits)?;
     if let Some(project) = header(request, "x-appwrite-project") {
         asked.project = project.to_owned();
     }
@@ -152,7 +152,6 @@ fn position_of(text: &str) -> Option<Position> {
     Some(known.unwrap_or(nowhere))
 }
 
-/// Parses one event and passes it to all shards.
 pub(crate) fn publish(
     incoming: &Incoming<'_, '_>,
     cx: &mut Cx<'_>,

@@ -338,6 +338,7 @@ fn change(id: &str, user: &str, role: &str) -> Value {
     event
 }
 
+mod dialogues;
 mod ends;
 mod events;
 mod history;

@@ -80,7 +80,6 @@ pub(crate) struct PendingSubscribe {
     pub(crate) delta: bool,
     pub(crate) filter: Option<TagFilter>,
     pub(crate) rejects_unrecovered: bool,
-    /// A backend allows it.
     pub(crate) is_backends: bool,
 }
 
@@ -102,7 +101,6 @@ pub(crate) enum Pending {
     },
     /// Whether a subscription goes on.
     SubRefresh(ChannelName),
-    /// Something of its own.
     Rpc {
         command: u32,
     },

@@ -45,7 +45,6 @@ const HISTORIES_MAX: usize = 8;
 pub(crate) enum Task {
     /// Publications, and whether the answer is a broadcast's.
     Publish(Vec<Draft>, bool),
-    /// A part of a channel's past.
     History(ChannelName, HistoryQuery),
     /// Present members of a channel: the list, or with `false` their number alone.
     Present(ChannelName, bool),

@@ -2,7 +2,7 @@
 //! answers.
 
 use throng_auth::TokenFault;
-use throng_broker::{Acknowledge, Draft};
+use throng_broker::Draft;
 use throng_centrifuge::proxy::ProxyCall;
 use throng_centrifuge::{ClientData, ClientInfo, ErrorCode, History, Reply, SubRefreshResult};
 use throng_hub::{Answer, Command};
@@ -17,7 +17,6 @@ use crate::asked::Pending;
 use crate::results::{history_query, history_result};
 use crate::socket::{Socket, TokenUse, code_of, ttl};
 
-/// Handles the command `sub_refresh`.
 pub(crate) fn sub_refresh(
     ws: &mut Socket,
     command: u32,
@@ -83,14 +82,8 @@ pub(crate) fn publish(
         cx.shared.meter.charge(Work::Delta { bytes }, cx.now);
     }
     let draft = Draft {
-        channel,
-        payload,
         publisher: Some(Box::new(publisher)),
-        tags: None,
-        skip_history: false,
-        idempotency_key: None,
-        version: None,
-        acknowledge: Acknowledge::Memory,
+        ..Draft::new(channel, payload)
     };
     if let Some(to) = asked {
         let name = draft.channel.clone();

@@ -15,7 +15,6 @@ use crate::asked::Hello;
 use crate::results::{connect_result, end_of, position, subscriptions, uni_channels};
 use crate::socket::{Phase, Socket, TokenUse, ttl};
 
-/// Handles the command `connect`.
 pub(crate) fn connect(ws: &mut Socket, hello: &Hello<'_>, cx: &mut Cx<'_>) {
     let (command, connect) = (hello.command, hello.connect);
     ws.remember_said(connect, cx);
@@ -192,7 +191,6 @@ fn connected(ws: &mut Socket, command: u32, subs: &[(&str, SubscribeResult<'_>)]
     ws.reply(command, &Reply::Connect(&result), cx);
 }
 
-/// Handles the command `refresh`.
 pub(crate) fn refresh(ws: &mut Socket, command: u32, token: &str, cx: &mut Cx<'_>) {
     if token.is_empty() {
         // Without this an anonymous client could take its own expiry away.

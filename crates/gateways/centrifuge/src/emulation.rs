@@ -23,7 +23,6 @@ use crate::forms::Mode;
 use crate::order::{Order, Upward};
 use crate::socket::Socket;
 
-/// The type of bodies in Protobuf.
 const PROTOBUF: &str = "application/octet-stream";
 
 fn codec_of(incoming: &Incoming<'_, '_>) -> Codec {

@@ -158,43 +158,28 @@ pub(crate) fn words(publication: &Publication) -> Push<'_> {
     }
 }
 
-fn encode_plain(form: u8, publication: &Publication, out: &mut Vec<u8>) {
-    let push = |is_bidirectional| {
-        move |out: &mut Vec<u8>| match publication.told {
-            PublicationKind::Data => {
-                encode_push(&Push::Publication(publication), is_bidirectional, out)
-            }
-            PublicationKind::Joined | PublicationKind::Left => {
-                encode_push(&words(publication), is_bidirectional, out)
-            }
-        }
+fn encode_plain(form: Form, publication: &Publication, out: &mut Vec<u8>) {
+    let push = words(publication);
+    let write = |out: &mut Vec<u8>| match form {
+        PROTOBUF | PROTOBUF_DEFLATED | MESSAGES => Codec::Protobuf.push(&push, out),
+        UNI_WS | UNI_WS_DEFLATED | UNI_SSE | UNI_HTTP => encode_push(&push, false, out),
+        _ => encode_push(&push, true, out),
     };
-    if form == CENTRIFUGE.number {
-        ws_text(out, push(true));
-    } else if form == PROTOBUF.number {
-        let push = words(publication);
-        ws_binary(out, |out| Codec::Protobuf.push(&push, out));
-    } else if form == UNI_WS.number {
-        ws_text(out, push(false));
-    } else if form == UNI_SSE.number {
-        sse_data(out, push(false));
-    } else if form == UNI_HTTP.number {
-        line(out, push(false));
-    } else if form == CENTRIFUGE_DEFLATED.number || form == UNI_WS_DEFLATED.number {
-        let mut message = Vec::new();
-        push(form == CENTRIFUGE_DEFLATED.number)(&mut message);
-        encode_deflated(Opcode::Text, &message, out);
-    } else if form == PROTOBUF_DEFLATED.number {
-        let mut message = Vec::new();
-        Codec::Protobuf.push(&words(publication), &mut message);
-        encode_deflated(Opcode::Binary, &message, out);
-    } else if form == EVENTS.number {
-        sse_data(out, push(true));
-    } else if form == LINES.number {
-        line(out, push(true));
-    } else {
-        let push = words(publication);
-        chunk(out, |out| Codec::Protobuf.push(&push, out));
+    match form {
+        PROTOBUF => ws_binary(out, write),
+        UNI_SSE | EVENTS => sse_data(out, write),
+        UNI_HTTP | LINES => line(out, write),
+        MESSAGES => chunk(out, write),
+        CENTRIFUGE_DEFLATED | UNI_WS_DEFLATED | PROTOBUF_DEFLATED => {
+            let opcode = match form {
+                PROTOBUF_DEFLATED => Opcode::Binary,
+                _ => Opcode::Text,
+            };
+            let mut message = Vec::new();
+            write(&mut message);
+            encode_deflated(opcode, &message, out);
+        }
+        _ => ws_text(out, write),
     }
 }
 
@@ -244,6 +229,7 @@ pub(crate) fn encode(
     out: &mut Vec<u8>,
 ) {
     let Some(mode) = mode_of(form) else {
+        let form = ALL.get(usize::from(form)).copied().unwrap_or(CENTRIFUGE);
         return encode_plain(form, publication, out);
     };
     if publication.told != PublicationKind::Data {

@@ -11,9 +11,7 @@ use throng_centrifuge::api::{
 };
 use throng_metrics::Counter;
 use throng_session::http::{Later, WriteAnswer};
-use throng_session::{
-    ControlCommand, Exchange, Incoming, NodeKey, Opened, Survey, draft, respond_json,
-};
+use throng_session::{ControlCommand, Exchange, Incoming, NodeKey, Opened, Survey, respond_json};
 use throng_types::{ChannelName, Disconnect};
 
 use crate::Cx;
@@ -177,11 +175,11 @@ impl Target {
 
 fn draft_of(publish: &PublishRequest<'_>) -> Result<Draft, ServerApiError> {
     Ok(Draft {
-        tags: publish.tags.map(Into::into),
+        tags: publish.tags.0.map(Into::into),
         skip_history: publish.skip_history,
         idempotency_key: key_of(&publish.idempotency_key),
         version: version_of(publish.version, &publish.version_epoch),
-        ..draft(channel_of(&publish.channel)?, publish.payload()?)
+        ..Draft::new(channel_of(&publish.channel)?, publish.payload()?)
     })
 }
 
@@ -236,11 +234,11 @@ fn task(
             let drafts = broadcast.channels.iter().zip(payloads);
             let drafts = drafts.map(|(channel, payload)| {
                 Ok(Draft {
-                    tags: broadcast.tags.map(Into::into),
+                    tags: broadcast.tags.0.map(Into::into),
                     skip_history: broadcast.skip_history,
                     idempotency_key: key_of(&broadcast.idempotency_key),
                     version: version_of(broadcast.version, &broadcast.version_epoch),
-                    ..draft(channel_of(channel)?, payload)
+                    ..Draft::new(channel_of(channel)?, payload)
                 })
             });
             Task::Publish(drafts.collect::<Result<_, ServerApiError>>()?, true)
@@ -289,7 +287,7 @@ fn task(
             let it = &subscribe;
             let Target { user, client } = Target::new(&it.user, &it.client, &it.session, node)?;
             let options = SubscriptionOptions::of_parts(
-                [subscribe.info, subscribe.data],
+                [subscribe.info.0, subscribe.data.0],
                 [&subscribe.b64info, &subscribe.b64data],
                 subscribe.overrides,
             );

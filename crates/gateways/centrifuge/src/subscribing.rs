@@ -23,7 +23,6 @@ use crate::forms::{FILTERED, with_deltas};
 use crate::results::{position, subscribe_result, tell_if_empty};
 use crate::socket::{Socket, TokenUse, code_of, ttl};
 
-/// Handles the command `subscribe`.
 pub(crate) fn subscribe(ws: &mut Socket, command: u32, subscribe: &Subscribe<'_>, cx: &mut Cx<'_>) {
     let Some(channel) = ws.channel(command, &subscribe.channel, cx) else {
         return;

@@ -148,7 +148,6 @@ const ROWS: u32 = 100;
 /// Rows of an answer at most.
 const ROWS_MAX: u32 = 1_000;
 
-/// The transports that can be looked for.
 const TRANSPORTS: [Transport; 4] = [
     Transport::WebSocket,
     Transport::Sse,

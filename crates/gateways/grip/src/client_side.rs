@@ -12,9 +12,10 @@ use throng_grip::instruct::HoldChannel;
 use throng_grip::item::{Item, WsKind, WsMessageItem};
 use throng_grip::ws_events::{ControlError, ControlMessage, WsKeepAlive};
 use throng_http1::origin::Target;
+use throng_hub::Answer;
 use throng_metrics::Counter;
 use throng_session::Form;
-use throng_types::{Millis, Publication, Save};
+use throng_types::{End, Millis, Publication, Save};
 use throng_ws::{
     CloseFrame, Masking, Opcode, WsDecoder, WsError, WsEvent, WsLimits, close_code_valid,
     encode_close, encode_message, encode_ping, encode_pong,
@@ -49,6 +50,10 @@ pub(crate) struct Side {
     pub(crate) is_open: bool,
     #[save(skip)]
     pub(crate) close_sent: bool,
+    /// Whether the client sent more than it may: it is closed when the backend has answered the
+    /// messages before that.
+    #[save(skip)]
+    pub(crate) is_overspent: bool,
 }
 
 impl Side {
@@ -66,6 +71,7 @@ impl Side {
             close_by: None,
             is_open: false,
             close_sent: false,
+            is_overspent: false,
         }
     }
 
@@ -116,9 +122,19 @@ impl Side {
         self.close_by = Some(cx.now.mono + CLOSE_TIMEOUT_MS);
     }
 
-    /// Closes the WebSocket of a client that sends more than it may.
-    pub(crate) fn close_overspent(&mut self, cx: &mut Cx<'_>) {
-        self.close(Some(OVERSPENT_CODE), OVERSPENT_REASON.as_bytes(), cx);
+    /// Ends the connection; a client that has sent more than it may is told so.
+    pub(crate) fn end(&mut self, cx: &mut Cx<'_>) {
+        if self.is_overspent {
+            self.close(Some(OVERSPENT_CODE), OVERSPENT_REASON.as_bytes(), cx);
+        }
+        cx.end(End::Flush);
+    }
+
+    /// Handles the hub's answer: a client without one of its subscriptions is closed.
+    pub(crate) fn answer(&mut self, answer: &Answer, cx: &mut Cx<'_>) {
+        if let Answer::Subscribed { result: Err(_), .. } = answer {
+            self.close(Some(1013), b"no room for this subscription", cx);
+        }
     }
 
     /// A control message that means nothing.

@@ -7,7 +7,7 @@ use throng_grip::stats::SubscriptionMode;
 use throng_http1::origin::OriginEvent;
 use throng_hub::Answer;
 use throng_session::{CloseReason, Event, Exchange, Flow};
-use throng_types::{ChannelName, ConnId, Disconnect, End, Publication, Save};
+use throng_types::{ChannelName, Disconnect, End, Publication, Save};
 
 use crate::Cx;
 use crate::held::Held;
@@ -324,39 +324,6 @@ impl Session {
             Self::OverHttp(socket) => socket.is_open(),
             Self::Tunnel(tunnel) => tunnel.is_open(),
             _ => false,
-        }
-    }
-
-    /// A channel has got its first subscriber, or lost its last one.
-    pub(crate) fn topic(&mut self, channel: &ChannelName, is_wanted: bool, cx: &mut Cx<'_>) {
-        if let Self::Zmtp(zmtp) = self {
-            zmtp.topic(channel, is_wanted, cx);
-        }
-    }
-
-    /// Passes on the number of connections that took one of its items.
-    pub(crate) fn received(&mut self, count: u64) {
-        if let Self::Publishing(publishing) = self {
-            publishing.received(count);
-        }
-    }
-
-    /// Passes an answer on to a publisher that asked about connections.
-    pub(crate) fn found(&mut self, token: u32, found: Option<Vec<ConnId>>, cx: &mut Cx<'_>) {
-        if let Self::Zmtp(zmtp) = self {
-            zmtp.found(token, found, cx);
-        }
-    }
-
-    /// Passes packets on to a reader of statistics.
-    pub(crate) fn statistics(
-        &mut self,
-        packets: &[Vec<u8>],
-        waiting_bytes: usize,
-        cx: &mut Cx<'_>,
-    ) {
-        if let Self::Stats(reader) = self {
-            reader.packets(packets, waiting_bytes, cx);
         }
     }
 

@@ -132,7 +132,6 @@ impl Following {
         }
     }
 
-    /// The ids for `Grip-Last`.
     pub(crate) fn last_ids(&self) -> Vec<(&str, &str)> {
         let channels = self.channels.iter();
         channels
@@ -168,28 +167,24 @@ impl Following {
         let Some(followed) = self.channels.get(at) else {
             return Ok(Filtered::Drop);
         };
-        let channels: Vec<(&str, Option<&str>)> = self
-            .channels
-            .iter()
-            .map(|followed| (followed.name(), followed.last_id.as_deref()))
-            .collect();
-        let context = FilterContext {
-            sub_meta: &self.meta,
-            pub_meta: &item.meta,
-            channels: &channels,
-        };
-        followed.filters.apply(&context, content)
+        self.with_context(&item.meta, |context| {
+            followed.filters.apply(context, content)
+        })
     }
 
-    /// The context for content that belongs to no item.
-    pub(crate) fn with_context<R>(&self, run: impl FnOnce(&FilterContext<'_>) -> R) -> R {
+    /// Runs with the context of an item with this meta, or of content that belongs to none.
+    fn with_context<R>(
+        &self,
+        pub_meta: &[(String, String)],
+        run: impl FnOnce(&FilterContext<'_>) -> R,
+    ) -> R {
         let channels = self.channels.iter();
         let channels: Vec<(&str, Option<&str>)> = channels
             .map(|followed| (followed.name(), followed.last_id.as_deref()))
             .collect();
         run(&FilterContext {
             sub_meta: &self.meta,
-            pub_meta: &[],
+            pub_meta,
             channels: &channels,
         })
     }
@@ -259,7 +254,7 @@ impl Fetch {
         });
         // An id that cannot be built leaves the body as it is.
         self.built_id = builds
-            .then(|| following.with_context(|context| BuiltId::new(context).ok()))
+            .then(|| following.with_context(&[], |context| BuiltId::new(context).ok()))
             .flatten();
     }
 
@@ -293,10 +288,6 @@ impl Fetch {
             // A mark without meaning: the body stays as it is.
             Err(_) => piece,
         }
-    }
-
-    pub(crate) fn take_rest(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.rest)
     }
 }
 
@@ -365,10 +356,6 @@ impl Follow {
             let soon = now.mono + FIRST_ASK_MS + chance % FIRST_ASK_MS;
             self.link_at = Some(self.link_at.map_or(soon, |at| at.min(soon)));
         }
-    }
-
-    pub(crate) const fn link_at(&self) -> Option<Millis> {
-        self.link_at
     }
 
     /// Whether the link is to be fetched; after something was sent its time begins anew.

@@ -1,16 +1,11 @@
 //! How items travel through hubs, and the wire forms of deliveries to held clients.
 
-use std::rc::Rc;
-use std::sync::Arc;
-
-use throng_broker::{Acknowledge, Draft, home_of};
+use throng_broker::{Draft, home_of};
 use throng_grip::item::{CHANNEL_BYTES_MAX, HttpStreamItem, Item, WsKind, WsMessageItem};
 use throng_http1::{CHUNK_END, encode_chunk_head};
 use throng_session::{Form, FormKind};
 use throng_types::{ChannelName, Payload, PayloadKind, Publication, ShardId};
 use throng_ws::{Masking, Opcode, encode_header, encode_ping, encode_pong};
-
-use crate::shared::GripShared;
 
 /// The namespace of channels that backends hold clients in.
 pub const NAMESPACE: &str = "grip";
@@ -23,6 +18,15 @@ pub(crate) const GRIP_RAW: Form = Form::new(1, FormKind::Noted);
 pub(crate) const GRIP_FRAMES: Form = Form::new(2, FormKind::Noted);
 /// Form for sessions that need the item itself: responses, filters, sequences, WebSockets.
 pub(crate) const GRIP_OWN: Form = Form::new(3, FormKind::Shown);
+
+/// Form of a stream, whose session looks at each item unless it is plain.
+pub(crate) const fn stream_form(is_plain: bool, is_chunked: bool) -> Form {
+    match (is_plain, is_chunked) {
+        (false, _) => GRIP_OWN,
+        (true, true) => GRIP_CHUNKS,
+        (true, false) => GRIP_RAW,
+    }
+}
 
 pub(crate) const ALL: &[Form] = &[GRIP_CHUNKS, GRIP_RAW, GRIP_FRAMES, GRIP_OWN];
 
@@ -57,24 +61,11 @@ pub(crate) fn draft(item: &Item) -> Option<Draft> {
         bytes: bytes.into(),
         kind: PayloadKind::Binary,
     };
-    Some(draft_of(hub_channel("", item.channel.as_str())?, payload))
-}
-
-pub(crate) const fn draft_of(channel: ChannelName, payload: Payload) -> Draft {
-    Draft {
-        channel,
-        payload,
-        publisher: None,
-        tags: None,
-        skip_history: false,
-        idempotency_key: None,
-        version: None,
-        acknowledge: Acknowledge::Memory,
-    }
+    Some(Draft::new(hub_channel("", item.channel.as_str())?, payload))
 }
 
 /// Returns the item that a publication carries. Data published past GRIP is content.
-fn item_of(publication: &Publication) -> Item {
+pub(crate) fn item_of(publication: &Publication) -> Item {
     let name = ChannelName::with_bound(own_name(&publication.channel), HUB_BYTES_MAX);
     let channel = name.unwrap_or_else(|_| publication.channel.clone());
     if let Some(item) = Item::decode(&channel, &publication.payload.bytes) {
@@ -101,22 +92,6 @@ fn item_of(publication: &Publication) -> Item {
             content,
             content_filters: None,
         }),
-    }
-}
-
-impl GripShared {
-    /// The item that a publication carries, read once for all sessions of a shard that look
-    /// at it one after the other.
-    pub(crate) fn item(&self, publication: &Arc<Publication>) -> Rc<Item> {
-        let mut last = self.last_item.borrow_mut();
-        if let Some((known, item)) = &*last
-            && Arc::ptr_eq(known, publication)
-        {
-            return item.clone();
-        }
-        let item = Rc::new(item_of(publication));
-        *last = Some((publication.clone(), item.clone()));
-        item
     }
 }
 

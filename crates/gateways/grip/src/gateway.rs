@@ -13,8 +13,7 @@ use throng_types::{ConnId, Load, Millis, Now, Publication, Save, Saved};
 
 use crate::event::Session;
 use crate::forms::NAMESPACE;
-use crate::mail::Mail;
-use crate::order::Order;
+use crate::order::{Mail, Order};
 use crate::shard::Grip;
 use crate::shared::{GripShared, PortKind};
 use crate::zmtp::Zmtp;
@@ -145,7 +144,7 @@ impl Gateway for Grip {
 
     fn save_rest(&self, out: &mut Vec<u8>) {
         let counted = (self.connected_ms, self.counted_at);
-        (&self.topics, self.shared.topics_told(), counted).save(out);
+        (&self.topics, self.shared.topics_told.get(), counted).save(out);
         self.items.sequencer.save(out);
     }
 
@@ -156,7 +155,7 @@ impl Gateway for Grip {
             topics_told,
             (self.connected_ms, self.counted_at),
         ) = Load::load(from)?;
-        self.shared.set_topics_told(topics_told);
+        self.shared.topics_told.set(topics_told);
         self.items.sequencer.load(from)?;
         // The collector of the new process has yet to get the clients that are here.
         self.shared.stats(|book| book.tell_all());

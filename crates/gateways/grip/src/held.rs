@@ -32,7 +32,7 @@ use throng_types::{ChannelName, End, Millis, Now, Publication, Save};
 
 use crate::Cx;
 use crate::following::{Due, Fetch, Follow, Following, Step};
-use crate::forms::{GRIP_CHUNKS, GRIP_OWN, GRIP_RAW, stream_bytes};
+use crate::forms::{stream_bytes, stream_form};
 use crate::order::Order;
 use crate::request::Asked;
 use crate::sequencer::LastItem;
@@ -96,12 +96,7 @@ impl Held {
         let prefix = &asked.route.channel_prefix;
         let following = Following::new(prefix, &instruct.channels, instruct.meta);
         let is_plain = following.is_plain();
-        let form = match (is_plain, is_chunked) {
-            (false, _) => GRIP_OWN,
-            (true, true) => GRIP_CHUNKS,
-            (true, false) => GRIP_RAW,
-        };
-        following.subscribe(form, cx);
+        following.subscribe(stream_form(is_plain, is_chunked), cx);
         if is_plain {
             cx.hold(true);
         }
@@ -211,7 +206,7 @@ impl Held {
         let Some(mut fetch) = self.state.fetch.take() else {
             return;
         };
-        let rest = fetch.take_rest();
+        let rest = std::mem::take(&mut fetch.rest);
         self.write(&rest, cx);
         if self.state.follow.as_ref().is_some_and(|follow| follow.ends) {
             return self.finish(cx);
@@ -376,9 +371,7 @@ impl Held {
             follow.tell_gone(cx.own, cx);
         }
     }
-}
 
-impl Held {
     /// Handles bytes from the client, which get no answer.
     pub(crate) const fn said(&mut self) {
         self.next = NextRequest::Never;
@@ -435,9 +428,7 @@ impl Held {
             _ => self.finish(cx),
         }
     }
-}
 
-impl Held {
     pub(crate) fn timeout(&mut self, cx: &mut Cx<'_>) {
         if self.closing {
             return;
@@ -485,7 +476,7 @@ impl Held {
         let beat = state.keep_alive.is_some() && state.fetch.is_none();
         let beat = beat.then_some(state.beat_at);
         let link = state.follow.as_ref().filter(|_| state.fetch.is_none());
-        let link = link.and_then(|follow| follow.link_at());
+        let link = link.and_then(|follow| follow.link_at);
         cx.set_deadline([beat, link].into_iter().flatten().min());
     }
 }

@@ -10,7 +10,7 @@ use throng_types::Publication;
 
 use crate::Cx;
 use crate::following::{Fetch, Following, Step, leave_channel};
-use crate::forms::{GRIP_CHUNKS, GRIP_OWN, GRIP_RAW};
+use crate::forms::stream_form;
 use crate::held::{Held, News};
 use crate::order::Order;
 use crate::proxied::instruct_of;
@@ -131,11 +131,7 @@ impl Held {
         let prefix = &follow.asked.route.channel_prefix;
         let new = Following::new(prefix, &instruct.channels, meta);
         let is_plain = new.is_plain();
-        let form = match (is_plain, self.is_chunked) {
-            (false, _) => GRIP_OWN,
-            (true, true) => GRIP_CHUNKS,
-            (true, false) => GRIP_RAW,
-        };
+        let form = stream_form(is_plain, self.is_chunked);
         if is_plain != follow.is_plain {
             follow.following.leave(cx);
             new.subscribe(form, cx);

@@ -10,8 +10,8 @@ use throng_session::Flow;
 use throng_types::{ConnId, ShardId};
 
 use crate::GripShard;
-use crate::mail::Mail;
-use crate::order::ConnCommand;
+use crate::event::Session;
+use crate::order::{ConnCommand, Mail};
 
 /// A publisher's command for connections, until all their shards have answered.
 pub(crate) struct Look {
@@ -152,7 +152,9 @@ pub(crate) fn answer(
     shard: &mut impl GripShard,
 ) {
     shard.with(conn, |session, cx| {
-        session.found(token, found, cx);
+        if let Session::Zmtp(zmtp) = session {
+            zmtp.found(token, found, cx);
+        }
         Flow::Stay
     });
 }

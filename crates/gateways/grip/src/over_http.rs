@@ -52,10 +52,6 @@ pub struct OverHttp {
     side: Side,
     #[save(skip)]
     close_heard: bool,
-    /// Whether the client sent more than it may: it is closed when the backend has answered the
-    /// messages before that.
-    #[save(skip)]
-    is_overspent: bool,
     allowance: Allowance,
 }
 
@@ -89,7 +85,6 @@ impl OverHttp {
             stuck: VecDeque::new(),
             side,
             close_heard: false,
-            is_overspent: false,
             allowance: Allowance::default(),
         };
         this.run(commands, cx);
@@ -157,7 +152,7 @@ impl OverHttp {
         if over.is_some() {
             // The backend gets it as the client's own close.
             self.close_heard = true;
-            self.is_overspent = true;
+            self.side.is_overspent = true;
             cx.pause(true);
             let reason = OVERSPENT_REASON.as_bytes();
             self.conversation
@@ -272,7 +267,6 @@ impl OverHttp {
             .on_response(cx.now.mono, head, &body, commands);
     }
 
-    /// Carries out the conversation's commands.
     fn run(&mut self, commands: Vec<ConversationCommand>, cx: &mut Cx<'_>) {
         for command in commands {
             match command {
@@ -291,9 +285,9 @@ impl OverHttp {
                 ConversationCommand::Send { kind, content } => self.side.send(kind, &content, cx),
                 ConversationCommand::Control(control) => self.side.control(control, cx),
                 ConversationCommand::ControlError(fault) => self.side.control_fault(&fault, cx),
-                ConversationCommand::Close { .. } if self.is_overspent => self.end(cx),
+                ConversationCommand::Close { .. } if self.side.is_overspent => self.side.end(cx),
                 ConversationCommand::Close { code, reason } => self.side.close(code, &reason, cx),
-                ConversationCommand::Abort(_) => self.end(cx),
+                ConversationCommand::Abort(_) => self.side.end(cx),
             }
         }
         if self.side.is_open && !self.early.is_empty() {
@@ -336,16 +330,13 @@ impl OverHttp {
     }
 
     pub(crate) fn answer(&mut self, answer: &Answer, cx: &mut Cx<'_>) {
-        if let Answer::Subscribed { result: Err(_), .. } = answer {
-            self.side
-                .close(Some(1013), b"no room for this subscription", cx);
-        }
+        self.side.answer(answer, cx);
     }
 
     pub(crate) fn timeout(&mut self, cx: &mut Cx<'_>) {
         let now = cx.now.mono;
         if self.side.close_by.is_some_and(|at| at <= now) {
-            return self.end(cx);
+            return self.side.end(cx);
         }
         self.side.timeout(cx);
         let mut commands = Vec::new();
@@ -358,17 +349,10 @@ impl OverHttp {
     fn settle(&mut self, cx: &mut Cx<'_>) {
         let is_closed = self.close_heard || self.side.close_sent && !self.side.is_open;
         if self.is_over() && is_closed {
-            return self.end(cx);
+            return self.side.end(cx);
         }
         let deadlines = [self.conversation.next_timeout(), self.side.next_timeout()];
         cx.set_deadline(deadlines.into_iter().flatten().min());
-    }
-
-    fn end(&mut self, cx: &mut Cx<'_>) {
-        if self.is_overspent {
-            self.side.close_overspent(cx);
-        }
-        cx.end(End::Flush);
     }
 
     /// Handles the end of the connection; the backend is still notified.

@@ -18,12 +18,12 @@ use throng_grip::item::Item;
 use throng_hub::{Answer, ReplyTo};
 use throng_metrics::Counter;
 use throng_session::{Event, Flow, PublishResult};
-use throng_types::{ChannelName, Millis, Publication};
+use throng_types::{ChannelName, Millis};
 
 use crate::GripShard;
+use crate::event::Session;
 use crate::forms::home_of_item;
-use crate::mail::{ItemProgress, Mail};
-use crate::order::Receipt;
+use crate::order::{ItemProgress, Mail, Receipt};
 use crate::sequencer::{Offered, Sequencer};
 use crate::shared::GripShared;
 use crate::stats::Published;
@@ -33,26 +33,6 @@ const BEHIND_MAX: usize = 4096;
 /// Items that may wait for room. A publisher is not read while 256 of its items have no answer.
 /// Queue: `patient`.
 const PATIENT_MAX: usize = 65_536;
-
-impl GripShared {
-    pub(crate) fn took(&self, publication: &Publication) {
-        if publication.tags.is_some() {
-            let mut taken = self.taken.borrow_mut();
-            *taken.entry(address(publication)).or_default() += 1;
-        }
-    }
-
-    /// Takes the receipt and the count of a publication, after its last delivery here.
-    pub(crate) fn carried(&self, publication: &Publication) -> Option<(Receipt, u64)> {
-        let count = self.taken.borrow_mut().remove(&address(publication));
-        let receipt = Receipt::from_tags(publication.tags.as_deref())?;
-        Some((receipt, count.unwrap_or(0)))
-    }
-}
-
-fn address(publication: &Publication) -> usize {
-    std::ptr::from_ref(publication).addr()
-}
 
 /// Sum of the reports about one item.
 struct Open {
@@ -301,7 +281,9 @@ impl ItemQueue {
         };
         if let Ok(Some(receivers)) = result {
             shard.with(reply_to.conn, |session, _| {
-                session.received(receivers);
+                if let Session::Publishing(publishing) = session {
+                    publishing.received(receivers);
+                }
                 Flow::Stay
             });
         }

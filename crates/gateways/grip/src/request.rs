@@ -120,7 +120,7 @@ impl Asked {
             is_trusted,
             is_tls,
             forwarded_proto,
-            topics_told: grip.topics_told(),
+            topics_told: grip.topics_told.get(),
         }
     }
 
@@ -167,13 +167,8 @@ impl Asked {
     fn bare(&self, method: &str) -> OriginRequest {
         let route = &self.route;
         let path = route.origin_path(&self.target);
-        let is_matched = path.starts_with(&route.path_prefix);
         OriginRequest {
-            matched_bytes: if is_matched {
-                route.path_prefix.len()
-            } else {
-                0
-            },
+            matched_bytes: self.matched_bytes(&path),
             ..OriginRequest::new(route.to.clone(), method, path, Vec::new())
         }
     }

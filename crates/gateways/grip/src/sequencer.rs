@@ -11,7 +11,7 @@ use throng_grip::item::Item;
 use throng_grip::sequence::{ItemIds, OfferOutcome, Sequence, SequenceLimits};
 use throng_types::{ChannelName, Load, Millis, Payload, Save, Saved, save_count};
 
-use crate::forms::{draft, draft_of};
+use crate::forms::draft;
 use crate::order::Receipt;
 
 /// Outcome of an item offered to the sequencer.
@@ -32,7 +32,6 @@ pub(crate) enum Offered {
 /// Answer to the question for the last item of a channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LastItem {
-    /// Id of the last item.
     Id(Box<str>),
     /// No item, and no question for a while: there was no subscriber, so a publisher that looks at
     /// subscriptions has sent nothing, and the client may have missed something.
@@ -165,7 +164,7 @@ impl Sequencer {
         for _ in 0..from.count()? {
             let (name, alarm_at, is_asked) = <(ChannelName, _, _)>::load(from)?;
             let load_draft = |from: &mut Saved<'_>| {
-                Payload::load(from).map(|payload| draft_of(name.clone(), payload))
+                Payload::load(from).map(|payload| Draft::new(name.clone(), payload))
             };
             let sequence = Sequence::load(self.limits, from, load_draft)?;
             self.alarms.push(Reverse((alarm_at, name.clone())));

@@ -16,6 +16,8 @@ use throng_grip::sequence::SequenceLimits;
 use throng_grip::sig::{SigClaims, is_pem};
 use throng_types::{ConnId, Now, Publication, Rng};
 
+use crate::forms::item_of;
+use crate::order::Receipt;
 use crate::stats::{Book, StatsOptions};
 
 /// Protocol of one of GRIP's own ports.
@@ -58,7 +60,6 @@ pub struct RouteBook {
     pub keys: Vec<(String, Vec<u8>)>,
 }
 
-/// Options of GRIP, from the configuration.
 #[derive(Default)]
 pub struct GripOptions {
     pub book: Arc<RouteBook>,
@@ -118,7 +119,7 @@ pub struct GripShared {
     peers: RefCell<BTreeMap<ConnId, Ipv6Addr>>,
     chance: RefCell<Rng>,
     /// Number of channels that publishers were told have subscribers.
-    topics_told: Cell<u64>,
+    pub(crate) topics_told: Cell<u64>,
     /// Whether publishers may listen to the channels that have subscribers.
     pub(crate) tells_topics: bool,
     /// The shard's clients, if statistics are configured.
@@ -126,7 +127,6 @@ pub struct GripShared {
 }
 
 impl GripShared {
-    /// Creates the state of one shard.
     #[must_use]
     pub fn new(options: Arc<GripOptions>) -> Self {
         Self {
@@ -235,26 +235,48 @@ impl GripShared {
         new
     }
 
-    /// Returns the number of channels that publishers were told have subscribers.
-    pub(crate) fn topics_told(&self) -> u64 {
-        self.topics_told.get()
-    }
-
-    /// Restores the number from another process.
-    pub(crate) fn set_topics_told(&self, told: u64) {
-        self.topics_told.set(told);
-    }
-
     /// Counts one more channel that publishers were told of, and returns its number.
     pub(crate) fn topic_told(&self) -> u64 {
         self.topics_told.update(|told| told + 1);
         self.topics_told.get()
     }
 
+    /// The item that a publication carries, read once for all sessions of a shard that look
+    /// at it one after the other.
+    pub(crate) fn item(&self, publication: &Arc<Publication>) -> Rc<Item> {
+        let mut last = self.last_item.borrow_mut();
+        if let Some((known, item)) = &*last
+            && Arc::ptr_eq(known, publication)
+        {
+            return item.clone();
+        }
+        let item = Rc::new(item_of(publication));
+        *last = Some((publication.clone(), item.clone()));
+        item
+    }
+
+    pub(crate) fn took(&self, publication: &Publication) {
+        if publication.tags.is_some() {
+            let mut taken = self.taken.borrow_mut();
+            *taken.entry(address(publication)).or_default() += 1;
+        }
+    }
+
+    /// Takes the receipt and the count of a publication, after its last delivery here.
+    pub(crate) fn carried(&self, publication: &Publication) -> Option<(Receipt, u64)> {
+        let count = self.taken.borrow_mut().remove(&address(publication));
+        let receipt = Receipt::from_tags(publication.tags.as_deref())?;
+        Some((receipt, count.unwrap_or(0)))
+    }
+
     /// Returns an unpredictable number; not for secrets.
     pub(crate) fn chance(&self) -> u64 {
         self.chance.borrow_mut().next_u64()
     }
+}
+
+fn address(publication: &Publication) -> usize {
+    std::ptr::from_ref(publication).addr()
 }
 
 impl GripOptions {
@@ -301,7 +323,6 @@ pub(crate) struct Signer {
 }
 
 impl Signer {
-    /// Has made nothing yet.
     pub(crate) fn new(iss: &str, key: &[u8]) -> Self {
         Self {
             iss: iss.to_owned(),

@@ -17,15 +17,45 @@ use throng_hub::{Answer, Command};
 use throng_session::{Event, Flow, Port, Shared};
 use throng_solo::{Order as Wish, Solo};
 use throng_types::{ChannelName, ConnId, End, Millis, Publication, PublicationKind, ShardId};
+use throng_ws::{Masking, Opcode, encode_header};
 
+use self::world::Played;
 use crate::forms::{draft, hub_channel};
 use crate::upload::KEPT_BYTES_MAX;
 use crate::{Grip, GripOptions, GripShared, Order, RouteBook};
 
+/// A WebSocket's handshake on this path; its key and the answer to it are RFC 6455's own example.
+fn upgrade(path: &str) -> String {
+    format!(
+        "GET {path} HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    )
+}
+
+const ACCEPT: (&str, &str) = ("Sec-WebSocket-Accept", "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+/// Fields of a backend that speaks WebSocket over HTTP.
+const EVENTS: (&str, &str) = ("Content-Type", "application/websocket-events");
+const EXTENSION: (&str, &str) = ("Sec-WebSocket-Extensions", "grip");
+
+/// A frame; a client's key of zeros leaves its content as it is.
+fn frame(masking: Masking, opcode: Opcode, content: &[u8]) -> Vec<u8> {
+    let mut frame = Vec::new();
+    encode_header(masking, opcode, content.len(), &mut frame);
+    frame.extend_from_slice(content);
+    frame
+}
+
+fn of_server(text: &str) -> Vec<u8> {
+    frame(Masking::Server, Opcode::Text, text.as_bytes())
+}
+
+fn said(text: &str) -> Vec<u8> {
+    frame(Masking::Client([0; 4]), Opcode::Text, text.as_bytes())
+}
+
 mod answers;
 mod backend_asked;
 mod moved;
-mod played;
 mod publishers;
 mod requests;
 mod shard;
@@ -54,8 +84,13 @@ struct Client {
 
 impl Client {
     fn new() -> Self {
+        Self::with(|_| ())
+    }
+
+    /// A client of a server with other options.
+    fn with(change: impl FnOnce(&mut GripOptions)) -> Self {
+        let own = Rc::new(GripShared::new(options_with(change)));
         let id = ConnId::new(ShardId(0), 1, 1);
-        let own = Rc::new(GripShared::new(options()));
         Self::of(id, own, Rc::new(throng_solo::shared()))
     }
 
@@ -91,8 +126,12 @@ impl Client {
         Self::asks("GET /a HTTP/1.1\r\nHost: a\r\n\r\n")
     }
 
-    fn says(&mut self, bytes: &str) {
-        self.solo.feed(bytes.as_bytes());
+    fn says(&mut self, text: &str) {
+        self.feeds(text.as_bytes());
+    }
+
+    fn feeds(&mut self, bytes: &[u8]) {
+        self.solo.feed(bytes);
         self.sort();
     }
 
@@ -145,6 +184,26 @@ impl Client {
         }
     }
 
+    fn is_asking(&self) -> bool {
+        let asks = |order: &Order| matches!(order, Order::Ask { .. });
+        self.orders.iter().any(asks)
+    }
+
+    fn has_forgotten(&self) -> bool {
+        let forgets = |order: &Order| matches!(order, Order::Forget { .. });
+        self.orders.iter().any(forgets)
+    }
+
+    /// Takes the pieces that its backend is sent.
+    fn sent(&mut self) -> Vec<Vec<u8>> {
+        let orders = std::mem::take(&mut self.orders).into_iter();
+        let sent = orders.filter_map(|order| match order {
+            Order::Send { bytes, .. } => Some(bytes),
+            _ => None,
+        });
+        sent.collect()
+    }
+
     /// Its backend does something in the exchange with this number; true if the connection takes
     /// the next request.
     fn backend(&mut self, token: u32, event: OriginEvent) -> bool {
@@ -167,6 +226,27 @@ impl Client {
         self.backend(token, OriginEvent::End)
     }
 
+    /// Plays a whole answer; true as for `backend`.
+    fn answer(&mut self, token: u32, code: u16, fields: &[(&str, &str)], body: &str) -> bool {
+        self.head(token, code, fields);
+        if !body.is_empty() {
+            self.body(token, body);
+        }
+        self.end(token)
+    }
+
+    /// A publisher wants the backend asked for what was missed.
+    fn recover(&mut self) {
+        self.solo.act(|session, cx| session.recover(cx));
+        self.sort();
+    }
+
+    /// A publisher wants the backend asked.
+    fn refresh(&mut self) {
+        self.solo.act(|session, cx| session.refresh(cx));
+        self.sort();
+    }
+
     /// Publishes an item, given in JSON, to the client's channel.
     fn item(&mut self, json: &str) {
         let publication = publication(json);
@@ -186,7 +266,11 @@ impl Client {
     }
 
     fn told(&mut self) -> String {
-        String::from_utf8(std::mem::take(&mut self.solo.out)).expect("text")
+        String::from_utf8_lossy(&self.told_bytes()).into_owned()
+    }
+
+    fn told_bytes(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.solo.out)
     }
 
     /// Milliseconds until the deadline that the last event set.
@@ -205,14 +289,28 @@ impl Client {
 fn options() -> Arc<GripOptions> {
     let routes = "* localhost:7999\n*,path_beg=/debug,debug localhost:7999\n\
                   *,path_beg=/over localhost:7999,over_http\n";
-    let book = RouteBook {
-        routes: parse_routes(routes).routes,
-        ..RouteBook::default()
-    };
     Arc::new(GripOptions {
-        book: Arc::new(book),
+        book: book(routes),
         body_bytes_max: 1 << 20,
         ..GripOptions::default()
+    })
+}
+
+fn options_with(change: impl FnOnce(&mut GripOptions)) -> Arc<GripOptions> {
+    let mut options = Arc::into_inner(options()).expect("nobody else has them");
+    change(&mut options);
+    Arc::new(options)
+}
+
+/// The gateway of a shard, with backends that nobody looks at.
+fn grip() -> Grip {
+    Grip::new(GripShared::new(options()), Box::<Played>::default())
+}
+
+fn book(routes: &str) -> Arc<RouteBook> {
+    Arc::new(RouteBook {
+        routes: parse_routes(routes).routes,
+        ..RouteBook::default()
     })
 }
 
@@ -245,4 +343,36 @@ fn publication(json: &str) -> Arc<Publication> {
         time_unix_ms: 0,
     }
     .shared()
+}
+
+/// Greeting of a ZMTP 3.0 peer, and its READY (RFC 23).
+fn greeting(kind: &str) -> Vec<u8> {
+    let mut out = b"\xff\0\0\0\0\0\0\0\x01\x7f\x03\0NULL".to_vec();
+    out.resize(64, 0);
+    out.extend_from_slice(&[4, 22 + kind.len() as u8]);
+    out.extend_from_slice(b"\x05READY\x0bSocket-Type\0\0\0");
+    out.push(kind.len() as u8);
+    out.extend_from_slice(kind.as_bytes());
+    out
+}
+
+/// An item for streams, in JSON.
+fn item(channel: &str, content: &str) -> String {
+    format!(r#"{{"channel":"{channel}","http-stream":{{"content":"{content}"}}}}"#)
+}
+
+/// A request to the publish port.
+fn post(target: &str, accept: &str, items: &[String]) -> String {
+    let body = format!(r#"{{"items":[{}]}}"#, items.join(","));
+    let bytes = body.len();
+    format!(
+        "POST {target} HTTP/1.1\r\nHost: a\r\nAccept: {accept}\r\nContent-Length: {bytes}\r\n\r\n\
+         {body}"
+    )
+}
+
+/// A failure of an exchange with a backend.
+fn failed(fault: OriginFailureKind) -> OriginEvent {
+    let detail = String::new();
+    OriginEvent::Failed(OriginFailure { fault, detail })
 }

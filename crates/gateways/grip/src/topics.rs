@@ -9,7 +9,8 @@ use throng_session::Flow;
 use throng_types::{ChannelName, ConnId, Millis, Save, ShardId};
 
 use crate::GripShard;
-use crate::mail::Mail;
+use crate::event::Session;
+use crate::order::Mail;
 use crate::shared::GripShared;
 
 /// Milliseconds between two looks for channels without subscribers.
@@ -102,7 +103,9 @@ impl Topics {
         if (before == 0) != (after == 0) {
             for &conn in &self.listeners {
                 shard.with(conn, |session, cx| {
-                    session.topic(channel, is_wanted, cx);
+                    if let Session::Zmtp(zmtp) = session {
+                        zmtp.topic(channel, is_wanted, cx);
+                    }
                     Flow::Stay
                 });
             }
@@ -112,8 +115,10 @@ impl Topics {
     pub(crate) fn listen(&mut self, conn: ConnId, shard: &mut impl GripShard) {
         self.listeners.push(conn);
         shard.with(conn, |session, cx| {
-            for channel in self.wanted.keys() {
-                session.topic(channel, true, cx);
+            if let Session::Zmtp(zmtp) = session {
+                for channel in self.wanted.keys() {
+                    zmtp.topic(channel, true, cx);
+                }
             }
             Flow::Stay
         });

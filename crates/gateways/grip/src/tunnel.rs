@@ -39,9 +39,6 @@ pub struct Tunnel {
     /// Bytes that came before the handshake was answered.
     early: Vec<u8>,
     uplink: Uplink,
-    /// Whether the client sent more than it may: it is closed when the backend has answered the
-    /// messages before that.
-    is_overspent: bool,
     allowance: Allowance,
 }
 
@@ -85,7 +82,6 @@ impl Tunnel {
             side,
             early: Vec::new(),
             uplink: Uplink::default(),
-            is_overspent: false,
             allowance: Allowance::default(),
         }
     }
@@ -118,7 +114,7 @@ impl Tunnel {
                     self.allowance = allowance;
                 }
                 if over.is_some() {
-                    self.is_overspent = true;
+                    self.side.is_overspent = true;
                     cx.pause(true);
                     let reason = OVERSPENT_REASON.as_bytes().to_vec();
                     // The backend gets it as the client's own close.
@@ -153,10 +149,10 @@ impl Tunnel {
             WsInput::Message(WsKind::Ping, data) => self.side.send(WsKind::Pong, &data, cx),
             WsInput::Message(..) => {}
             WsInput::Close(..) => {
-                if !self.is_overspent {
+                if !self.side.is_overspent {
                     self.side.close(None, b"", cx);
                 }
-                self.end(cx);
+                self.side.end(cx);
             }
         }
     }
@@ -175,7 +171,7 @@ impl Tunnel {
             (_, OriginEvent::Head(_)) => {}
             (_, OriginEvent::Taken(bytes)) => {
                 if self.uplink.taken(bytes) {
-                    cx.pause(self.is_overspent);
+                    cx.pause(self.side.is_overspent);
                 }
             }
             (Stage::Plain, OriginEvent::Body(bytes)) => cx.out.extend_from_slice(&bytes),
@@ -204,9 +200,9 @@ impl Tunnel {
             (Stage::Asking, _) => cx.end(End::Flush),
             (_, OriginEvent::Failed(_)) => {
                 cx.count(Counter::GripOriginFailures);
-                self.end(cx);
+                self.side.end(cx);
             }
-            (_, OriginEvent::End) => self.end(cx),
+            (_, OriginEvent::End) => self.side.end(cx),
         }
     }
 
@@ -278,7 +274,7 @@ impl Tunnel {
         }
         let (kind, data) = match told {
             WsInput::Message(kind, data) => (kind, data),
-            WsInput::Close(..) if self.is_overspent => return self.end(cx),
+            WsInput::Close(..) if self.side.is_overspent => return self.side.end(cx),
             WsInput::Close(code, reason) => {
                 self.side.close(code, &reason, cx);
                 if sorting.close_heard {
@@ -330,16 +326,13 @@ impl Tunnel {
     }
 
     pub(crate) fn answer(&mut self, answer: &Answer, cx: &mut Cx<'_>) {
-        if let Answer::Subscribed { result: Err(_), .. } = answer {
-            self.side
-                .close(Some(1013), b"no room for this subscription", cx);
-            self.settle(cx);
-        }
+        self.side.answer(answer, cx);
+        self.settle(cx);
     }
 
     pub(crate) fn timeout(&mut self, cx: &mut Cx<'_>) {
         if self.side.close_by.is_some_and(|at| at <= cx.now.mono) {
-            return self.end(cx);
+            return self.side.end(cx);
         }
         self.side.timeout(cx);
         self.settle(cx);
@@ -353,13 +346,6 @@ impl Tunnel {
             }
             cx.set_deadline(self.side.next_timeout());
         }
-    }
-
-    fn end(&mut self, cx: &mut Cx<'_>) {
-        if self.is_overspent {
-            self.side.close_overspent(cx);
-        }
-        cx.end(End::Flush);
     }
 
     pub(crate) fn close(&mut self, cx: &mut Cx<'_>) {

@@ -60,7 +60,6 @@ pub(crate) struct Upload {
 }
 
 impl Upload {
-    /// A body of any size.
     pub(crate) fn new(body: Body) -> Self {
         let limits = HttpLimits {
             body_bytes_max: u64::MAX,

@@ -197,7 +197,7 @@ impl Asking {
     /// Refuses the client. Answers that are still to come are ignored.
     pub(crate) fn refuse(&mut self, why: Reject, cx: &mut Cx<'_>) -> Flow {
         let questions = std::mem::take(&mut self.questions);
-        self.exchange.set_allowance(questions.allowance());
+        self.exchange.allowance = questions.allowance;
         let keep_alive = self.exchange.keep_alive;
         why.write((self.origin.as_deref(), &[]), keep_alive, cx);
         self.exchange.done(cx)

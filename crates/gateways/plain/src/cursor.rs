@@ -11,11 +11,11 @@ use throng_types::{ChannelName, Epoch, Position, Save};
 
 /// The place in one stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Save)]
-pub struct CursorEntry {
+struct CursorEntry {
     /// Stable hash of the channel's name ([`ChannelName::stable_hash`]).
-    pub channel: u64,
+    channel: u64,
     /// Last position that the client has.
-    pub position: Position,
+    position: Position,
 }
 
 /// The places in all streams of a connection.
@@ -24,7 +24,6 @@ pub struct Cursor(Vec<CursorEntry>);
 
 impl Cursor {
     /// Reads the text form with at most `entries_max` entries; `None` if it is not one.
-    #[must_use]
     pub fn parse(text: &str, entries_max: usize) -> Option<Self> {
         if text.is_empty() || text.split(',').count() > entries_max {
             return None;
@@ -50,7 +49,6 @@ impl Cursor {
     }
 
     /// The place in one channel's stream.
-    #[must_use]
     pub fn position(&self, channel: &ChannelName) -> Option<Position> {
         let hash = channel.stable_hash();
         self.0
@@ -71,7 +69,6 @@ impl Cursor {
         }
     }
 
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

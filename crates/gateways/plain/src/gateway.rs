@@ -1,17 +1,53 @@
-//! Plain clients as a gateway.
+//! Plain clients as a gateway: their paths, and the session that a request at each becomes.
 
 use std::rc::Rc;
 use std::sync::Arc;
 
+use throng_session::http::{
+    Entry, Params, StreamHead, check_chunks, check_draining, write_stream_head,
+};
 use throng_session::{
     Answered, Ask, BackendMail, Backends, Claim, Class, Event, Flow, Form, Gateway, Incoming,
-    Opened, Own, Patch, ProxyOptions, Reject, Sender, Shard, Shared, Transport, WayToBackends,
+    Opened, Own, Patch, Port, ProxyOptions, Reject, Sender, Shard, Shared, Transport,
+    WayToBackends, answer_handshake,
 };
-use throng_types::{ConnId, Publication};
+use throng_types::{ChannelName, ConnId, Epoch, Position, Publication, Save};
+use throng_ws::handshake;
 
-use crate::Cx;
-use crate::open::Session;
-use crate::{forms, open};
+use crate::asking::{Asking, Way};
+use crate::cursor::Cursor;
+use crate::framing::Framing;
+use crate::publish::{Reloading, publish};
+use crate::publisher::Publisher;
+use crate::socket::Socket;
+use crate::stream::Lines;
+use crate::{Cx, forms};
+
+const WS: u8 = 0;
+const SSE: u8 = 1;
+const LINES: u8 = 2;
+const PUBLISH: u8 = 3;
+const PUBLISHER: u8 = 4;
+const RELOAD: u8 = 5;
+
+/// The subprotocol of a publisher's WebSocket.
+const SUBPROTOCOL: &str = "throng-publish";
+
+#[derive(Save)]
+pub enum Session {
+    /// WebSocket client of `/ws`.
+    Socket(Socket),
+    /// Stream client of `/sse` or `/stream`.
+    Stream(Lines),
+    /// One of these, while backends are asked about it. Boxed, because it is so for a moment.
+    #[save(skip)]
+    Asking(Box<Asking>),
+    /// A publisher's WebSocket. Boxed, because there are few.
+    Publisher(Box<Publisher>),
+    /// `/api/reload`. Boxed, because there are few.
+    #[save(skip)]
+    Reloading(Box<Reloading>),
+}
 
 /// The clients of `/ws`, `/sse`, `/stream` and `/pub` on one shard.
 #[derive(Default)]
@@ -21,7 +57,6 @@ pub struct Plain {
 
 impl Plain {
     /// With backends that are asked about clients.
-    #[must_use]
     pub fn with_backends(own: ProxyOptions, backends: Box<dyn Backends>) -> Self {
         Self {
             backends: WayToBackends::new(own, backends),
@@ -35,7 +70,21 @@ impl Plain {
         answer: Answered,
         cx: &mut Own<'_, Self>,
     ) -> Flow {
-        open::answered(session, number, answer, cx)
+        let Session::Asking(asking) = session else {
+            return Flow::Stay;
+        };
+        let entry = match asking.answered(number, answer, cx) {
+            Ok(Some(entry)) => entry,
+            Ok(None) => return Flow::Stay,
+            Err(why) => return asking.refuse(why, cx),
+        };
+        let (way, origin, last_event_id, mut rest) = asking.let_in();
+        let mut next = enter(way, origin, last_event_id, entry, cx);
+        if let (Session::Socket(socket), false) = (&mut next, rest.is_empty()) {
+            socket.event(Event::Bytes(&mut rest), cx);
+        }
+        *session = next;
+        Flow::Stay
     }
 
     fn tell(number: u32, conn: ConnId, answer: Answered, shard: &mut impl Shard<Self>) {
@@ -64,15 +113,37 @@ impl Gateway for Plain {
     }
 
     fn claim(_: &ProxyOptions, incoming: &Incoming<'_, '_>, _: &Shared) -> Option<Claim> {
-        open::claim(incoming)
+        const SUBSCRIBE: &str = "GET, OPTIONS";
+        Some(match (incoming.port, incoming.request.path()) {
+            (Port::Client, "/ws") => Claim::endpoint(WS, "GET"),
+            (Port::Client, "/stream") => Claim::endpoint(LINES, SUBSCRIBE),
+            (Port::Client | Port::Api, "/sse") => Claim::endpoint(SSE, SUBSCRIBE),
+            (Port::Api, "/pub") if is_upgrade(incoming) => Claim::endpoint(PUBLISHER, "GET"),
+            (Port::Api, "/pub") => Claim {
+                pipelines: true,
+                ..Claim::endpoint(PUBLISH, "POST")
+            },
+            // Never on the client port: there, `api_for_clients` serves Centrifugo's calls alone.
+            (Port::Api, "/api/reload") => Claim::endpoint(RELOAD, "POST"),
+            _ => return None,
+        })
     }
 
+    #[inline]
     fn open(
         claim: &Claim,
         incoming: &Incoming<'_, '_>,
         cx: &mut Cx<'_>,
     ) -> Result<Opened<Session>, Reject> {
-        open::open(claim, incoming, cx)
+        let session = match claim.endpoint {
+            PUBLISH => return publish(incoming, cx).map(Opened::Later),
+            PUBLISHER => Session::Publisher(Box::new(publisher(incoming, cx)?)),
+            RELOAD => Session::Reloading(Box::new(Reloading::open(incoming, cx))),
+            WS => websocket(incoming, cx)?,
+            SSE => stream(incoming, Framing::Sse, cx)?,
+            _ => stream(incoming, Framing::Lines, cx)?,
+        };
+        Ok(Opened::Session(session))
     }
 
     fn event(session: &mut Session, event: Event<'_>, cx: &mut Cx<'_>) -> Flow {
@@ -111,8 +182,14 @@ impl Gateway for Plain {
         forms::encode(form, publication, out);
     }
 
+    /// One that waits for a backend or a reload stays: the process that asked has the answer.
     fn moves(session: &Session) -> bool {
-        session.moves()
+        match session {
+            Session::Socket(socket) => socket.moves(),
+            Session::Stream(stream) => stream.moves(),
+            Session::Publisher(publisher) => publisher.moves(),
+            Session::Reloading(_) | Session::Asking(_) => false,
+        }
     }
 
     fn encode_personal(session: &mut Session, publication: &Arc<Publication>, out: &mut Vec<u8>) {
@@ -138,4 +215,125 @@ impl Gateway for Plain {
             BackendMail::Renewed(own, backends) => self.backends.renew(own, backends),
         }
     }
+}
+
+/// Whether a request wants a WebSocket. A `GET` that does not is told to `POST`.
+fn is_upgrade(incoming: &Incoming<'_, '_>) -> bool {
+    incoming.request.method == "GET" && incoming.request.wants_upgrade("websocket")
+}
+
+fn websocket(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Session, Reject> {
+    let accept = incoming.accept_websocket()?;
+    check_draining(cx.shared)?;
+    let params = Params::read(incoming)?;
+    params.refuse_protobuf(&accept)?;
+    subscriber(incoming, params, Way::socket(&accept), cx)
+}
+
+fn publisher(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Publisher, Reject> {
+    let accept = incoming.accept_websocket()?;
+    check_draining(cx.shared)?;
+    let subprotocol = accept.protocols.contains(SUBPROTOCOL);
+    handshake::encode_response(&accept, subprotocol.then_some(SUBPROTOCOL), None, cx.out);
+    Ok(Publisher::open(cx))
+}
+
+fn stream(
+    incoming: &Incoming<'_, '_>,
+    framing: Framing,
+    cx: &mut Cx<'_>,
+) -> Result<Session, Reject> {
+    check_draining(cx.shared)?;
+    check_chunks(incoming, framing.is_lines())?;
+    let params = Params::read(incoming)?;
+    subscriber(incoming, params, Way::stream(framing, incoming), cx)
+}
+
+/// Lets a client in, or asks backends about it first.
+fn subscriber(
+    incoming: &Incoming<'_, '_>,
+    params: Params<'_>,
+    way: Way,
+    cx: &mut Cx<'_>,
+) -> Result<Session, Reject> {
+    let is_backends = incoming.port == Port::Client && cx.own.decides(params.token.as_deref());
+    let entry = match is_backends {
+        true => None,
+        false => Some(Entry::new(&params, incoming.port, cx)?),
+    };
+    match entry {
+        Some(entry) if entry.channels.iter().all(|wanted| wanted.ask.is_none()) => {
+            let origin = match way {
+                Way::Socket(_) => None,
+                Way::Stream { .. } => incoming.request.header("origin"),
+            };
+            Ok(enter(
+                &way,
+                origin,
+                params.last_event_id.as_deref(),
+                entry,
+                cx,
+            ))
+        }
+        entry => {
+            let asking = Asking::open(incoming, params, way, entry, cx)?;
+            Ok(Session::Asking(Box::new(asking)))
+        }
+    }
+}
+
+/// Lets a client in: writes the head of its answer, and subscribes it.
+fn enter(
+    way: &Way,
+    origin: Option<&str>,
+    last_event_id: Option<&str>,
+    entry: Entry,
+    cx: &mut Cx<'_>,
+) -> Session {
+    let (framing, takes_gzip) = match way {
+        Way::Socket(accept) => {
+            let deflate = answer_handshake(accept, None, cx);
+            return Session::Socket(Socket::open(entry, deflate, cx));
+        }
+        Way::Stream {
+            framing,
+            takes_gzip,
+        } => (*framing, *takes_gzip),
+    };
+    let Entry { identity, channels } = entry;
+    let channels_max = cx.shared.limits.channels_max;
+    let cursor = last_event_id
+        .filter(|id| !id.is_empty())
+        // An unknown id is a position that cannot be found, and the client must be told so.
+        .map(|id| Cursor::parse(id, channels_max).unwrap_or_default());
+    let since = |channel: &ChannelName| {
+        let known = cursor.as_ref()?.position(channel);
+        let nowhere = Position {
+            epoch: Epoch(0),
+            offset: 0,
+        };
+        Some(known.unwrap_or(nowhere))
+    };
+    let channels = channels.into_iter();
+    let channels = channels.map(|wanted| (wanted.channel.clone(), since(&wanted.channel)));
+    let channels: Vec<_> = channels.collect();
+    let framing = match takes_gzip && compresses(&channels, cx) {
+        true => framing.with_gzip(),
+        false => framing,
+    };
+    let head = StreamHead {
+        is_gzip: framing.is_gzip(),
+        ..StreamHead::of(framing.is_lines())
+    };
+    write_stream_head(origin, head, cx);
+    Session::Stream(Lines::open(framing, identity, channels, cx))
+}
+
+/// Whether the stream is to be compressed, and its deliveries are shared.
+fn compresses<T>(channels: &[(ChannelName, T)], cx: &Cx<'_>) -> bool {
+    let [(channel, _)] = channels else {
+        return false;
+    };
+    let options = cx.shared.namespaces.find(channel);
+    options.is_some_and(|options| options.compression)
 }

@@ -10,15 +10,13 @@ mod forms;
 mod framing;
 mod gateway;
 mod gzip;
-mod open;
 mod publish;
 mod publisher;
 mod socket;
 mod stream;
 
-pub use cursor::{Cursor, CursorEntry};
-pub use gateway::Plain;
-pub use open::Session;
+pub use cursor::Cursor;
+pub use gateway::{Plain, Session};
 pub use publisher::{BadPublication, NewPublication};
 
 /// Context of an event for a session of this gateway.

@@ -4,11 +4,11 @@
 //! The answer about a reload comes from the thread that reads the configuration, so a session waits
 //! for it. Who asks has passed the API port's door: by its key, where keys are set.
 
-use throng_broker::Refusal;
+use throng_broker::{Draft, Refusal};
 use throng_metrics::Counter;
 use throng_session::http::{Later, SAFE, WriteAnswer};
 use throng_session::{
-    Context, Event, Exchange, Flow, Incoming, PublishResult, Reject, Reloaded, answer_text, draft,
+    Context, Event, Exchange, Flow, Incoming, PublishResult, Reject, Reloaded, answer_text,
     respond_json,
 };
 use throng_types::json::payload_of;
@@ -47,12 +47,12 @@ pub(crate) fn publish(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<La
     counters.add(Counter::PublicationsApi, 1 + channels.len() as u64);
     let write = (write_answer as WriteAnswer, 0);
     if channels.is_empty() {
-        let only = draft(last, payload);
+        let only = Draft::new(last, payload);
         return Ok(Later::publish(only, incoming, write, cx));
     }
     channels.push(last);
     let drafts = channels.into_iter();
-    let drafts = drafts.map(|channel| draft(channel, payload.clone()));
+    let drafts = drafts.map(|channel| Draft::new(channel, payload.clone()));
     Ok(Later::publish_all(drafts.collect(), incoming, write, cx))
 }
 

@@ -29,7 +29,7 @@ use throng_broker::Draft;
 use throng_hub::Answer;
 use throng_metrics::Counter;
 use throng_session::encode::ws_text;
-use throng_session::{CloseReason, Event, Heard, PublishResult, WebSocket, draft, publish_all};
+use throng_session::{CloseReason, Event, Heard, PublishResult, WebSocket, publish_all};
 use throng_types::json::payload_of;
 use throng_types::{ChannelError, ChannelName, Save};
 use throng_ws::WsLimits;
@@ -66,7 +66,6 @@ pub enum BadPublication {
 }
 
 impl BadPublication {
-    #[must_use]
     pub const fn sentence(self) -> &'static str {
         match self {
             Self::NoLine => "the message has no line with its channel",
@@ -83,9 +82,6 @@ impl BadPublication {
 
 impl<'a> NewPublication<'a> {
     /// Parses a message: its line, and the data behind it.
-    ///
-    /// # Errors
-    /// Fault of its line.
     pub fn parse(message: &'a [u8]) -> Result<Self, BadPublication> {
         let end = message.iter().position(|&byte| byte == b'\n');
         let (line, data) = message.split_at(end.ok_or(BadPublication::NoLine)?);
@@ -211,7 +207,7 @@ impl Publisher {
                 self.open.push_back(false);
                 drafts.push(Draft {
                     idempotency_key: wanted.idempotency_key.map(Into::into),
-                    ..draft(wanted.channel, payload_of(wanted.data))
+                    ..Draft::new(wanted.channel, payload_of(wanted.data))
                 });
             }
             Err(fault) => {

@@ -7,18 +7,16 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use throng_auth::{Algorithm, KeyConfig, NewToken, SigningKey, Verifier, sign};
-use throng_broker::{BackendId, ChannelOptions, Namespaces, ProxySwitches, Recovery, Subscribed};
+use throng_broker::{BackendId, ChannelOptions, Namespaces, ProxySwitches, Recovery};
 use throng_gateway_plain::Plain;
-use throng_hub::{Answer, Command};
+use throng_hub::Command;
 use throng_session::{
-    Ask, BackendOptions, CloseReason, Event, Gateway as _, Meter, OPENING, Port, ProxyKind,
-    ProxyOptions, ProxyRefusal, Shared, StatusMeaning, Transport, WorkLimits,
+    Ask, BackendOptions, CloseReason, Event, Gateway as _, Meter, Port, ProxyKind, ProxyOptions,
+    ProxyRefusal, Shared, StatusMeaning, Transport, WorkLimits,
 };
-use throng_solo::{Order, Solo};
-use throng_types::{ChannelName, ConnId, End, Millis, Now, Position, ShardId};
+use throng_solo::{Order, Solo, WEBSOCKET};
+use throng_types::{End, Now, Position};
 
-const HANDSHAKE: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
-                         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
 const SECRET: &[u8] = b"0123456789abcdef0123456789abcdef";
 const NOW_S: u64 = 1_700_000_000;
 const YES: &str = r#"{"result":{}}"#;
@@ -26,7 +24,7 @@ const ANN: &str = r#"{"result":{"user":"ann"}}"#;
 
 /// Each path, with what its request needs besides, and its name for backends.
 const PATHS: [(&str, &str, Transport, &str); 3] = [
-    ("ws", HANDSHAKE, Transport::WebSocket, "plain_websocket"),
+    ("ws", WEBSOCKET, Transport::WebSocket, "plain_websocket"),
     ("sse", "", Transport::Sse, "plain_sse"),
     ("stream", "", Transport::Stream, "plain_stream"),
 ];
@@ -76,14 +74,11 @@ fn proxies() -> ProxyOptions {
 }
 
 fn connect(shared: Shared) -> Solo<Plain> {
-    let id = ConnId::new(ShardId(0), 1, 1);
+    let id = throng_solo::conn(1);
     let peer = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
     let (shared, own) = (Rc::new(shared), Rc::new(proxies()));
     let mut solo = Solo::new(id, Port::Client, peer, shared, own);
-    solo.now = Now {
-        mono: Millis(1000),
-        unix_ms: NOW_S * 1000,
-    };
+    solo.now = Now::new(1000, NOW_S * 1000);
     solo
 }
 
@@ -105,13 +100,13 @@ fn token() -> String {
     sign(&claims, Algorithm::Hs256, SigningKey::HmacSecret(SECRET)).expect("a token")
 }
 
-/// Takes the output as text.
-fn told(solo: &mut Solo<Plain>) -> String {
-    String::from_utf8_lossy(&std::mem::take(&mut solo.out)).into_owned()
+fn status(solo: &mut Solo<Plain>) -> String {
+    solo.told().get(9..12).unwrap_or_default().to_owned()
 }
 
-fn status(solo: &mut Solo<Plain>) -> String {
-    told(solo).get(9..12).unwrap_or_default().to_owned()
+#[track_caller]
+fn assert_silent(solo: &mut Solo<Plain>, path: &str) {
+    assert_eq!((solo.told().as_str(), solo.orders.len()), ("", 0), "{path}");
 }
 
 /// The questions that were ordered: the number, the fields of the request, the body.
@@ -188,7 +183,7 @@ fn a_backend_says_who_a_client_is() {
         let class = Plain::class(session);
         assert_eq!((class.transport, class.is_client), (Transport::Http, true));
         assert!(!Plain::moves(session), "{path}");
-        assert_eq!((told(&mut solo).as_str(), solo.orders.len()), ("", 0));
+        assert_silent(&mut solo, path);
         let who = format!(
             r#"{{"result":{{"user":"ann","channels":["own"],"expire_at":{}}}}}"#,
             NOW_S + 10
@@ -206,7 +201,7 @@ fn a_backend_says_who_a_client_is() {
         solo.now.mono = solo.now.mono + 10_000;
         solo.now.unix_ms += 10_000;
         solo.event(Event::Timeout);
-        assert!(told(&mut solo).contains("connection expired"), "{path}");
+        assert!(solo.told().contains("connection expired"), "{path}");
         assert_eq!(solo.actions.end, Some(End::Flush));
         assert_eq!(questions(&mut solo).len(), 0);
     }
@@ -254,7 +249,7 @@ fn a_client_that_is_not_let_in_is_told_by_a_status() {
                 let mut solo = opens(&target, &fields);
                 let number = question(&mut solo);
                 answer(&mut solo, number, said);
-                let refusal = told(&mut solo);
+                let refusal = solo.told();
                 let case = format!("{path} {who} {said:?}: {refusal}");
                 assert_eq!(refusal.get(9..12), Some(expected), "{case}");
                 assert!(refusal.contains(text), "{case}");
@@ -270,7 +265,7 @@ fn a_client_that_is_not_let_in_is_told_by_a_status() {
         let mut solo = opens(&format!("{path}?channel=open:a"), fields);
         let number = question(&mut solo);
         answer(&mut solo, number, Some((200, "{}")));
-        let refusal = told(&mut solo);
+        let refusal = solo.told();
         assert_eq!(refusal.get(9..12), Some("401"), "{refusal}");
         assert!(
             refusal.contains("WWW-Authenticate: Bearer\r\n"),
@@ -313,11 +308,7 @@ fn a_backend_says_where_a_client_subscribes() {
         }
         let until = format!(r#"{{"result":{{"expire_at":{}}}}}"#, NOW_S + 10);
         for n in 0..20 {
-            assert_eq!(
-                (told(&mut solo).as_str(), solo.orders.len()),
-                ("", 0),
-                "{path} {n}"
-            );
+            assert_silent(&mut solo, path);
             let said = if n == 7 { &until } else { YES };
             answer(&mut solo, asked[n].0, Some((200, said)));
             // A repeated answer is ignored.
@@ -351,7 +342,7 @@ fn one_question_leads_to_the_next() {
             body.contains(r#""user":"ann""#) && body.contains("asked:a"),
             "{body}"
         );
-        assert_eq!(told(&mut solo), "");
+        assert_eq!(solo.told(), "");
         answer(&mut solo, *number, Some((200, YES)));
         assert_eq!(
             names(&subscribes(&mut solo)),
@@ -370,7 +361,7 @@ fn a_stream_begins_as_it_was_asked_for() {
         let mut solo = opens(&target, fields);
         let number = question(&mut solo);
         answer(&mut solo, number, Some((200, ANN)));
-        let head = told(&mut solo);
+        let head = solo.told();
         assert!(head.contains("Content-Encoding: gzip\r\n"), "{head}");
         assert!(
             head.contains("Access-Control-Allow-Origin: http://localhost\r\n"),
@@ -378,15 +369,7 @@ fn a_stream_begins_as_it_was_asked_for() {
         );
         let channels = subscribes(&mut solo);
         assert!(channels[0].1.is_some(), "{channels:?}");
-        let position = Position::START;
-        let result = Ok(Subscribed {
-            position: Some(position),
-            recovery: Recovery::NotAsked,
-        });
-        let channel = ChannelName::new("open:a").expect("a good name");
-        let token = OPENING;
-        let answer = Answer::Subscribed { channel, result };
-        solo.event(Event::Answer { token, answer });
+        solo.subscribed("open:a", Ok(Recovery::NotAsked));
         assert!(!solo.out.is_empty());
     }
 }
@@ -405,9 +388,9 @@ fn a_request_that_waits_may_come_in_pieces() {
             solo.feed(&wire[..cut]);
             solo.feed(&wire[cut..]);
             let number = question(&mut solo);
-            assert_eq!(told(&mut solo), "", "{path} {cut}");
+            assert_eq!(solo.told(), "", "{path} {cut}");
             answer(&mut solo, number, Some((200, ANN)));
-            let told = told(&mut solo);
+            let told = solo.told();
             assert_eq!(
                 told.ends_with("\u{fffd}\u{2}ab"),
                 path == "ws",
@@ -457,11 +440,7 @@ fn a_client_that_waits_is_closed_by_a_status() {
                 assert_eq!(solo.actions.end, Some(End::Flush), "{path}");
                 solo.event(Event::Close(&why));
                 answer(&mut solo, number, Some((200, YES)));
-                assert_eq!(
-                    (told(&mut solo).as_str(), solo.orders.len()),
-                    ("", 0),
-                    "{path}"
-                );
+                assert_silent(&mut solo, path);
             }
         }
     }

@@ -1,69 +1,40 @@
-//! Identity of clients of `/ws`, `/sse` and `/stream`, their ports, the end of their tokens, and
-//! other ends.
+//! Identity of clients of `/ws`, `/sse` and `/stream`, their ports, how a stream opens, signs of
+//! life, the end of their tokens, and other ends.
 
 use std::io::Read as _;
-use std::net::{IpAddr, Ipv4Addr};
-use std::rc::Rc;
 use std::sync::Arc;
 
 use throng_auth::{Algorithm, KeyConfig, NewToken, SigningKey, Verifier, sign};
-use throng_broker::{ChannelOptions, Namespaces, Recovery, Refusal, Subscribed};
+use throng_broker::{ChannelOptions, Namespaces, Recovery, Refusal};
 use throng_gateway_plain::Plain;
-use throng_hub::{Answer, Command, FormKind};
+use throng_hub::{Command, FormKind};
 use throng_metrics::Counter;
-use throng_session::{CloseReason, Event, Gateway, OPENING, Port, Shared, Transport};
-use throng_solo::{Order, Solo};
-use throng_types::{
-    ChannelName, ConnId, Disconnect, End, Epoch, Millis, Now, Payload, PayloadKind, Position,
-    Publication, PublicationKind, ShardId, Unsubscribe,
-};
-use throng_ws::{WsDecoder, WsLimits, WsRole};
+use throng_session::{CloseReason, Event, Gateway, Port, Shared, Transport};
+use throng_solo::{Order, Solo, WEBSOCKET, name, publication};
+use throng_types::{Disconnect, End, Epoch, Millis, Now, Position, Unsubscribe};
+use throng_ws::{Masking, WsDecoder, WsLimits, WsRole, encode_pong};
 
-const HANDSHAKE: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
-                         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
 const SECRET: &[u8] = b"0123456789abcdef0123456789abcdef";
 /// Unix seconds at which clients connect.
 const NOW_S: u64 = 1_700_000_000;
 
 /// Each path, with what its request needs besides.
 const PATHS: [(&str, &str, Transport); 3] = [
-    ("/ws", HANDSHAKE, Transport::WebSocket),
+    ("/ws", WEBSOCKET, Transport::WebSocket),
     ("/sse", "", Transport::Sse),
     ("/stream", "", Transport::Stream),
 ];
 
 fn opens(shared: Shared, port: Port, target: &str, fields: &str) -> Solo<Plain> {
-    let id = ConnId::new(ShardId(0), 1, 1);
-    let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    let mut solo = Solo::new(id, port, peer, Rc::new(shared), Rc::default());
-    solo.now = Now {
-        mono: Millis(1000),
-        unix_ms: NOW_S * 1000,
-    };
-    solo.feed(format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n").as_bytes());
+    let mut solo = Solo::at(port, shared);
+    solo.now = Now::new(1000, NOW_S * 1000);
+    solo.get(target, fields);
     solo
 }
 
-fn name(name: &str) -> ChannelName {
-    ChannelName::new(name).expect("a good name")
-}
-
-fn answer(solo: &mut Solo<Plain>, channel: &str, result: Result<Recovery, Refusal>) {
-    let position = Some(Position {
-        epoch: Epoch(7),
-        offset: 3,
-    });
-    let answer = Answer::Subscribed {
-        channel: name(channel),
-        result: result.map(|recovery| Subscribed { position, recovery }),
-    };
-    let token = OPENING;
-    solo.event(Event::Answer { token, answer });
-}
-
-/// Takes the output as text.
-fn told(solo: &mut Solo<Plain>) -> String {
-    String::from_utf8_lossy(&std::mem::take(&mut solo.out)).into_owned()
+/// A client of a server without keys.
+fn client(target: &str, fields: &str) -> Solo<Plain> {
+    opens(throng_solo::shared(), Port::Client, target, fields)
 }
 
 /// Each subscribe that was ordered: the channel, the number and kind of its form, and since when.
@@ -111,7 +82,7 @@ fn a_token_says_who_a_client_is_and_when_it_ends() {
     for (path, fields, transport) in PATHS {
         let (shared, token) = with_token(10);
         let refused = &mut opens(shared, Port::Client, &format!("{path}?channel=a"), fields);
-        assert!(told(refused).starts_with("HTTP/1.1 401 "), "{path}");
+        assert!(refused.told().starts_with("HTTP/1.1 401 "), "{path}");
         let (shared, token_target) = (with_token(10).0, format!("{path}?channel=a&token={token}"));
         let mut solo = opens(shared, Port::Client, &token_target, fields);
         let class = Plain::class(solo.session().expect("a session"));
@@ -122,18 +93,15 @@ fn a_token_says_who_a_client_is_and_when_it_ends() {
         // The token's end comes before a sign of life is due.
         let due = solo.actions.deadline.flatten().expect("a deadline");
         assert_eq!(due.since(solo.now.mono), 10_000, "{path}");
-        answer(&mut solo, "a", Ok(Recovery::NotAsked));
-        told(&mut solo);
-        let at = |ms| Now {
-            mono: Millis(1000 + ms),
-            unix_ms: NOW_S * 1000 + ms,
-        };
+        solo.subscribed("a", Ok(Recovery::NotAsked));
+        solo.told();
+        let at = |ms| Now::new(1000 + ms, NOW_S * 1000 + ms);
         solo.now = at(9000);
         solo.event(Event::Timeout);
-        assert_eq!((told(&mut solo).as_str(), solo.actions.end), ("", None));
+        assert_eq!((solo.told().as_str(), solo.actions.end), ("", None));
         solo.now = at(10_000);
         solo.event(Event::Timeout);
-        assert!(told(&mut solo).contains("connection expired"), "{path}");
+        assert!(solo.told().contains("connection expired"), "{path}");
         assert_eq!(solo.actions.end, Some(End::Flush), "{path}");
         let counter = Counter::closed(Disconnect::Expired);
         assert_eq!(solo.shared.counters.counter(counter), 1, "{path}");
@@ -144,11 +112,11 @@ fn a_token_says_who_a_client_is_and_when_it_ends() {
 fn who_brings_no_token_is_nobody() {
     for (path, fields, _) in PATHS {
         let target = format!("{path}?channel=a");
-        let mut solo = opens(throng_solo::shared(), Port::Client, &target, fields);
+        let mut solo = client(&target, fields);
         let class = Plain::class(solo.session().expect("a session"));
         assert!(class.is_client && class.identity.is_none(), "{path}");
     }
-    let mut publisher = opens(throng_solo::shared(), Port::Api, "/pub", HANDSHAKE);
+    let mut publisher = opens(throng_solo::shared(), Port::Api, "/pub", WEBSOCKET);
     let class = Plain::class(publisher.session().expect("a session"));
     assert!(!class.is_client && class.identity.is_none());
     assert_eq!(class.transport, Transport::WebSocket);
@@ -158,7 +126,7 @@ fn who_brings_no_token_is_nobody() {
 #[test]
 fn each_port_has_its_paths() {
     for (port, target, fields, status) in [
-        (Port::Client, "/ws?channel=a", HANDSHAKE, "101"),
+        (Port::Client, "/ws?channel=a", WEBSOCKET, "101"),
         (Port::Client, "/ws?channel=a", "", "426"),
         (Port::Client, "/sse?channel=a", "", "200"),
         (Port::Client, "/stream?channel=a", "", "200"),
@@ -166,16 +134,16 @@ fn each_port_has_its_paths() {
         (Port::Client, "/sse?channel=%ff", "", "400"),
         (Port::Client, "/stream?channel=a%C0%80", "", "400"),
         (Port::Client, "/other?channel=a", "", "404"),
-        (Port::Api, "/ws?channel=a", HANDSHAKE, "404"),
+        (Port::Api, "/ws?channel=a", WEBSOCKET, "404"),
         (Port::Api, "/stream?channel=a", "", "404"),
         (Port::Api, "/sse?channel=a", "", "403"),
         (Port::Api, "/sse?channel=%E2%82", "", "400"),
         (Port::Api, "/sse?channel=throng:state", "", "200"),
-        (Port::Api, "/pub", HANDSHAKE, "101"),
+        (Port::Api, "/pub", WEBSOCKET, "101"),
         (Port::Api, "/pub?channel=a", "", "405"),
     ] {
         let mut solo = opens(throng_solo::shared(), port, target, fields);
-        let head = told(&mut solo);
+        let head = solo.told();
         assert_eq!(head.get(9..12), Some(status), "{target}: {head}");
         let shared = Shared {
             draining: true,
@@ -183,7 +151,7 @@ fn each_port_has_its_paths() {
         };
         let mut away = opens(shared, port, target, fields);
         if matches!(status, "101" | "200") {
-            assert!(told(&mut away).starts_with("HTTP/1.1 503 "), "{target}");
+            assert!(away.told().starts_with("HTTP/1.1 503 "), "{target}");
         }
     }
 }
@@ -193,7 +161,7 @@ fn each_port_has_its_paths() {
 fn the_form_follows_from_path_and_channels() {
     use FormKind::{Personal, Shared};
     for (path, fields, one, several) in [
-        ("/ws", HANDSHAKE, (0, Shared), (0, Shared)),
+        ("/ws", WEBSOCKET, (0, Shared), (0, Shared)),
         ("/sse", "", (1, Shared), (3, Personal)),
         ("/stream", "", (2, Shared), (4, Personal)),
     ] {
@@ -203,7 +171,7 @@ fn the_form_follows_from_path_and_channels() {
             ("channel=a&channel=b", &["a", "b"], several),
         ] {
             let target = format!("{path}?{query}");
-            let mut solo = opens(throng_solo::shared(), Port::Client, &target, fields);
+            let mut solo = client(&target, fields);
             let asked = subscribes(&mut solo);
             let expected: Vec<_> = { names.iter() }
                 .map(|name| ((*name).to_owned(), form.0, form.1, None))
@@ -232,7 +200,7 @@ fn where_a_stream_goes_on_stands_in_the_last_id() {
             let fields = id.as_ref().map(|id| format!("Last-Event-ID: {id}\r\n"));
             let target = format!("{path}?channel=a");
             let fields = fields.unwrap_or_default();
-            let mut solo = opens(throng_solo::shared(), Port::Client, &target, &fields);
+            let mut solo = client(&target, &fields);
             assert_eq!(subscribes(&mut solo)[0].3, expected, "{id:?}");
         }
     }
@@ -244,14 +212,14 @@ fn a_client_without_its_stream_is_ended_and_hears_no_more() {
     let channel = &name("a");
     for (path, fields, _) in PATHS {
         let target = format!("{path}?channel=a");
-        let open = || opens(throng_solo::shared(), Port::Client, &target, fields);
+        let open = || client(&target, fields);
         // The broker lost something: the client comes again with the place that it has.
         let mut lost = open();
-        answer(&mut lost, "a", Ok(Recovery::NotAsked));
-        told(&mut lost);
+        lost.subscribed("a", Ok(Recovery::NotAsked));
+        lost.told();
         let why = Unsubscribe::InsufficientState;
         lost.event(Event::Unsubscribed { channel, why });
-        assert!(told(&mut lost).contains("insufficient state"), "{path}");
+        assert!(lost.told().contains("insufficient state"), "{path}");
         assert_eq!(lost.actions.end, Some(End::Flush), "{path}");
         let counter = Counter::closed(Disconnect::InsufficientState);
         assert_eq!(lost.shared.counters.counter(counter), 1, "{path}");
@@ -268,13 +236,13 @@ fn a_client_without_its_stream_is_ended_and_hears_no_more() {
         ] {
             lost.now.mono = Millis(1_000_000);
             lost.event(event);
-            assert_eq!(told(&mut lost), "", "{path}");
+            assert_eq!(lost.told(), "", "{path}");
         }
         // The subscribe is refused.
         let mut refused = open();
-        told(&mut refused);
-        answer(&mut refused, "a", Err(Refusal::ChannelLimit));
-        assert!(told(&mut refused).contains("internal server error"));
+        refused.told();
+        refused.subscribed("a", Err(Refusal::ChannelLimit));
+        assert!(refused.told().contains("internal server error"));
         assert_eq!(refused.actions.end, Some(End::Flush), "{path}");
     }
 }
@@ -284,36 +252,18 @@ fn a_client_without_its_stream_is_ended_and_hears_no_more() {
 fn an_opening_does_without_a_channel_that_was_ended() {
     for (path, fields, _) in PATHS {
         let target = format!("{path}?channel=a&channel=b");
-        let mut solo = opens(throng_solo::shared(), Port::Client, &target, fields);
-        answer(&mut solo, "a", Err(Refusal::ChannelLimit));
-        told(&mut solo);
+        let mut solo = client(&target, fields);
+        solo.subscribed("a", Err(Refusal::ChannelLimit));
+        solo.told();
         let (channel, why) = (&name("a"), Unsubscribe::Server);
         solo.event(Event::Unsubscribed { channel, why });
-        told(&mut solo);
-        answer(&mut solo, "b", Ok(Recovery::NotAsked));
+        solo.told();
+        solo.subscribed("b", Ok(Recovery::NotAsked));
         assert_eq!(solo.actions.end, None, "{path}");
-        let first = told(&mut solo);
+        let first = solo.told();
         let names_b = first.contains(r#""channels":["b"]"#);
         assert_eq!(names_b, path != "/ws", "{path}: {first}");
     }
-}
-
-fn publication(channel: &str, offset: u64) -> Arc<Publication> {
-    Arc::new(Publication {
-        channel: name(channel),
-        told: PublicationKind::Data,
-        position: Some(Position {
-            epoch: Epoch(7),
-            offset,
-        }),
-        payload: Payload {
-            bytes: format!("{channel}{offset}").into_bytes().into(),
-            kind: PayloadKind::Text,
-        },
-        publisher: None,
-        tags: None,
-        time_unix_ms: 0,
-    })
 }
 
 /// Each event of a stream as its id's offsets by channel, and its data.
@@ -350,42 +300,40 @@ fn what_was_missed_is_said_from_the_old_place_on() {
             .map(|channel| format!("{:x}.7.1", name(channel).stable_hash()));
         format!("Last-Event-ID: {}\r\n", each.collect::<Vec<_>>().join(","))
     };
-    let missed = |channel: &str| vec![publication(channel, 2), publication(channel, 3)];
+    let missed = |channel: &str| {
+        let missed = |n| publication(channel, n, &format!("{channel}{n}"));
+        vec![missed(2), missed(3)]
+    };
     let words = |recovered: bool, names: &str| {
         format!("{{\"recovered\":{recovered},\"resuming\":true,\"channels\":[{names}]}}")
     };
-    let mut one = opens(
-        throng_solo::shared(),
-        Port::Client,
-        "/sse?channel=a",
-        &ids(&["a"]),
-    );
-    told(&mut one);
-    answer(&mut one, "a", Ok(Recovery::Whole(missed("a"))));
+    let mut one = client("/sse?channel=a", &ids(&["a"]));
+    one.told();
+    one.subscribed("a", Ok(Recovery::Whole(missed("a"))));
     let expected = [
         (vec![('a', 1)], words(true, "\"a\"")),
         (vec![('a', 2)], "a2".to_owned()),
         (vec![('a', 3)], "a3".to_owned()),
     ];
-    assert_eq!(events(&told(&mut one)), expected);
+    assert_eq!(events(&one.told()), expected);
     let both = "/sse?channel=a&channel=b";
-    let mut two = opens(throng_solo::shared(), Port::Client, both, &ids(&["a", "b"]));
-    told(&mut two);
-    answer(&mut two, "a", Ok(Recovery::Whole(missed("a"))));
-    answer(&mut two, "b", Ok(Recovery::Whole(Vec::new())));
+    let mut two = client(both, &ids(&["a", "b"]));
+    two.told();
+    two.subscribed("a", Ok(Recovery::Whole(missed("a"))));
+    two.subscribed("b", Ok(Recovery::Whole(Vec::new())));
     let expected = [
         (vec![('a', 1), ('b', 3)], words(true, "\"a\",\"b\"")),
         (vec![('a', 2), ('b', 3)], "a2".to_owned()),
         (vec![('a', 3), ('b', 3)], "a3".to_owned()),
     ];
-    assert_eq!(events(&told(&mut two)), expected);
+    assert_eq!(events(&two.told()), expected);
     // One of them lost something: nothing is said of what was missed in the other one.
-    let mut lost = opens(throng_solo::shared(), Port::Client, both, &ids(&["a", "b"]));
-    told(&mut lost);
-    answer(&mut lost, "a", Ok(Recovery::Whole(missed("a"))));
-    answer(&mut lost, "b", Ok(Recovery::Lost));
+    let mut lost = client(both, &ids(&["a", "b"]));
+    lost.told();
+    lost.subscribed("a", Ok(Recovery::Whole(missed("a"))));
+    lost.subscribed("b", Ok(Recovery::Lost));
     let expected = [(vec![('a', 3), ('b', 3)], words(false, "\"a\",\"b\""))];
-    assert_eq!(events(&told(&mut lost)), expected);
+    assert_eq!(events(&lost.told()), expected);
 }
 
 /// Channels open to all, with or without compression.
@@ -404,28 +352,18 @@ fn compressing(compression: bool) -> Shared {
 /// Where a namespace asks for it and the client offers it, deliveries are compressed.
 #[test]
 fn deliveries_are_compressed_where_both_want_it() {
-    let offer = format!("{HANDSHAKE}Sec-WebSocket-Extensions: permessage-deflate\r\n");
+    let offer = format!("{WEBSOCKET}Sec-WebSocket-Extensions: permessage-deflate\r\n");
     for (compression, fields, form) in [
         (true, offer.as_str(), 5),
-        (true, HANDSHAKE, 0),
+        (true, WEBSOCKET, 0),
         (false, &offer, 0),
     ] {
-        let mut solo = opens(
-            compressing(compression),
-            Port::Client,
-            "/ws?channel=a",
-            fields,
-        );
+        let shared = compressing(compression);
+        let mut solo = opens(shared, Port::Client, "/ws?channel=a", fields);
         assert_eq!(subscribes(&mut solo)[0].1, form, "{compression} {fields}");
     }
     let text = "the same again and again, ".repeat(100);
-    let publication = Publication {
-        payload: Payload {
-            bytes: text.clone().into_bytes().into(),
-            kind: PayloadKind::Text,
-        },
-        ..Arc::unwrap_or_clone(publication("a", 1))
-    };
+    let publication = publication("a", 1, &text);
     let mut out = Vec::new();
     Plain::encode(&Default::default(), 5, &publication, None, &mut out);
     assert!(out.len() < text.len() / 10, "{} bytes", out.len());
@@ -464,21 +402,11 @@ fn streams_are_compressed_where_both_want_it() {
         let mut solo = opens(compressing(compression), Port::Client, target, fields);
         let is_gzip = form >= 6;
         let head = String::from_utf8_lossy(&solo.out).into_owned();
-        assert_eq!(
-            head.contains("Content-Encoding: gzip\r\n"),
-            is_gzip,
-            "{head}"
-        );
-        assert_eq!(
-            head.contains("Vary: Accept-Encoding\r\n"),
-            is_gzip,
-            "{head}"
-        );
-        assert_eq!(
-            subscribes(&mut solo)[0].1,
-            form,
-            "{compression} {target} {fields}"
-        );
+        for field in ["Content-Encoding: gzip\r\n", "Vary: Accept-Encoding\r\n"] {
+            assert_eq!(head.contains(field), is_gzip, "{head}");
+        }
+        let asked = subscribes(&mut solo);
+        assert_eq!(asked[0].1, form, "{compression} {target} {fields}");
     }
 }
 
@@ -495,30 +423,14 @@ fn a_compressed_stream_says_the_same() {
             let mut solo = opens(compressing(true), Port::Client, &target, takes);
             let head = solo.out.windows(4).position(|window| window == b"\r\n\r\n");
             solo.out.drain(..head.expect("a head") + 4);
-            answer(
-                &mut solo,
-                "a",
-                Ok(Recovery::Whole(vec![publication("a", 3)])),
-            );
-            let long = Publication {
-                payload: Payload {
-                    bytes: "the same again and again, "
-                        .repeat(9000)
-                        .into_bytes()
-                        .into(),
-                    kind: PayloadKind::Text,
-                },
-                ..Arc::unwrap_or_clone(publication("a", 4))
+            solo.subscribed("a", Ok(Recovery::Whole(vec![publication("a", 3, "a3")])));
+            let deliver = |solo: &mut Solo<Plain>, offset, text: &str| {
+                let publication = publication("a", offset, text);
+                Plain::encode(&Default::default(), form, &publication, None, &mut solo.out);
             };
-            Plain::encode(&Default::default(), form, &long, None, &mut solo.out);
+            deliver(&mut solo, 4, &"the same again and again, ".repeat(9000));
             solo.event(Event::Drained { dropped: 3 });
-            Plain::encode(
-                &Default::default(),
-                form,
-                &publication("a", 5),
-                None,
-                &mut solo.out,
-            );
+            deliver(&mut solo, 5, "a5");
             solo.event(Event::Close(&CloseReason::Because(Disconnect::Shutdown)));
             let mut wire = std::mem::take(&mut solo.out);
             if path == "/stream" {
@@ -534,10 +446,7 @@ fn a_compressed_stream_says_the_same() {
             plain
         });
         assert!(said[0].len() > 234_000);
-        assert_eq!(
-            String::from_utf8_lossy(&said[0]),
-            String::from_utf8_lossy(&said[1])
-        );
+        assert!(said[0] == said[1], "{path}");
     }
 }
 
@@ -553,5 +462,68 @@ fn unchunked(mut wire: &[u8]) -> Vec<u8> {
         }
         bytes.extend_from_slice(&wire[end + 2..end + 2 + size]);
         wire = &wire[end + 4 + size..];
+    }
+}
+
+/// Deliveries before the last channel's answer wait for the stream's first words, then all go out
+/// in order.
+#[test]
+fn what_comes_while_a_stream_opens_is_all_there_after_the_first_words() {
+    for path in ["sse", "stream"] {
+        let mut stream = client(&format!("/{path}?channel=a&channel=b&channel=c"), "");
+        stream.out.clear();
+        for channel in ["a", "b", "c"] {
+            assert!(stream.out.is_empty(), "one channel has not answered");
+            stream.subscribed(channel, Ok(Recovery::NotAsked));
+            let first = publication(channel, 4, &format!("first of {channel}"));
+            stream.act(|session, cx| Plain::encode_personal(session, &first, cx.out));
+        }
+        let told = stream.told();
+        let places = ["a", "b", "c"].map(|name| told.find(&format!("first of {name}")));
+        assert!(places.iter().all(Option::is_some), "{told}");
+        assert!(places.is_sorted(), "{told}");
+    }
+}
+
+const INTERVAL_MS: u64 = 1000;
+const PONG_MS: u64 = 300;
+
+fn socket(port: Port, target: &str) -> Solo<Plain> {
+    let mut shared = throng_solo::shared();
+    shared.limits.ping_interval_ms = INTERVAL_MS;
+    shared.limits.pong_timeout_ms = PONG_MS;
+    let mut socket = opens(shared, port, target, WEBSOCKET);
+    assert!(socket.told().starts_with("HTTP/1.1 101 "));
+    socket
+}
+
+/// Advances the clock to the session's deadline, and returns that time.
+fn wait(socket: &mut Solo<Plain>) -> u64 {
+    let due = socket.actions.deadline.take().flatten();
+    let Millis(at) = due.expect("a deadline");
+    socket.now.mono = Millis(at);
+    socket.event(Event::Timeout);
+    at
+}
+
+#[test]
+fn a_client_that_answers_stays_and_one_that_does_not_is_ended() {
+    for (port, target) in [(Port::Client, "/ws?channel=a"), (Port::Api, "/pub")] {
+        let mut socket = socket(port, target);
+        let began = socket.now.mono.0;
+        let first = wait(&mut socket);
+        let within = began + INTERVAL_MS / 2..=began + INTERVAL_MS;
+        assert!(within.contains(&first), "{target}: {first}");
+        assert_eq!(std::mem::take(&mut socket.out), b"\x89\x00", "{target}");
+        let mut pong = Vec::new();
+        encode_pong(Masking::Client([1; 4]), b"", &mut pong);
+        socket.feed(&pong);
+        // The wait for the pong is a part of the interval.
+        assert_eq!(wait(&mut socket), first + INTERVAL_MS, "{target}");
+        assert_eq!(std::mem::take(&mut socket.out), b"\x89\x00", "{target}");
+        assert_eq!(wait(&mut socket), first + INTERVAL_MS + PONG_MS, "{target}");
+        let close = socket.told();
+        assert!(close.contains("no pong"), "{target}: {close}");
+        assert_eq!(socket.actions.end, Some(End::Flush), "{target}");
     }
 }

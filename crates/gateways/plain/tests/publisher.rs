@@ -1,14 +1,10 @@
 //! WebSocket of a publisher: commands, acknowledgements, and its end.
 
-use std::net::{IpAddr, Ipv4Addr};
-use std::rc::Rc;
-
-use throng_broker::{Draft, Refusal};
+use throng_broker::Refusal;
 use throng_gateway_plain::Plain;
-use throng_hub::{Answer, Command};
-use throng_session::{CloseReason, Event, Port, PublishResult, Shared};
-use throng_solo::{Order, Solo};
-use throng_types::{ConnId, Disconnect, End, ShardId};
+use throng_session::{CloseReason, Event, Port, Shared};
+use throng_solo::Solo;
+use throng_types::{Disconnect, End};
 use throng_ws::{Masking, Opcode, WsDecoder, WsLimits, WsRole, encode_message, handshake};
 
 fn publisher() -> Solo<Plain> {
@@ -16,14 +12,12 @@ fn publisher() -> Solo<Plain> {
 }
 
 fn publisher_with(shared: Shared) -> Solo<Plain> {
-    let id = ConnId::new(ShardId(0), 1, 1);
-    let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    let mut publisher = Solo::new(id, Port::Api, peer, Rc::new(shared), Rc::default());
+    let mut publisher = Solo::caller(shared);
     let mut request = Vec::new();
     let protocol = ("Sec-WebSocket-Protocol", "throng-publish");
     handshake::encode_request("t", "/pub", [7; 16], &[protocol], &mut request);
     publisher.feed(&request);
-    let head = String::from_utf8(std::mem::take(&mut publisher.out)).unwrap();
+    let head = publisher.told();
     assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
     assert!(head.contains("Sec-WebSocket-Protocol: throng-publish\r\n"));
     publisher
@@ -34,23 +28,6 @@ fn message(text: &str) -> Vec<u8> {
     let masking = Masking::Client([1, 2, 3, 4]);
     encode_message(masking, Opcode::Text, text.as_bytes(), &mut out);
     out
-}
-
-/// Takes the ordered batches: the first token, and the drafts.
-fn ordered(publisher: &mut Solo<Plain>) -> Vec<(u32, Vec<Draft>)> {
-    let orders = std::mem::take(&mut publisher.orders);
-    let of = |order| match order {
-        Order::Hub(Command::Publish { reply_to, draft }) => (reply_to.token, vec![draft]),
-        Order::Hub(Command::PublishAll { reply_to, drafts }) => (reply_to.token, drafts),
-        other => panic!("{other:?}"),
-    };
-    orders.into_iter().map(of).collect()
-}
-
-fn answer(publisher: &mut Solo<Plain>, number: u32, result: PublishResult) {
-    let answer = Answer::Published { result };
-    let token = number;
-    publisher.event(Event::Answer { token, answer });
 }
 
 /// Takes the messages sent to the publisher.
@@ -78,7 +55,7 @@ fn what_comes_together_is_ordered_together_and_acknowledged_by_range() {
     let mut publisher = publisher();
     let messages = ["a\n1", "b\tkey\n{}", "c\n"].map(message).concat();
     publisher.feed(&messages);
-    let orders = ordered(&mut publisher);
+    let orders = publisher.published();
     let [(1, drafts)] = &orders[..] else {
         panic!("{orders:?}");
     };
@@ -86,32 +63,30 @@ fn what_comes_together_is_ordered_together_and_acknowledged_by_range() {
     assert_eq!(names, ["a", "b", "c"]);
     assert_eq!(drafts[1].idempotency_key.as_deref(), Some("key"));
     assert_eq!(&*drafts[1].payload.bytes, b"{}");
-    answer(&mut publisher, 3, Ok(None));
-    answer(&mut publisher, 2, Err(Refusal::Busy));
+    publisher.answer(3, Ok(None));
+    publisher.answer(2, Err(Refusal::Busy));
     let refused = said(&mut publisher);
     assert_eq!(refused.len(), 1);
     assert!(refused[0].starts_with(r#"{"n":2,"status":503,"error":"a queue is full"#));
-    answer(&mut publisher, 1, Ok(None));
+    publisher.answer(1, Ok(None));
     assert_eq!(said(&mut publisher), [r#"{"ack":3}"#]);
     // A message without a channel has a number too, and others go on.
     publisher.feed(&["d\n", "nothing", "a\r\n", "e\n"].map(message).concat());
-    let firsts: Vec<u32> = { ordered(&mut publisher) }
+    let firsts: Vec<u32> = { publisher.published() }
         .iter()
         .map(|(first, _)| *first)
         .collect();
     assert_eq!(firsts, [4, 7]);
     let refused = said(&mut publisher);
-    assert!(
-        refused[0].starts_with(r#"{"n":5,"status":400,"#),
-        "{refused:?}"
-    );
-    assert!(
-        refused[1].starts_with(r#"{"n":6,"status":400,"#),
-        "{refused:?}"
-    );
-    answer(&mut publisher, 7, Ok(None));
+    for (at, begin) in [r#"{"n":5,"status":400,"#, r#"{"n":6,"status":400,"#]
+        .iter()
+        .enumerate()
+    {
+        assert!(refused[at].starts_with(begin), "{refused:?}");
+    }
+    publisher.answer(7, Ok(None));
     assert_eq!(said(&mut publisher), [""; 0]);
-    answer(&mut publisher, 4, Ok(None));
+    publisher.answer(4, Ok(None));
     assert_eq!(said(&mut publisher), [r#"{"ack":7}"#]);
     // Alone, and at once.
     publisher.feed(&message("nothing"));
@@ -126,7 +101,7 @@ fn a_message_in_pieces_is_the_same_message() {
         let mut publisher = publisher();
         publisher.feed(&whole[..cut]);
         publisher.feed(&whole[cut..]);
-        let orders = ordered(&mut publisher);
+        let orders = publisher.published();
         let names: Vec<(u32, &str)> = { orders.iter() }
             .map(|(first, drafts)| (*first, drafts[0].channel.as_str()))
             .collect();
@@ -145,7 +120,7 @@ fn so_many_messages_are_without_an_answer() {
     assert_eq!(publisher.actions.pause, Some(true));
     let (mut paused, mut acks) = (true, 0);
     for number in 1..=1024 {
-        answer(&mut publisher, number, Ok(None));
+        publisher.answer(number, Ok(None));
         acks += said(&mut publisher).len();
         if let Some(pause) = publisher.actions.pause {
             assert!(!pause && paused && number == 512, "{number}");
@@ -164,7 +139,7 @@ fn a_message_that_is_too_long_ends_the_connection() {
         shared.limits.publish_bytes_max = 100;
         let mut publisher = publisher_with(shared);
         publisher.feed(&message(&format!("a\n{}", "x".repeat(bytes - 2))));
-        assert_eq!(ordered(&mut publisher).len(), usize::from(is_taken));
+        assert_eq!(publisher.published().len(), usize::from(is_taken));
         let end = (!is_taken).then_some(End::Flush);
         assert_eq!(publisher.actions.end, end, "{bytes}");
     }
@@ -181,9 +156,9 @@ fn a_server_that_stops_answers_first() {
         (None, Some(true))
     );
     publisher.feed(&message("c\n3"));
-    assert_eq!(ordered(&mut publisher).len(), 1, "nothing more is taken");
-    answer(&mut publisher, 1, Ok(None));
-    answer(&mut publisher, 2, Ok(None));
+    assert_eq!(publisher.published().len(), 1, "nothing more is taken");
+    publisher.answer(1, Ok(None));
+    publisher.answer(2, Ok(None));
     assert_eq!(said(&mut publisher), [r#"{"ack":2}"#, "close 1012"]);
     assert_eq!(publisher.actions.end, Some(End::Flush));
     // A publisher without messages under way is closed at once.
@@ -195,17 +170,9 @@ fn a_server_that_stops_answers_first() {
 #[test]
 fn it_is_on_the_api_port_alone_and_by_upgrade() {
     for (port, status) in [(Port::Api, "405"), (Port::Client, "404")] {
-        let id = ConnId::new(ShardId(0), 1, 1);
-        let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let mut asks = Solo::<Plain>::new(
-            id,
-            port,
-            peer,
-            Rc::new(throng_solo::shared()),
-            Rc::default(),
-        );
-        asks.feed(b"GET /pub HTTP/1.1\r\nHost: t\r\n\r\n");
-        let told = String::from_utf8_lossy(&asks.out);
-        assert!(told.starts_with(&format!("HTTP/1.1 {status} ")), "{told}");
+        let mut asks = Solo::<Plain>::at(port, throng_solo::shared());
+        asks.get("/pub", "");
+        let told = asks.answers();
+        assert!(told[0].starts_with(status), "{told:?}");
     }
 }

@@ -1,45 +1,17 @@
 //! Exact texts that a client of `/ws`, `/sse` and `/stream` gets beside the head of its answer.
 
 use std::fmt::Write as _;
-use std::net::{IpAddr, Ipv4Addr};
-use std::rc::Rc;
-
-use throng_broker::{Recovery, Refusal, Subscribed};
+use throng_broker::{Recovery, Refusal};
 use throng_gateway_plain::Plain;
-use throng_hub::Answer;
-use throng_session::{CloseReason, Event, Gateway, OPENING, Port};
-use throng_solo::Solo;
-use throng_types::{
-    ChannelName, ConnId, Epoch, Millis, Payload, PayloadKind, Position, Publication,
-    PublicationKind, ShardId, Unsubscribe,
-};
-
-const HANDSHAKE: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
-                         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
-
-fn news() -> ChannelName {
-    ChannelName::new("news").expect("a good name")
-}
-
-fn position(offset: u64) -> Position {
-    Position {
-        epoch: Epoch(7),
-        offset,
-    }
-}
+use throng_session::{CloseReason, Event, Gateway, Port};
+use throng_solo::{Solo, WEBSOCKET, name, position};
+use throng_types::{Millis, Payload, PayloadKind, Position, Publication, Unsubscribe};
 
 fn publication(kind: PayloadKind, bytes: &[u8], position: Option<Position>) -> Publication {
+    let bytes = bytes.into();
     Publication {
-        channel: news(),
-        told: PublicationKind::Data,
-        position,
-        payload: Payload {
-            bytes: bytes.into(),
-            kind,
-        },
-        publisher: None,
         tags: position.map(|_| "{\"a\":1}".into()),
-        time_unix_ms: 0,
+        ..Publication::new(name("news"), position, Payload { bytes, kind })
     }
 }
 
@@ -51,16 +23,8 @@ struct Client {
 
 impl Client {
     fn new(target: &str, fields: &str) -> Self {
-        let id = ConnId::new(ShardId(0), 1, 1);
-        let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let mut solo = Solo::new(
-            id,
-            Port::Client,
-            peer,
-            Rc::new(throng_solo::shared()),
-            Rc::default(),
-        );
-        solo.feed(format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n").as_bytes());
+        let mut solo = Solo::at(Port::Client, throng_solo::shared());
+        solo.get(target, fields);
         solo.out.clear();
         let heard = String::new();
         Self { solo, heard }
@@ -69,39 +33,28 @@ impl Client {
     /// Lets something happen and notes what is said.
     fn event(&mut self, what: &str, event: Event<'_>) {
         self.solo.event(event);
+        self.note(what);
+    }
+
+    fn note(&mut self, what: &str) {
         let said = std::mem::take(&mut self.solo.out)
             .escape_ascii()
             .to_string();
         let said = said.replace("\\n", "\n").replace("\\\"", "\"");
-        let end = if self.solo.actions.end.is_some() {
-            " (ends)"
-        } else {
-            ""
-        };
-        writeln!(self.heard, "{what}: {}{end}", said).expect("a string");
+        let end = { self.solo.actions.end }.map_or("", |_| " (ends)");
+        writeln!(self.heard, "{what}: {said}{end}").expect("a string");
     }
 
     fn subscribed(&mut self, result: Result<Recovery, Refusal>) {
-        let result = result.map(|recovery| Subscribed {
-            position: Some(position(3)),
-            recovery,
-        });
-        let channel = news();
-        let answer = Answer::Subscribed { channel, result };
-        self.event(
-            "answer",
-            Event::Answer {
-                token: OPENING,
-                answer,
-            },
-        );
+        self.solo.subscribed("news", result);
+        self.note("answer");
     }
 
     /// All that may happen to a client that stays.
     fn whole_life(mut self, recovery: Recovery) -> String {
         self.subscribed(Ok(recovery));
         self.event("drained", Event::Drained { dropped: 5 });
-        let (channel, why) = (&news(), Unsubscribe::Server);
+        let (channel, why) = (&name("news"), Unsubscribe::Server);
         self.event("unsubscribed", Event::Unsubscribed { channel, why });
         self.solo.now.mono = Millis(60_000);
         self.event("a quiet minute", Event::Timeout);
@@ -120,7 +73,7 @@ impl Client {
 
 #[test]
 fn a_socket_hears_of_what_changes() {
-    let client = || Client::new("/ws?channel=news", HANDSHAKE);
+    let client = || Client::new("/ws?channel=news", WEBSOCKET);
     let life = r"answer: 
 drained: \x89\tdropped=5
 unsubscribed: 
@@ -136,7 +89,7 @@ too late:
 
 #[test]
 fn a_socket_answers_its_client() {
-    let mut client = Client::new("/ws?channel=news", HANDSHAKE);
+    let mut client = Client::new("/ws?channel=news", WEBSOCKET);
     for (what, frame) in [
         ("ping", &b"\x89\x82\0\0\0\0hi"[..]),
         ("pong", b"\x8a\x80\0\0\0\0"),

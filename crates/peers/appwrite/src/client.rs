@@ -15,13 +15,13 @@ use throng_backend::{
 };
 use throng_http1::origin::OriginRequest;
 use throng_metrics::{Counter, Counters};
-use throng_peer::{Context, Peer};
+use throng_peer::{Context, Flow, LinkEvent, LinkId, Peer};
 use throng_types::ConnId;
 
 use crate::api::{Answer, Api};
-use crate::call::Reply;
 use crate::changes::Known;
 use crate::directory::{Directory, DirectoryOptions, Inquiry, Next, Outcome, Settled};
+use crate::feed::Reply;
 use crate::identify::Note;
 use crate::presences::{Presences, presence_answer};
 use crate::sampled::Sampled;
@@ -37,8 +37,7 @@ pub struct ApiOptions {
     pub directory: DirectoryOptions,
 }
 
-/// A request that waits for its answer.
-pub(crate) enum Token {
+enum Token {
     Lookup(Box<Inquiry>),
     Presence(Box<PresenceCall>),
 }
@@ -86,15 +85,16 @@ impl Client {
         }
     }
 
-    /// Lets the exchanges act, and follows what they bring.
-    pub(crate) fn act<R>(
+    pub(crate) fn event(
         &mut self,
+        link: LinkId,
+        event: LinkEvent<'_>,
         cx: &mut Context<'_, Reply>,
-        act: impl FnOnce(&mut Backend<Token>, &mut Context<'_, Answered<Token>>) -> R,
-    ) -> R {
-        let result = act(&mut self.backend, &mut cx.inner(&mut self.answers));
+    ) -> Flow {
+        let mut inner = cx.inner(&mut self.answers);
+        let flow = self.backend.event(link, event, &mut inner);
         self.go_on(cx);
-        result
+        flow
     }
 
     /// Takes a question; the answer follows, even if it is known already.

@@ -1,15 +1,40 @@
-//! The one order of events.
+//! Calls of the rest of the server and replies to it, and the one order of events.
 //!
 //! Invariant: offsets rise by one; a new epoch means that events may have been lost before it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use throng_appwrite::{FeedMessage, News, QueueFull};
+use throng_appwrite::{FeedMessage, Lookup, News, PresenceCall, QueueFull};
 use throng_types::{Epoch, Position};
 
 /// Events of the server API that wait for their turn. Queue: `offers`.
 pub(crate) const OFFERS_MAX: usize = 1024;
+
+/// Called once, when the subscriber stands still.
+pub type Stood = Box<dyn FnOnce() + Send>;
+
+pub enum Call {
+    /// Begins: sends the first position to the shards, and connects.
+    Begin,
+    /// Looks a user up; [`News::Found`] follows, even if the answer is known already.
+    LookUp(Lookup),
+    /// Writes or deletes a presence; [`News::Presence`] follows one that writes.
+    Presence(PresenceCall),
+    /// Hands an event of the server API to every shard. [`Offers`] counts it.
+    Offer(FeedMessage),
+    /// Stands still once everything is handed on that was published so far, or at once if nothing
+    /// is heard; [`Reply::Stands`] follows, unless [`Call::GoOn`] comes first.
+    StandStill(Stood),
+    /// Reads events again after [`Call::StandStill`].
+    GoOn,
+}
+
+pub enum Reply {
+    News(usize, News),
+    /// The subscriber stands still, and all shards have what it heard.
+    Stands(Stood),
+}
 
 /// Numbers events. Each of its news is for every shard.
 pub struct Feed {
@@ -26,7 +51,6 @@ impl Feed {
         }
     }
 
-    /// The beginning, before the first event.
     #[must_use]
     pub const fn begun(&self) -> News {
         News::Began(self.position)

@@ -12,7 +12,6 @@
 
 mod api;
 mod cache;
-mod call;
 mod changes;
 mod client;
 mod directory;
@@ -23,10 +22,9 @@ mod presences;
 mod sampled;
 mod subscriber;
 
-pub use call::{Call, Reply, Stood};
 pub use client::ApiOptions;
 pub use directory::DirectoryOptions;
-pub use feed::{Feed, Offers};
+pub use feed::{Call, Feed, Offers, Reply, Stood};
 pub use peer::{AppwriteOptions, AppwritePeer};
 pub use throng_backend::Address;
 pub use throng_redis_link::{RedisUrlError, Source};

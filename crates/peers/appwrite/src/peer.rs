@@ -16,16 +16,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use throng_appwrite::{FeedMessage, LookupReply, News, PresenceReply};
-use throng_backend::{Backend, Reply as Answered};
 use throng_metrics::{Counter, Counters};
 use throng_peer::task::{Receiver, Sender, Task, Tasks, queue};
-use throng_peer::{Context, Ended, Flow, LinkId, Peer};
+use throng_peer::{Context, Flow, LinkEvent, LinkId, Peer};
 use throng_redis_link::Source;
-use throng_types::Millis;
 
-use crate::call::{Call, Reply, Stood};
-use crate::client::{ApiOptions, Client, Token, asker_of, tell_found, tell_presence};
-use crate::feed::{Feed, Offers};
+use crate::client::{ApiOptions, Client, asker_of, tell_found, tell_presence};
+use crate::feed::{Call, Feed, Offers, Reply, Stood};
 use crate::sampled::Sampled;
 use crate::subscriber::{Heard, Standstill, Subscriber};
 
@@ -36,7 +33,6 @@ const HEARD_MAX: usize = 64;
 /// Between two looks whether busy shards have room, in milliseconds.
 const LOOK_MS: u64 = 1;
 
-/// Options of the peer.
 pub struct AppwriteOptions {
     pub shards: usize,
     /// The first epoch, which must differ from those of earlier processes.
@@ -129,7 +125,6 @@ impl AppwritePeer {
         }
     }
 
-    /// Hands an event to every shard.
     fn publish(&mut self, event: FeedMessage, cx: &mut Context<'_, Reply>) {
         if let Some(client) = &mut self.client
             && let Some(change) = event.identity_change()
@@ -153,11 +148,9 @@ impl AppwritePeer {
 
     fn take(&mut self, heard: Heard, cx: &mut Context<'_, Reply>) {
         match heard {
-            Heard::Up { missed } => {
+            Heard::Up => {
                 self.hears = true;
-                if missed {
-                    self.begin_anew(cx);
-                }
+                self.begin_anew(cx);
             }
             Heard::Down => {
                 self.hears = false;
@@ -214,15 +207,6 @@ impl AppwritePeer {
         let look = looks.then(|| cx.now.mono + LOOK_MS);
         cx.wake_at(self.tasks.deadline().into_iter().chain(look).min());
     }
-
-    /// Lets the exchanges with Appwrite's HTTP API act.
-    fn ask<R>(
-        &mut self,
-        cx: &mut Context<'_, Reply>,
-        act: impl FnOnce(&mut Backend<Token>, &mut Context<'_, Answered<Token>>) -> R,
-    ) -> Option<R> {
-        Some(self.client.as_mut()?.act(cx, act))
-    }
 }
 
 impl Peer for AppwritePeer {
@@ -247,41 +231,13 @@ impl Peer for AppwritePeer {
         self.go_on(cx);
     }
 
-    fn connected(&mut self, link: LinkId, cx: &mut Context<'_, Reply>) {
-        match self.tasks.has(link) {
-            true => self.tasks.connected(link),
-            false => drop(self.ask(cx, |backend, cx| backend.connected(link, cx))),
-        }
-        self.go_on(cx);
-    }
-
-    fn bytes(&mut self, link: LinkId, input: &[u8], cx: &mut Context<'_, Reply>) -> Flow {
-        let flow = match self.tasks.has(link) {
-            true => Some(self.tasks.bytes(link, input)),
-            false => self.ask(cx, |backend, cx| backend.bytes(link, input, cx)),
+    fn event(&mut self, link: LinkId, event: LinkEvent<'_>, cx: &mut Context<'_, Reply>) -> Flow {
+        let flow = match &mut self.client {
+            Some(client) if !self.tasks.has(link) => client.event(link, event, cx),
+            _ => self.tasks.event(link, event),
         };
         self.go_on(cx);
-        flow.unwrap_or(Flow::More)
-    }
-
-    fn written(&mut self, link: LinkId, cx: &mut Context<'_, Reply>) {
-        match self.tasks.has(link) {
-            true => self.tasks.written(link),
-            false => drop(self.ask(cx, |backend, cx| backend.written(link, cx))),
-        }
-        self.go_on(cx);
-    }
-
-    fn ended(&mut self, link: LinkId, why: Ended, cx: &mut Context<'_, Reply>) {
-        match self.tasks.has(link) {
-            true => self.tasks.ended(link, why),
-            false => drop(self.ask(cx, |backend, cx| backend.ended(link, why, cx))),
-        }
-        self.go_on(cx);
-    }
-
-    fn timeout(&mut self, link: LinkId, waits_since: Option<Millis>, cx: &mut Context<'_, Reply>) {
-        self.ask(cx, |backend, cx| backend.timeout(link, waits_since, cx));
+        flow
     }
 
     fn woken(&mut self, cx: &mut Context<'_, Reply>) {

@@ -10,7 +10,7 @@ use throng_http1::origin::{
     OriginEvent, OriginFailure, OriginFailureKind, OriginRequest, RequestRest,
 };
 use throng_http1::origin::{Target, TargetAddress};
-use throng_peer::{Context, Ended, Flow, LinkId};
+use throng_peer::{Context, Ended, Flow, LinkEvent, LinkId};
 use throng_types::{ConnId, Millis};
 
 use crate::call::{AskLimits, BackendLimits, Reply};
@@ -25,7 +25,6 @@ const WINDOW_BYTES: i64 = 64 << 10;
 /// Answers of the kind 1xx before the real one.
 const INTERIM_MAX: usize = 16;
 
-/// The destination of an answer.
 pub(crate) enum To {
     /// A connection, piece by piece, with the number that its request carried.
     Conn(ConnId, u32),
@@ -53,7 +52,6 @@ impl Whole {
     }
 }
 
-/// The way to the backend.
 enum Via {
     None,
     Link(LinkId),
@@ -67,15 +65,11 @@ enum State {
     Asking,
     /// Relays a body; true if the link can be used again behind it.
     Body(BodyDecoder, bool),
-    /// Relays bytes in both directions.
     Tunnel,
 }
 
-/// Outcome of an event.
 pub(crate) enum Next {
-    /// The exchange goes on.
     On,
-    /// The answer is whole.
     Done,
     /// The exchange failed; the text says why.
     Failed(OriginFailureKind, String),
@@ -86,7 +80,6 @@ pub(crate) struct Exchange<T> {
     request: OriginRequest,
     pub(crate) to: To,
     pub(crate) token: T,
-    /// Field `Host` of the request.
     host: String,
     /// Place in the list of the targets that is tried next.
     next: usize,
@@ -94,7 +87,6 @@ pub(crate) struct Exchange<T> {
     tried: Vec<String>,
     key: Option<Key>,
     via: Via,
-    /// The link was used before.
     is_kept: bool,
     state: State,
     input: Vec<u8>,
@@ -192,8 +184,19 @@ impl<T> Exchange<T> {
         Next::On
     }
 
-    pub(crate) fn connected(&mut self, tools: &mut Tools<'_, '_, T>) -> Next {
-        self.ask(tools)
+    pub(crate) fn event(
+        &mut self,
+        event: LinkEvent<'_>,
+        tools: &mut Tools<'_, '_, T>,
+    ) -> (Flow, Next) {
+        let next = match event {
+            LinkEvent::Connected => self.ask(tools),
+            LinkEvent::Bytes(bytes) => return self.got(bytes, tools),
+            LinkEvent::Written => self.written(tools),
+            LinkEvent::Ended(why) => self.ended(why, tools),
+            LinkEvent::Timeout(waits_since) => self.timeout(waits_since, tools),
+        };
+        (Flow::More, next)
     }
 
     fn target(&self) -> Option<&Target> {
@@ -240,7 +243,7 @@ impl<T> Exchange<T> {
     }
 
     /// The kernel has taken all that was written.
-    pub(crate) fn written(&mut self, tools: &mut Tools<'_, '_, T>) -> Next {
+    fn written(&mut self, tools: &mut Tools<'_, '_, T>) -> Next {
         self.in_flight = false;
         if self.uplink.untold > 0 {
             let bytes = std::mem::take(&mut self.uplink.untold);
@@ -307,8 +310,7 @@ impl<T> Exchange<T> {
         }
     }
 
-    /// Takes bytes of the backend.
-    pub(crate) fn got(&mut self, bytes: &[u8], tools: &mut Tools<'_, '_, T>) -> (Flow, Next) {
+    fn got(&mut self, bytes: &[u8], tools: &mut Tools<'_, '_, T>) -> (Flow, Next) {
         self.input.extend_from_slice(bytes);
         let mut next = Next::On;
         if matches!(self.state, State::Asking) {
@@ -380,7 +382,6 @@ impl<T> Exchange<T> {
         Next::On
     }
 
-    /// Takes what has come of a body.
     fn body(&mut self, tools: &mut Tools<'_, '_, T>) -> Next {
         let State::Body(decoder, _) = &mut self.state else {
             return Next::On;
@@ -429,7 +430,7 @@ impl<T> Exchange<T> {
         }
     }
 
-    pub(crate) fn ended(&mut self, why: Ended, tools: &mut Tools<'_, '_, T>) -> Next {
+    fn ended(&mut self, why: Ended, tools: &mut Tools<'_, '_, T>) -> Next {
         let text = match &why {
             Ended::ByPeer => "it closed the connection",
             Ended::Unreachable(text) | Ended::Broken(text) => text,
@@ -469,11 +470,7 @@ impl<T> Exchange<T> {
 
     /// The deadline has come. `waits_since` is when the kernel last took some of the bytes that
     /// wait for it.
-    pub(crate) fn timeout(
-        &mut self,
-        waits_since: Option<Millis>,
-        tools: &mut Tools<'_, '_, T>,
-    ) -> Next {
+    fn timeout(&mut self, waits_since: Option<Millis>, tools: &mut Tools<'_, '_, T>) -> Next {
         let late = |what: String| Next::Failed(OriginFailureKind::Timeout, what);
         if self.gives_up_at.is_some_and(|at| at <= tools.cx.now.mono)
             && let To::Whole(whole) = &self.to

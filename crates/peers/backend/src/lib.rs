@@ -17,8 +17,8 @@
 //! - Clients and backends are read by one parser. Two parsers that read a message differently are
 //!   how requests are smuggled, and this one is fuzzed.
 
-mod asking;
 mod call;
+mod client;
 mod exchange;
 mod peer;
 mod place;
@@ -29,8 +29,8 @@ mod tests;
 mod uplink;
 mod wire;
 
-pub use asking::{Asker, Asking, Asks};
 pub use call::{AskLimits, BackendLimits, Call, Reply, TicketId, WholeAnswer};
+pub use client::{Client, ClientPeer, Requests};
 pub use peer::Backend;
 pub use place::Address;
 pub use uplink::UPLINK_PIECES_MAX;

@@ -3,14 +3,12 @@
 use std::collections::BTreeMap;
 
 use throng_http1::origin::OriginRequest;
-use throng_peer::{Context, Ended, Flow, LinkId, Peer};
-use throng_types::Millis;
+use throng_peer::{Context, Flow, LinkEvent, LinkId, Peer};
 
 use crate::call::{BackendLimits, Call, Reply, TicketId};
 use crate::exchange::{Exchange, Next, To, Tools, Whole};
 use crate::pool::{Pool, PoolLimits};
 
-/// All HTTP backends, as one peer.
 pub struct Backend<T> {
     limits: BackendLimits,
     /// Exchanges under way. Bound: the caller's.
@@ -34,26 +32,25 @@ impl<T> Backend<T> {
         }
     }
 
-    /// Number of exchanges under way.
     #[must_use]
     pub fn exchanges(&self) -> usize {
         self.exchanges.len()
     }
 
     /// Lets an exchange act, and ends it if it is over. Its link may be another one afterwards.
-    fn act<R: Default>(
+    fn act(
         &mut self,
         ticket: TicketId,
         cx: &mut Context<'_, Reply<T>>,
-        act: impl FnOnce(&mut Exchange<T>, &mut Tools<'_, '_, T>) -> (R, Next),
-    ) -> R {
+        act: impl FnOnce(&mut Exchange<T>, &mut Tools<'_, '_, T>) -> (Flow, Next),
+    ) -> Flow {
         let Some(exchange) = self.exchanges.get_mut(&ticket) else {
-            return R::default();
+            return Flow::More;
         };
         let before = exchange.link();
         let (limits, pool) = (&self.limits, &mut self.pool);
         let mut tools = Tools { limits, pool, cx };
-        let (result, next) = act(exchange, &mut tools);
+        let (flow, next) = act(exchange, &mut tools);
         let outcome = match next {
             Next::On => None,
             Next::Done => Some(Ok(())),
@@ -71,7 +68,7 @@ impl<T> Backend<T> {
         {
             exchange.finish(outcome, tools);
         }
-        result
+        flow
     }
 
     fn begin(
@@ -83,11 +80,9 @@ impl<T> Backend<T> {
     ) {
         let exchange = Exchange::new(request, to, token, cx.now.mono);
         self.exchanges.insert(ticket, exchange);
-        self.act(ticket, cx, |exchange, tools| ((), exchange.start(tools)));
-    }
-
-    fn of(&self, link: LinkId) -> Option<TicketId> {
-        self.links.get(&link).copied()
+        self.act(ticket, cx, |exchange, tools| {
+            (Flow::More, exchange.start(tools))
+        });
     }
 }
 
@@ -115,13 +110,17 @@ impl<T: Send + 'static> Peer for Backend<T> {
                 request,
                 token,
             } => self.begin(ticket, request, (To::Nobody, token), cx),
-            Call::Grant(ticket, bytes) => self.act(ticket, cx, |exchange, tools| {
-                exchange.granted(bytes, tools);
-                ((), Next::On)
-            }),
-            Call::Follow(ticket, piece) => self.act(ticket, cx, |exchange, tools| {
-                ((), exchange.follows(piece, tools))
-            }),
+            Call::Grant(ticket, bytes) => {
+                self.act(ticket, cx, |exchange, tools| {
+                    exchange.granted(bytes, tools);
+                    (Flow::More, Next::On)
+                });
+            }
+            Call::Follow(ticket, piece) => {
+                self.act(ticket, cx, |exchange, tools| {
+                    (Flow::More, exchange.follows(piece, tools))
+                });
+            }
             Call::Cancel(ticket) => {
                 let link = { self.exchanges.remove(&ticket) }.and_then(|gone| gone.link());
                 if let Some(link) = link {
@@ -132,67 +131,25 @@ impl<T: Send + 'static> Peer for Backend<T> {
         }
     }
 
-    fn connected(&mut self, link: LinkId, cx: &mut Context<'_, Reply<T>>) {
-        if let Some(ticket) = self.of(link) {
-            self.act(ticket, cx, |exchange, tools| {
-                ((), exchange.connected(tools))
-            });
-        }
-    }
-
-    fn bytes(&mut self, link: LinkId, input: &[u8], cx: &mut Context<'_, Reply<T>>) -> Flow {
-        match self.of(link) {
-            Some(ticket) => {
-                let got = |exchange: &mut Exchange<T>, tools: &mut Tools<'_, '_, T>| {
-                    let (flow, next) = exchange.got(input, tools);
-                    (flow == Flow::Hold, next)
-                };
-                match self.act(ticket, cx, got) {
-                    true => Flow::Hold,
-                    false => Flow::More,
-                }
-            }
-            // Nobody asked for these.
-            None => {
-                self.pool.remove(link);
-                cx.end(link);
-                Flow::More
-            }
-        }
-    }
-
-    fn written(&mut self, link: LinkId, cx: &mut Context<'_, Reply<T>>) {
-        if let Some(ticket) = self.of(link) {
-            self.act(ticket, cx, |exchange, tools| ((), exchange.written(tools)));
-        }
-    }
-
-    fn ended(&mut self, link: LinkId, why: Ended, cx: &mut Context<'_, Reply<T>>) {
-        match self.of(link) {
-            Some(ticket) => self.act(ticket, cx, |exchange, tools| {
-                ((), exchange.ended(why, tools))
-            }),
-            None => {
-                self.pool.remove(link);
-            }
-        }
-    }
-
-    fn timeout(
+    fn event(
         &mut self,
         link: LinkId,
-        waits_since: Option<Millis>,
+        event: LinkEvent<'_>,
         cx: &mut Context<'_, Reply<T>>,
-    ) {
-        match self.of(link) {
-            Some(ticket) => self.act(ticket, cx, |exchange, tools| {
-                ((), exchange.timeout(waits_since, tools))
-            }),
-            None => {
+    ) -> Flow {
+        if let Some(ticket) = self.links.get(&link).copied() {
+            return self.act(ticket, cx, |exchange, tools| exchange.event(event, tools));
+        }
+        match event {
+            LinkEvent::Connected | LinkEvent::Written => {}
+            LinkEvent::Ended(_) => self.pool.remove(link),
+            // Bytes that nobody asked for, or it was kept for long enough.
+            LinkEvent::Bytes(_) | LinkEvent::Timeout(_) => {
                 self.pool.remove(link);
                 cx.end(link);
             }
         }
+        Flow::More
     }
 
     fn destination(reply: &Reply<T>) -> Option<usize> {

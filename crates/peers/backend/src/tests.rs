@@ -3,7 +3,8 @@ use std::sync::Arc;
 use throng_http1::field::Header;
 use throng_http1::origin::{Destination, Target};
 use throng_http1::origin::{OriginEvent, OriginRequest, RequestRest};
-use throng_peer::{Ended, Flow, LinkId, Play, Want};
+use throng_peer::{Ended, Flow, LinkEvent, LinkId, Peer as _, Want};
+use throng_play::Play;
 use throng_types::{ConnId, Millis, ShardId};
 
 use crate::{AskLimits, Backend, BackendLimits, Call, Reply, TicketId, UPLINK_PIECES_MAX};
@@ -93,7 +94,6 @@ impl Run {
     }
 
     fn call(&mut self, call: Call<u32>) -> Vec<String> {
-        use throng_peer::Peer as _;
         self.act(|peer, cx| peer.call(call, cx)).1
     }
 
@@ -127,19 +127,20 @@ impl Run {
         self.call(Call::Follow(ticket, Some(piece.into())))
     }
 
+    fn event(&mut self, link: u64, event: LinkEvent<'_>) -> (Flow, Vec<String>) {
+        self.act(|peer, cx| peer.event(LinkId(link), event, cx))
+    }
+
     fn connected(&mut self, link: u64) -> Vec<String> {
-        use throng_peer::Peer as _;
-        self.act(|peer, cx| peer.connected(LinkId(link), cx)).1
+        self.event(link, LinkEvent::Connected).1
     }
 
     fn written(&mut self, link: u64) -> Vec<String> {
-        use throng_peer::Peer as _;
-        self.act(|peer, cx| peer.written(LinkId(link), cx)).1
+        self.event(link, LinkEvent::Written).1
     }
 
     fn bytes(&mut self, link: u64, bytes: &[u8]) -> (Flow, Vec<String>) {
-        use throng_peer::Peer as _;
-        self.act(|peer, cx| peer.bytes(LinkId(link), bytes, cx))
+        self.event(link, LinkEvent::Bytes(bytes))
     }
 
     fn says(&mut self, link: u64, text: &str) -> Vec<String> {
@@ -147,15 +148,12 @@ impl Run {
     }
 
     fn ended(&mut self, link: u64, why: Ended) -> Vec<String> {
-        use throng_peer::Peer as _;
-        self.act(|peer, cx| peer.ended(LinkId(link), why, cx)).1
+        self.event(link, LinkEvent::Ended(why)).1
     }
 
     fn timeout(&mut self, link: u64, waits_since: Option<u64>) -> Vec<String> {
-        use throng_peer::Peer as _;
         let waits_since = waits_since.map(Millis);
-        self.act(|peer, cx| peer.timeout(LinkId(link), waits_since, cx))
-            .1
+        self.event(link, LinkEvent::Timeout(waits_since)).1
     }
 
     fn at(&mut self, ms: u64) {
@@ -508,6 +506,12 @@ fn the_next_backend_is_asked_where_one_cannot_be_reached() {
     };
     assert_eq!(failure.detail, "a:80: refused; b:80: refused");
     assert_eq!(run.play.peer.exchanges(), 0);
+    // One that was reached may have done what it was asked.
+    run.submit(asked("POST", &["a", "b"]));
+    run.connected(3);
+    run.written(3);
+    assert_eq!(run.ended(3, Ended::ByPeer), NOTHING);
+    assert_eq!(run.heard(), ["failed Cut"]);
 }
 
 #[test]

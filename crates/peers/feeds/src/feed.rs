@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
 
 use throng_broker::Refusal;
 use throng_metrics::{Counter, Counters, Gauge};
@@ -16,23 +17,78 @@ use crate::postgres::{self, PostgresOptions};
 use crate::publisher::{NotTaken, Publisher};
 use crate::redis::{self, RedisOptions};
 use crate::source::{Fault, Setup, Source};
-use crate::status::{State, Status};
 
 /// The first pause after a failure, and the longest, in milliseconds.
 const PAUSES_MS: (u64, u64) = (250, 10_000);
 /// Between two questions how many events wait, in milliseconds.
 const LAG_EVERY_MS: u64 = 5_000;
 
-/// Options of one feed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum State {
+    Starting,
+    Up,
+    NoSource,
+    /// The broker does not take what it read.
+    NoBroker,
+}
+
+#[derive(Debug)]
+pub struct Status {
+    name: String,
+    kind: &'static str,
+    state: AtomicU8,
+}
+
+impl Status {
+    pub(crate) fn new(name: &str, kind: &'static str) -> Self {
+        Self {
+            name: name.to_owned(),
+            kind,
+            state: AtomicU8::new(State::Starting as u8),
+        }
+    }
+
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
+        self.kind
+    }
+
+    /// Line for `/healthz` that says what keeps it from going on, if anything does.
+    #[must_use]
+    pub fn lacks(&self) -> Option<&'static str> {
+        let state = self.state.load(SeqCst);
+        if state == State::NoSource as u8 {
+            Some("degraded: a feed cannot read its source")
+        } else if state == State::NoBroker as u8 {
+            Some("degraded: the broker takes nothing from a feed")
+        } else {
+            None
+        }
+    }
+
+    /// Takes another state; gives whether it is another one.
+    pub(crate) fn set(&self, state: State) -> bool {
+        self.state.swap(state as u8, SeqCst) != state as u8
+    }
+
+    pub(crate) fn is(&self, state: State) -> bool {
+        self.state.load(SeqCst) == state as u8
+    }
+}
+
 #[derive(Clone)]
 pub struct FeedOptions {
     /// Name, which no other feed of the cluster's broker has; part of idempotency keys.
     pub name: String,
-    /// Source of its events.
     pub source: SourceOptions,
     /// Channel of its publications; see the configuration's `channel`.
     pub channel: Option<String>,
-    /// The longest data, in bytes.
     pub data_bytes_max: usize,
     /// The most events that are under way at once. Queue: `feed batch`.
     pub batch_max: usize,
@@ -43,15 +99,10 @@ pub struct FeedOptions {
 /// Source of a feed's events. Nothing of it is shown: it may hold a password.
 #[derive(Clone)]
 pub enum SourceOptions {
-    /// A table of PostgreSQL.
     Postgres(PostgresOptions),
-    /// A stream of Redis.
     Redis(RedisOptions),
-    /// Topics of a Kafka.
     Kafka(KafkaOptions),
-    /// Subjects of a NATS.
     Nats(NatsOptions),
-    /// A source of this crate's tests.
     #[cfg(test)]
     Played(crate::tests::Script),
 }
@@ -70,7 +121,6 @@ impl SourceOptions {
         }
     }
 
-    /// The gauge of the events that wait.
     pub(crate) const fn lag(&self) -> Gauge {
         match self {
             Self::Postgres(_) => Gauge::FeedLagPostgres,
@@ -88,7 +138,6 @@ impl SourceOptions {
     }
 }
 
-/// One feed, before it starts.
 #[derive(Clone)]
 pub struct Feed {
     pub options: FeedOptions,
@@ -110,7 +159,6 @@ impl Feed {
     }
 }
 
-/// A feed at work.
 pub(crate) struct Runner {
     options: FeedOptions,
     mapping: Mapping,
@@ -122,11 +170,9 @@ pub(crate) struct Runner {
     pause_ms: u64,
 }
 
-/// Why a connection to the source is left.
 enum Left {
     /// The server ends, or hands over.
     Over,
-    /// The source does not work.
     Fault(Fault),
 }
 
@@ -287,7 +333,6 @@ impl Runner {
         self.pause_ms = PAUSES_MS.0;
     }
 
-    /// Notes that the source works.
     fn found(&mut self) {
         let was_lost = self.status.is(State::NoSource);
         if !was_lost && !self.status.is(State::Starting) {

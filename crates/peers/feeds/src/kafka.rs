@@ -32,7 +32,6 @@ use throng_kafka_protocol::{Place, Record};
 
 use self::group::{Group, Step};
 use self::link::Client;
-use self::options::KafkaOptions as Options;
 use self::shelf::Shelf;
 use crate::event::Event;
 use crate::source::{Fault, LOOK_MS, Setup, Source};
@@ -46,9 +45,8 @@ const READ_MAX: usize = 100_000;
 /// The header with a record's tags.
 const TAGS_HEADER: &str = "tags";
 
-/// Topics that a feed reads, and its place in the group.
 pub(crate) struct Topics {
-    options: Options,
+    reads: KafkaTopics,
     batch_max: usize,
     group: Group,
     shelf: Shelf,
@@ -56,14 +54,14 @@ pub(crate) struct Topics {
     fault: Option<Fault>,
 }
 
-pub(crate) async fn connect(options: &Options, setup: Setup) -> Result<Topics, Fault> {
+pub(crate) async fn connect(options: &KafkaOptions, setup: Setup) -> Result<Topics, Fault> {
     let batch_max = setup.batch_max;
     let client = Client::new(options, setup);
     let mut group = Group::find(&client).await?;
     // Faults of the topics are reported at once.
     group.metadata().await?;
     Ok(Topics {
-        options: options.clone(),
+        reads: options.reads.clone(),
         batch_max,
         group,
         shelf: Shelf::new(&client),
@@ -139,7 +137,7 @@ impl Topics {
             // A mark that a key is deleted is no event.
             if record.value.is_some() || record.is_too_long {
                 bytes += record.value.as_ref().map_or(0, Vec::len);
-                events.push(event(&self.options, &place, record));
+                events.push(event(&self.reads, &place, record));
             }
         }
         Ok(events)
@@ -148,15 +146,15 @@ impl Topics {
 
 /// Makes an event of a record. The last of several headers with one name counts, as in Kafka's
 /// own clients.
-fn event(options: &Options, place: &Place, record: Record) -> Event {
+fn event(reads: &KafkaTopics, place: &Place, record: Record) -> Event {
     let header = |name: &str| {
         let mut headers = record.headers.iter().rev();
         let found = headers.find(|header| header.name == name)?;
         String::from_utf8(found.value.clone()?).ok()
     };
     Event {
-        place: format!("{} {place} {}", options.name, record.offset),
-        channel: header(&options.channel_header),
+        place: format!("kafka {} {place} {}", reads.feed, record.offset),
+        channel: header(&reads.channel_header),
         tags: header(TAGS_HEADER),
         key: record.key.and_then(|key| String::from_utf8(key).ok()),
         data: record.value,

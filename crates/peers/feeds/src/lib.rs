@@ -29,12 +29,11 @@ mod publisher;
 mod redis;
 mod scram;
 mod source;
-mod status;
 #[cfg(test)]
 mod tests;
 mod url;
 
-pub use feed::{Feed, FeedOptions, SourceOptions};
+pub use feed::{Feed, FeedOptions, SourceOptions, Status};
 pub use inlet::{Call, Order, Reply, Results, Round, RoundId};
 pub use kafka::{KafkaOptions, KafkaTopics};
 pub use nats::{NatsOptions, NatsStream};
@@ -42,5 +41,4 @@ pub use peer::FeedsPeer;
 pub use postgres::PostgresOptions;
 pub use redis::RedisOptions;
 pub use source::ReadFile;
-pub use status::Status;
 pub use url::UrlError;

@@ -74,7 +74,6 @@ const LEAVE_MS: u64 = 1_000;
 const HELD_MAX: usize = 4096;
 const HELD_BYTES_MAX: usize = 64 << 20;
 
-/// A request for messages that is in the server.
 struct Pull {
     number: u64,
     /// Number of messages that may still come.
@@ -87,9 +86,8 @@ struct Pull {
 pub(crate) struct Subjects {
     setup: Setup,
     link: Link,
-    options: NatsOptions,
+    reads: NatsStream,
     batch_max: usize,
-    /// When the stream was made.
     created: String,
     turn: Turn,
     pull: Option<Pull>,
@@ -102,18 +100,17 @@ pub(crate) struct Subjects {
     undelivered: u64,
     /// Subjects on which the messages of the batch are acknowledged.
     batch: Vec<String>,
-    /// The highest number of the batch.
     batch_end: u64,
 }
 
 pub(crate) async fn connect(options: &NatsOptions, mut setup: Setup) -> Result<Subjects, Fault> {
     let mut link = Link::connect(options, &mut setup).await?;
-    let stream = Stream::ask(&mut link, &options.stream).await?;
+    let stream = Stream::ask(&mut link, &options.reads.stream).await?;
     let known = setup.progress.borrow().of(&stream.created);
-    let consumer = Consumer::find(&mut link, options, &stream, known).await?;
+    let consumer = Consumer::find(&mut link, &options.reads, &stream, known).await?;
     let subjects = Subjects {
         link,
-        options: options.clone(),
+        reads: options.reads.clone(),
         batch_max: setup.batch_max.min(consumer.batch_max),
         created: stream.created,
         turn: Turn::new(consumer.ack_wait_ms, jitter_ms(&mut setup)),
@@ -208,7 +205,7 @@ impl Subjects {
     }
 
     async fn look(&mut self) -> Result<Look, Fault> {
-        let look = Consumer::look(&mut self.link, &self.options).await?;
+        let look = Consumer::look(&mut self.link, &self.reads).await?;
         self.remember(look.floor);
         Ok(look)
     }
@@ -273,7 +270,7 @@ impl Subjects {
         if !is_long {
             ask["max_bytes"] = json!(PULL_BYTES_MAX);
         }
-        let (stream, consumer) = (&self.options.stream, &self.options.consumer);
+        let (stream, consumer) = (&self.reads.stream, &self.reads.consumer);
         let subject = format!("$JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer}");
         self.pull = Some(Pull {
             number: self.link.pull(&subject, &ask.to_string()).await?,
@@ -336,7 +333,7 @@ impl Subjects {
             return self.begin_anew().await;
         }
         self.undelivered = delivery.undelivered;
-        let held = message.held(&self.options, &self.created);
+        let held = message.held(&self.reads, &self.created);
         self.held_bytes += held.bytes;
         if let Some(before) = self.held.insert(delivery.stream_seq, held) {
             self.held_bytes -= before.bytes;
@@ -345,13 +342,12 @@ impl Subjects {
             return Err(Fault(format!(
                 "others have not acknowledged more than {HELD_MAX} messages or {HELD_BYTES_MAX} \
                  bytes of its consumer {:?}",
-                self.options.consumer
+                self.reads.consumer
             )));
         }
         Ok(())
     }
 
-    /// The oldest messages in hand.
     async fn next_batch(&mut self) -> Result<Vec<Event>, Fault> {
         let mut events = Vec::new();
         while self.batch.len() < self.batch_max
@@ -389,7 +385,6 @@ impl Subjects {
         self.link.flush().await
     }
 
-    /// Gives back what is in hand, and what was on its way.
     async fn give_all_back(&mut self) -> Result<(), Fault> {
         self.begin_anew().await?;
         for message in self.link.last_messages().await {

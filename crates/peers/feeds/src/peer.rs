@@ -6,8 +6,8 @@ use std::rc::Rc;
 use std::sync::mpsc;
 
 use throng_peer::task::{Receiver, Task, Tasks, queue};
-use throng_peer::{Context, Ended, Flow, LinkId, Peer};
-use throng_types::{Millis, Rng};
+use throng_peer::{Context, Flow, LinkEvent, LinkId, Peer};
+use throng_types::Rng;
 
 use crate::feed::{Feed, Runner};
 use crate::inlet::{Call, Control, Inlet, Reply};
@@ -89,29 +89,10 @@ impl Peer for FeedsPeer {
         self.run(cx);
     }
 
-    fn connected(&mut self, link: LinkId, cx: &mut Context<'_, Reply>) {
-        self.tasks.connected(link);
-        self.run(cx);
-    }
-
-    fn bytes(&mut self, link: LinkId, input: &[u8], cx: &mut Context<'_, Reply>) -> Flow {
-        let flow = self.tasks.bytes(link, input);
+    fn event(&mut self, link: LinkId, event: LinkEvent<'_>, cx: &mut Context<'_, Reply>) -> Flow {
+        let flow = self.tasks.event(link, event);
         self.run(cx);
         flow
-    }
-
-    fn written(&mut self, link: LinkId, cx: &mut Context<'_, Reply>) {
-        self.tasks.written(link);
-        self.run(cx);
-    }
-
-    fn ended(&mut self, link: LinkId, why: Ended, cx: &mut Context<'_, Reply>) {
-        self.tasks.ended(link, why);
-        self.run(cx);
-    }
-
-    fn timeout(&mut self, _: LinkId, _: Option<Millis>, cx: &mut Context<'_, Reply>) {
-        self.run(cx);
     }
 
     fn woken(&mut self, cx: &mut Context<'_, Reply>) {

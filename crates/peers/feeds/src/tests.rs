@@ -1,7 +1,5 @@
 //! The feeds of a server, with a played source and played shards.
 
-mod talk;
-
 use std::cell::RefCell;
 use std::collections::{HashSet, VecDeque};
 use std::rc::Rc;
@@ -10,17 +8,15 @@ use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
 use throng_broker::{Acknowledge, Draft, Refusal, home_of};
 use throng_metrics::{Counter, Counters, Gauge};
-use throng_peer::{Peer as _, Play, Want};
+use throng_peer::{Peer as _, Want};
+use throng_play::Play;
 use throng_types::Millis;
 
 use crate::event::Event;
-use crate::feed::{Feed, FeedOptions, SourceOptions};
+use crate::feed::{Feed, FeedOptions, SourceOptions, Status};
 use crate::inlet::{Call, Order, Reply, Results, Round};
 use crate::peer::FeedsPeer;
 use crate::source::{Fault, LOOK_MS, Setup, Source};
-use crate::status::Status;
-
-pub(crate) use talk::Talk;
 
 const SHARDS: u8 = 2;
 

@@ -7,5 +7,5 @@
 mod link;
 
 pub use link::{ASKED_MAX, Link};
-pub use link::{CredentialsFile, Door};
+pub use link::{CredentialsFile, Handshake};
 pub use throng_nats_protocol::{NatsUrlError, Target, targets};

@@ -210,9 +210,8 @@ impl CredentialsFile {
     }
 }
 
-/// Options of a connection.
 #[derive(Clone, Copy)]
-pub struct Door<'a> {
+pub struct Handshake<'a> {
     /// The server, and the user and password for it.
     pub target: &'a Target,
     /// Credentials in place of the URL's user.
@@ -226,7 +225,7 @@ pub struct Door<'a> {
     pub replies: &'a str,
 }
 
-impl Door<'_> {
+impl Handshake<'_> {
     /// Connects, authenticates and subscribes to subjects by their numbers. The server has
     /// confirmed both when this ends.
     ///

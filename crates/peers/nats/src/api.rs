@@ -75,7 +75,6 @@ pub(crate) fn done(payload: &[u8]) -> Result<(), ApiError> {
     answer(payload).map(|_| ())
 }
 
-/// Number of messages removed.
 pub(crate) fn purged(payload: &[u8]) -> Result<u64, ApiError> {
     answer(payload).map(|value| value["purged"].as_u64().unwrap_or_default())
 }
@@ -102,7 +101,7 @@ pub(crate) fn stored(payload: &[u8]) -> Result<u64, ApiError> {
 }
 
 /// A message that the stream's leader gave, its sequence and its key; `None` if there is none.
-pub(crate) fn message(payload: &[u8]) -> Option<Option<Given>> {
+pub(crate) fn message(payload: &[u8]) -> Option<Option<StoredMessage>> {
     let value = match answer(payload) {
         Ok(value) => value,
         Err(error) if error.code == 10_037 => return Some(None),
@@ -111,7 +110,7 @@ pub(crate) fn message(payload: &[u8]) -> Option<Option<Given>> {
     let message = &value["message"];
     let bytes = |name: &str| STANDARD.decode(message[name].as_str().unwrap_or_default());
     let headers = bytes("hdrs").ok()?;
-    Some(Some(Given {
+    Some(Some(StoredMessage {
         seq: message["seq"].as_u64()?,
         key: Headers::new(&headers).get(KEY).map(Into::into),
         payload: bytes("data").ok()?.into(),
@@ -120,7 +119,7 @@ pub(crate) fn message(payload: &[u8]) -> Option<Option<Given>> {
 
 /// A message as a stream keeps it.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Given {
+pub(crate) struct StoredMessage {
     pub(crate) seq: u64,
     /// The token of its idempotency key.
     pub(crate) key: Option<Box<str>>,
@@ -141,19 +140,17 @@ pub(crate) fn subjects(payload: &[u8]) -> Option<(Vec<String>, usize)> {
     Some((subjects, total))
 }
 
-/// Content of a channel's subject.
 #[derive(Debug)]
-pub(crate) enum Found {
+pub(crate) enum ChannelMessage {
     Nothing,
     /// Sequence, record, token of the idempotency key.
     Record(u64, Record, Option<Box<str>>),
-    /// A form that this node cannot read.
     Strange,
 }
 
-impl Found {
-    pub(crate) fn new(given: Option<Given>) -> Self {
-        let Some(Given { seq, key, payload }) = given else {
+impl ChannelMessage {
+    pub(crate) fn new(given: Option<StoredMessage>) -> Self {
+        let Some(StoredMessage { seq, key, payload }) = given else {
             return Self::Nothing;
         };
         match Record::decode(&payload).filter(|record| record.state.is_some()) {
@@ -187,7 +184,7 @@ mod tests {
         for (headers, key) in [(String::new(), None), (headers, Some("k".into()))] {
             let answer = format!(r#"{{"message":{{"seq":2,"hdrs":"{headers}","data":"aGk="}}}}"#);
             let payload = (*b"hi").into();
-            let given = Given {
+            let given = StoredMessage {
                 seq: 2,
                 key,
                 payload,

@@ -10,7 +10,7 @@ const BATCH_MAX: usize = 64;
 const BATCH_BYTES_MAX: usize = 128 << 10;
 
 /// Answer to a publisher: its shard, its ticket, the position.
-pub(crate) type Told = (u8, Ticket, Option<Position>);
+pub(crate) type PublishedAt = (u8, Ticket, Option<Position>);
 
 /// A channel's newest message, as far as this node knows.
 pub(crate) struct Known {
@@ -54,7 +54,6 @@ pub(crate) fn is_newer(state: &State, version: Option<&Version>) -> bool {
     }
 }
 
-/// Facts that decide whether a stream goes on.
 pub(crate) struct Opening {
     /// The server process that stores now.
     pub(crate) server: u64,

@@ -61,7 +61,7 @@ mod writing;
 
 pub use node::{Nats, NatsOptions};
 pub use throng_nats_link::{CredentialsFile, NatsUrlError};
-use throng_remote::{Desk, RemoteOptions};
+use throng_remote::{NodeIo, RemoteOptions};
 
 /// Makes a node, for [`throng_remote::start`].
 ///
@@ -69,9 +69,9 @@ use throng_remote::{Desk, RemoteOptions};
 /// A URL that is not good.
 pub fn node(
     options: NatsOptions,
-) -> Result<(RemoteOptions, impl FnOnce(Desk) -> Nats), NatsUrlError> {
+) -> Result<(RemoteOptions, impl FnOnce(NodeIo) -> Nats), NatsUrlError> {
     let targets = throng_nats_link::targets(&options.url)?;
     let (credentials, replicas) = (options.credentials, options.replicas);
-    let node = move |desk| Nats::new(desk, targets, credentials, replicas);
+    let node = move |io| Nats::new(io, targets, credentials, replicas);
     Ok((options.remote, node))
 }

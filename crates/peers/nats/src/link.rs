@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use throng_nats_link::{CredentialsFile, Door, Link, Target};
+use throng_nats_link::{CredentialsFile, Handshake, Link, Target};
 use throng_nats_protocol::{Decoder, Op};
 use throng_peer::task::{self, Net};
-use throng_remote::{Dial, Words};
+use throng_remote::{Connector, Messages};
 use throng_types::fnv1a;
 
 use crate::api::{self, OTHER_CONFIG, StreamSpec};
@@ -25,8 +25,7 @@ pub(crate) const NAMED: u64 = 4;
 /// The first for a channel.
 pub(crate) const CHANNELS: u64 = 16;
 
-/// A connection that is to be made.
-pub struct NatsDial {
+pub struct NatsConnector {
     pub(crate) target: Target,
     /// Credentials in place of the URL's user.
     pub(crate) credentials: Option<CredentialsFile>,
@@ -40,7 +39,6 @@ pub struct NatsDial {
     pub(crate) streams: Vec<StreamSpec>,
 }
 
-/// A connection that stands.
 #[derive(Clone, Copy, Debug)]
 pub struct Established {
     /// Server process that stores, as far as that matters; see the head of the crate.
@@ -64,9 +62,8 @@ pub struct Message {
     pub(crate) payload: Box<[u8]>,
 }
 
-/// Something that NATS says.
 #[derive(Debug)]
-pub enum Word {
+pub enum NatsMessage {
     Ping,
     Pong,
     Message(Message),
@@ -74,7 +71,7 @@ pub enum Word {
     Refused(String),
 }
 
-impl Word {
+impl NatsMessage {
     fn new(op: &Op<'_>) -> Option<Self> {
         Some(match *op {
             Op::Info(_) | Op::Okay => return None,
@@ -95,43 +92,45 @@ impl Word {
     }
 }
 
-/// Reads words from a connection's bytes.
-pub struct NatsWords(Decoder);
+pub struct NatsMessages(Decoder);
 
-impl Words for NatsWords {
-    type Word = Word;
+impl Messages for NatsMessages {
+    type Message = NatsMessage;
 
     fn feed(&mut self, bytes: &[u8]) {
         self.0.feed(bytes);
     }
 
-    fn next(&mut self) -> Result<Option<Word>, String> {
+    fn next(&mut self) -> Result<Option<NatsMessage>, String> {
         while let Some(op) = self.0.next_op().map_err(|error| error.to_string())? {
-            if let Some(word) = Word::new(&op) {
-                return Ok(Some(word));
+            if let Some(incoming) = NatsMessage::new(&op) {
+                return Ok(Some(incoming));
             }
         }
         Ok(None)
     }
 }
 
-impl Dial for NatsDial {
-    type Hello = Established;
-    type Words = NatsWords;
+impl Connector for NatsConnector {
+    type Handshake = Established;
+    type Messages = NatsMessages;
 
-    async fn connect(&mut self, net: &Net) -> Result<(Established, task::Link, NatsWords), String> {
+    async fn connect(
+        &mut self,
+        net: &Net,
+    ) -> Result<(Established, task::Link, NatsMessages), String> {
         let at = format!("{}:{}", self.target.host, self.target.port);
         let made = self.introduce(net).await;
         let (established, link) = made.map_err(|why| format!("{at}: {why}"))?;
         let (link, decoder) = link.into_parts();
-        Ok((established, link, NatsWords(decoder)))
+        Ok((established, link, NatsMessages(decoder)))
     }
 }
 
-impl NatsDial {
+impl NatsConnector {
     async fn introduce(&self, net: &Net) -> Result<(Established, Link), String> {
         let [answers, node, everybody] = &self.subjects;
-        let door = Door {
+        let handshake = Handshake {
             target: &self.target,
             credentials: self.credentials.as_ref(),
             authorities: self.authorities.as_deref(),
@@ -140,7 +139,7 @@ impl NatsDial {
             replies: &answers.replace('*', "dial-"),
         };
         let subjects = [(&**answers, ANSWERS), (node, NODE), (everybody, EVERYBODY)];
-        let (info, mut link) = door.connect(net, &subjects).await?;
+        let (info, mut link) = handshake.connect(net, &subjects).await?;
         check(&info.version, self.replicas)?;
         for stream in &self.streams {
             self.make(net, &mut link, stream).await?;

@@ -11,12 +11,12 @@ use throng_broker::{ChannelMap, Draft, Presence, Present, Ticket};
 use throng_nats_link::{CredentialsFile, Target};
 use throng_nats_protocol::write;
 use throng_remote::{
-    Channels as _, Core, Desk, LEASE_MS, Purpose, Query, RemoteOptions, Wanted, blob,
+    Channels as _, Core, LEASE_MS, NodeIo, PendingSubscribe, Purpose, Query, RemoteOptions, blob,
 };
 use throng_types::{ChannelName, Publisher};
 
-use crate::api::{self, Found, Given, StreamSpec};
-use crate::batch::{Known, Told};
+use crate::api::{self, ChannelMessage, StoredMessage, StreamSpec};
+use crate::batch::{Known, PublishedAt};
 use crate::link::{Established, Message};
 use crate::names::Names;
 use crate::record::{Record, State};
@@ -39,7 +39,6 @@ pub struct NatsOptions {
     pub credentials: Option<CredentialsFile>,
     /// Number of servers that keep each message, from 1 to 5.
     pub replicas: u8,
-    /// Options of every broker.
     pub remote: RemoteOptions,
 }
 
@@ -94,11 +93,11 @@ pub struct Nats {
     /// NATS has said on this connection that this node may have members.
     pub(crate) is_rostered: bool,
     /// Members who are not listed before that, since nobody would look for them if this node died.
-    /// Bound: the requests of the lanes.
-    pub(crate) unrostered: Vec<Wanted>,
+    /// Bound: the requests of the shards.
+    pub(crate) unrostered: Vec<PendingSubscribe>,
     /// Nodes that may have members and do not live.
     pub(crate) dead: BTreeSet<String>,
-    /// Answers that are being put together. Bound: the requests of the lanes.
+    /// Answers that are being put together. Bound: the requests of the shards.
     pub(crate) gathers: BTreeMap<u64, Gather>,
     /// Time of the lease's last renewal.
     pub(crate) leased_at_ms: u64,
@@ -108,20 +107,20 @@ pub struct Nats {
 
 impl Nats {
     pub(crate) fn new(
-        mut desk: Desk,
+        mut io: NodeIo,
         targets: Vec<Target>,
         credentials: Option<CredentialsFile>,
         replicas: u8,
     ) -> Self {
-        let names = Names::new(&desk.options.prefix);
-        let incarnation = format!("{:016x}", desk.rng.next_u64());
-        let groups = Names::groups(&desk.options.namespaces);
+        let names = Names::new(&io.options.prefix);
+        let incarnation = format!("{:016x}", io.rng.next_u64());
+        let groups = Names::groups(&io.options.namespaces);
         Self {
-            streams: ChannelMap::new(desk.rng.next_u64()),
-            dials: desk.rng.below(targets.len() as u64) as usize,
+            streams: ChannelMap::new(io.rng.next_u64()),
+            dials: io.rng.below(targets.len() as u64) as usize,
             inbox: names.inbox(&incarnation),
-            keep_ms: Names::keep_ms(&groups, &desk.options),
-            core: Core::new(desk),
+            keep_ms: Names::keep_ms(&groups, &io.options),
+            core: Core::new(io),
             targets,
             credentials,
             replicas,
@@ -156,15 +155,14 @@ impl Nats {
 
     /// The time that publications are given, and that decides what is too old.
     pub(crate) fn time_ms(&self) -> u64 {
-        match self.core.desk.options.given_ms() {
-            0 => self.core.desk.unix_ms,
+        match self.core.io.options.given_ms() {
+            0 => self.core.io.unix_ms,
             given_ms => given_ms,
         }
     }
 
-    /// Every stream that must be there.
     pub(crate) fn specs(&self) -> Vec<StreamSpec> {
-        let groups = Names::groups(&self.core.desk.options.namespaces);
+        let groups = Names::groups(&self.core.io.options.namespaces);
         let keep_ms = self.keep_ms;
         let kept = groups.into_iter().map(|(group, most, _)| {
             // Some messages may have no publication.
@@ -214,20 +212,20 @@ impl Nats {
         let number = self.next_flight;
         self.next_flight += 1;
         let reply = format!("{}.{number}", self.inbox);
-        let before = self.core.desk.out.len();
+        let before = self.core.io.out.len();
         write::publish(
-            &mut self.core.desk.out,
+            &mut self.core.io.out,
             subject,
             Some(&reply),
             headers,
             payload,
         );
-        let command: Box<[u8]> = self.core.desk.out.get(before..).unwrap_or_default().into();
+        let command: Box<[u8]> = self.core.io.out.get(before..).unwrap_or_default().into();
         self.flight_bytes += command.len();
         let pending = Pending {
             flight,
             command,
-            since_ms: self.core.desk.now_ms,
+            since_ms: self.core.io.now_ms,
         };
         self.flights.insert(number, pending);
     }
@@ -240,15 +238,15 @@ impl Nats {
 
     /// Publishes without an answer.
     pub(crate) fn say(&mut self, subject: &str, payload: &[u8]) {
-        write::publish(&mut self.core.desk.out, subject, None, &[], payload);
+        write::publish(&mut self.core.io.out, subject, None, &[], payload);
     }
 
     // ---- answers ----
 
     /// Asks for a pong, behind which something follows.
     pub(crate) fn ping(&mut self, then: Vec<Then>) {
-        write::ping(&mut self.core.desk.out);
-        self.pings.push_back((self.core.desk.now_ms, then));
+        write::ping(&mut self.core.io.out);
+        self.pings.push_back((self.core.io.now_ms, then));
     }
 
     /// NATS has taken all that was written before a ping.
@@ -258,8 +256,8 @@ impl Nats {
         };
         for then in then {
             match then {
-                Then::Subscribed(wanted) => self.settled(wanted),
-                Then::Published(lane, ticket) => self.core.published(lane, ticket, Ok(None)),
+                Then::Subscribed(subscribe) => self.settled(subscribe),
+                Then::Published(shard, ticket) => self.core.published(shard, ticket, Ok(None)),
             }
         }
     }
@@ -267,10 +265,10 @@ impl Nats {
     /// Sends requests again that had no receiver, until they have waited for too long.
     pub(crate) fn send_again(&mut self) {
         while let Some((at_ms, number)) = self.untaken.front()
-            && *at_ms <= self.core.desk.now_ms
+            && *at_ms <= self.core.io.now_ms
         {
             if let Some(pending) = self.flights.get(number) {
-                self.core.desk.out.extend_from_slice(&pending.command);
+                self.core.io.out.extend_from_slice(&pending.command);
             }
             self.untaken.pop_front();
         }
@@ -298,14 +296,17 @@ impl Nats {
     }
 
     /// A message that was asked for with [`Self::ask_newest`]; nothing if the answer is an error.
-    fn newest(&self, payload: &[u8], direct: Option<Given>) -> Option<Option<Given>> {
+    fn newest(
+        &self,
+        payload: &[u8],
+        direct: Option<StoredMessage>,
+    ) -> Option<Option<StoredMessage>> {
         match self.link.is_some_and(|link| link.is_clustered) {
             true => api::message(payload),
             false => Some(direct),
         }
     }
 
-    /// Takes the answer to a request.
     pub(crate) fn answer(&mut self, message: &Message) {
         let number = message.subject.rsplit('.').next();
         let Some(number) = number.and_then(|number| number.parse().ok()) else {
@@ -318,7 +319,7 @@ impl Nats {
         if message.status == Some(503) {
             // Its stream is being made, or chooses a leader: nothing happened.
             self.untaken
-                .push_back((self.core.desk.now_ms + AGAIN_MS, number));
+                .push_back((self.core.io.now_ms + AGAIN_MS, number));
             return;
         }
         let Some(pending) = self.flights.remove(&number) else {
@@ -327,14 +328,14 @@ impl Nats {
         self.flight_bytes -= pending.command.len();
         let payload = &message.payload;
         let is_there = message.status.is_none();
-        let direct = is_there.then(|| Given {
+        let direct = is_there.then(|| StoredMessage {
             seq: message.seq,
             key: message.key.clone(),
             payload: payload.clone(),
         });
         match pending.flight {
             Flight::Last(channel) => match self.newest(payload, direct) {
-                Some(found) => self.last(&channel, Found::new(found)),
+                Some(found) => self.last(&channel, ChannelMessage::new(found)),
                 None => self.fail(&channel),
             },
             Flight::Seeds(stream) => match self.newest(payload, direct) {
@@ -347,24 +348,24 @@ impl Nats {
                 None => self.fail(&channel),
             },
             Flight::After(channel) => match self.newest(payload, direct) {
-                Some(found) => self.behind_claim(&channel, Found::new(found)),
+                Some(found) => self.behind_claim(&channel, ChannelMessage::new(found)),
                 None => self.fail(&channel),
             },
             Flight::Claim(channel) => self.claimed(&channel, payload),
             Flight::Message(channel, seq, true) => {
                 let found = api::message(payload).flatten();
-                self.message_found(&channel, seq, Found::new(found));
+                self.message_found(&channel, seq, ChannelMessage::new(found));
             }
             Flight::Message(channel, seq, false) => {
                 let is_clustered = self.link.is_some_and(|link| link.is_clustered);
                 if !is_there && is_clustered {
                     self.ask_message(&channel, seq, true);
                 } else {
-                    self.message_found(&channel, seq, Found::new(direct));
+                    self.message_found(&channel, seq, ChannelMessage::new(direct));
                 }
             }
             Flight::Store(channel) => self.stored(&channel, payload),
-            Flight::Row(wanted) => self.listed(wanted, payload),
+            Flight::Row(subscribe) => self.listed(subscribe, payload),
             Flight::RowAgain(member, old) => self.listed_again(member, old, payload),
             Flight::Unlisted(channel, presence) => self.unlisted(&channel, &presence, payload),
             Flight::OwnRows(comparison) => self.own_rows(comparison, payload),
@@ -388,12 +389,9 @@ impl Nats {
     }
 }
 
-/// Purpose of a request.
 #[derive(Debug)]
 pub(crate) enum Flight {
-    /// The newest message of a channel.
     Last(ChannelName),
-    /// Seeds of a stream, by its name.
     Seeds(Box<str>),
     SeedsStored(Box<str>),
     /// A message of a channel by its sequence; from the leader, which has it if anybody does.
@@ -405,7 +403,7 @@ pub(crate) enum Flight {
     /// The first message behind that.
     After(ChannelName),
     /// A member is to be listed.
-    Row(Wanted),
+    Row(PendingSubscribe),
     /// A member is to be listed again; and the subject under the name that this node had before.
     RowAgain(Member, Option<String>),
     /// A member who has left is to be removed from the list.
@@ -420,27 +418,24 @@ pub(crate) enum Flight {
     Members(u64),
     /// A member of a channel, by its subject.
     Member(u64),
-    /// This node's lease is renewed.
     Leased,
     /// This node is written into the roster: it may have members.
     Rostered,
     /// Lists live nodes, to find those that do not live among these: nodes that may have members.
     Leases(Option<BTreeSet<String>>),
-    /// Lists nodes that may have members.
     Rosters,
     /// The subjects of the members of a node that has died.
     Orphans(String),
     /// A row by its subject, and then whether this node has removed it.
     Orphan(String),
     OrphanGone(Presence, ChannelName),
-    /// No answer is waited for.
     Nothing,
 }
 
 /// A step that follows when NATS has taken all that was written before.
 pub(crate) enum Then {
     Published(u8, Ticket),
-    Subscribed(Wanted),
+    Subscribed(PendingSubscribe),
 }
 
 /// A request without an answer.
@@ -453,7 +448,6 @@ pub(crate) struct Pending {
 
 // ---- channels ----
 
-/// A request for a stream.
 #[derive(Debug)]
 pub(crate) enum Op {
     Publish(u8, Ticket, Box<Draft>),
@@ -475,8 +469,7 @@ pub(crate) enum Stage {
     KeyRow,
     /// The first message behind this sequence is on its way.
     After(u64),
-    /// Publications are being stored.
-    Store(State, Vec<Told>),
+    Store(State, Vec<PublishedAt>),
     Walk(Box<Walk>),
 }
 
@@ -500,10 +493,9 @@ pub(crate) struct Claimed {
     pub(crate) awaited: Option<u64>,
 }
 
-/// Requests for a channel's stream.
 #[derive(Default)]
 pub(crate) struct Stream {
-    /// Bound: the requests of the lanes.
+    /// Bound: the requests of the shards.
     pub(crate) queue: VecDeque<Op>,
     pub(crate) turn: Option<Turn>,
     pub(crate) known: Option<Known>,
@@ -543,7 +535,7 @@ pub(crate) type Rows = BTreeMap<(ChannelName, Box<str>), Vec<Row>>;
 
 /// An answer about members that is being put together.
 pub(crate) struct Gather {
-    pub(crate) lane: u8,
+    pub(crate) shard: u8,
     pub(crate) ticket: Ticket,
     pub(crate) with_members: bool,
     pub(crate) missing: usize,

@@ -22,7 +22,7 @@ impl Nats {
     /// Takes a new name if others may have taken this node for dead.
     pub(crate) fn rename_if_dead(&mut self) {
         if self.may_be_dead() {
-            let name = format!("{:016x}", self.core.desk.rng.next_u64());
+            let name = format!("{:016x}", self.core.io.rng.next_u64());
             self.formerly = Some(std::mem::replace(&mut self.incarnation, name));
             self.renamed = true;
         }
@@ -55,7 +55,7 @@ impl Nats {
     /// Whether the lease may have been lost, so that others took this node for dead.
     pub(crate) const fn may_be_dead(&self) -> bool {
         self.leased_at_ms > 0
-            && self.core.desk.now_ms.saturating_sub(self.leased_at_ms) + RENEW_MS > LEASE_MS
+            && self.core.io.now_ms.saturating_sub(self.leased_at_ms) + RENEW_MS > LEASE_MS
     }
 
     /// Takes the list of live nodes; with `rostered`, of nodes that were known before this was
@@ -72,7 +72,7 @@ impl Nats {
         // NATS may have lost all leases with its memory: the others have time to come back, too.
         let is_early = self
             .back_at_ms
-            .is_some_and(|at_ms| self.core.desk.now_ms < at_ms + LEASE_MS);
+            .is_some_and(|at_ms| self.core.io.now_ms < at_ms + LEASE_MS);
         if let Some(rostered) = rostered.filter(|_| !is_early) {
             let dead = rostered.difference(&live);
             self.dead = dead
@@ -100,7 +100,6 @@ impl Nats {
         }
     }
 
-    /// Looks for the members of nodes that have died.
     fn sweep(&mut self) {
         for incarnation in self.dead.clone() {
             let filter = self.names.member("*", &incarnation, ">");
@@ -110,7 +109,6 @@ impl Nats {
         }
     }
 
-    /// The members of a node that has died.
     pub(crate) fn orphans(&mut self, incarnation: &str, payload: &[u8]) {
         let Some((subjects, _)) = api::subjects(payload) else {
             return;
@@ -127,7 +125,7 @@ impl Nats {
             self.api(Flight::Orphan(subject.clone()), "DIRECT.GET", &name, "");
         }
         // The rest with the next look.
-        self.core.due.sweep_ms = { self.core.due.sweep_ms }.min(self.core.desk.now_ms + 500);
+        self.core.due.sweep_ms = { self.core.due.sweep_ms }.min(self.core.io.now_ms + 500);
     }
 
     /// Takes a member of a dead node, or a row of this node's own of a member who has left.
@@ -160,22 +158,26 @@ impl Nats {
     // ---- questions ----
 
     /// NATS says at once if there is no receiver.
-    pub(crate) fn send_question(&mut self, (lane, ticket): (u8, u32), there: &str, message: &[u8]) {
+    pub(crate) fn send_question(
+        &mut self,
+        (shard, ticket): (u8, u32),
+        there: &str,
+        message: &[u8],
+    ) {
         let number = self.next_flight;
         self.next_flight += 1;
         let reply = format!("{}.{number}", self.inbox);
         let message = [b"?", message].concat();
-        write::publish(&mut self.core.desk.out, there, Some(&reply), &[], &message);
+        write::publish(&mut self.core.io.out, there, Some(&reply), &[], &message);
         self.asks
-            .insert(number, (lane, ticket, self.core.desk.now_ms));
+            .insert(number, (shard, ticket, self.core.io.now_ms));
     }
 
-    /// A question had no receiver.
     pub(crate) fn nobody_there(&mut self, number: u64) {
-        if let Some((lane, ticket, _)) = self.asks.remove(&number) {
+        if let Some((shard, ticket, _)) = self.asks.remove(&number) {
             self.core
                 .questions
-                .one_less((lane, ticket), &mut self.core.desk);
+                .one_less((shard, ticket), &mut self.core.io);
         }
     }
 
@@ -190,7 +192,7 @@ impl Nats {
             b'?' => self.hear_question(rest),
             b'!' => self.hear_answer(rest),
             b'c' => {
-                self.core.desk.hear_cut(&message.payload);
+                self.core.io.hear_cut(&message.payload);
             }
             b'+' => {
                 if let (Some(live), Ok(name)) = (&mut self.live, std::str::from_utf8(rest))
@@ -210,21 +212,21 @@ pub(crate) mod tests {
     use std::sync::Arc;
 
     use throng_broker::{Presence, Request, Ticket};
-    use throng_remote::{Desk, RemoteOptions, Verbs as _};
+    use throng_remote::{NodeIo, RemoteOptions, Verbs as _};
     use throng_types::{ChannelName, Publisher};
 
     use super::*;
-    use crate::link::{ANSWERS, Established, Word};
+    use crate::link::{ANSWERS, Established, NatsMessage};
 
     /// A node whose connection has just been made.
     pub(crate) fn node() -> Nats {
         let mut node = Nats::new(
-            Desk::without_shards(RemoteOptions::for_tests()),
+            NodeIo::without_shards(RemoteOptions::for_tests()),
             Vec::new(),
             None,
             1,
         );
-        node.up(Established {
+        node.connected(Established {
             server: 1,
             is_clustered: false,
             payload_max: 1 << 20,
@@ -249,7 +251,8 @@ pub(crate) mod tests {
     pub(crate) fn hear(node: &mut Nats, is_it: impl Fn(&Flight) -> bool, mut message: Message) {
         let number = asked(node, is_it).expect("it was asked");
         (message.sid, message.subject) = (ANSWERS, format!("inbox.{number}").into());
-        node.word(Word::Message(message)).expect("an answer");
+        node.message(NatsMessage::Message(message))
+            .expect("an answer");
     }
 
     fn say(node: &mut Nats, number: u64, status: Option<u16>, payload: String) {
@@ -261,7 +264,8 @@ pub(crate) mod tests {
             key: None,
             payload: payload.into_bytes().into(),
         };
-        node.word(Word::Message(message)).expect("an answer");
+        node.message(NatsMessage::Message(message))
+            .expect("an answer");
     }
 
     /// Asks for the nodes that may have members; says that `other` may; and returns the question
@@ -308,16 +312,16 @@ pub(crate) mod tests {
         let row = node.names.member("c", &node.incarnation, "u.v");
         for _ in 0..3 {
             node.compare_at_ms.get_or_insert(0);
-            node.core.desk.now_ms = node.compare_at_ms.expect("a time");
+            node.core.io.now_ms = node.compare_at_ms.expect("a time");
             node.compare_rows();
             let compared = asked(&node, compares).expect("a comparison");
             answer(&mut node, compared, &[&row]);
             let orphan = |it: &Flight| matches!(it, Flight::Orphan(subject) if *subject == row);
             let asked = asked(&node, orphan).expect("a question for the row");
             say(&mut node, asked, Some(404), String::new());
-            assert!(node.compare_at_ms > Some(node.core.desk.now_ms));
+            assert!(node.compare_at_ms > Some(node.core.io.now_ms));
         }
-        node.core.desk.now_ms = node.compare_at_ms.expect("a time");
+        node.core.io.now_ms = node.compare_at_ms.expect("a time");
         node.compare_rows();
         let compared = asked(&node, compares).expect("a comparison");
         answer(&mut node, compared, &[]);
@@ -357,7 +361,7 @@ pub(crate) mod tests {
         say(&mut node, number, None, stored());
         assert!(lists(&node));
         // On another connection as well.
-        node.down();
+        node.disconnected();
         assert!(node.unrostered.is_empty() && !lists(&node));
     }
 
@@ -376,7 +380,7 @@ pub(crate) mod tests {
         let full = r#"{"error":{"code":503,"err_code":10023}}"#.to_owned();
         say(&mut node, number, None, full);
         assert!(asked(&node, taken).is_none());
-        node.core.desk.now_ms = node.compare_at_ms.expect("a time");
+        node.core.io.now_ms = node.compare_at_ms.expect("a time");
         node.compare_rows();
         assert!(asked(&node, taken).is_some());
     }
@@ -402,7 +406,7 @@ pub(crate) mod tests {
                 None,
                 if failed { error } else { stored() },
             );
-            node.core.desk.now_ms += RENEW_MS;
+            node.core.io.now_ms += RENEW_MS;
             node.keep_lease();
         }
         let leased = asked(&node, is_leased).expect("a lease");

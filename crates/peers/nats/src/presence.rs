@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use throng_broker::{Presence, Refusal, Reply};
-use throng_remote::{Channels as _, Wanted, blob};
+use throng_remote::{Channels as _, PendingSubscribe, blob};
 use throng_types::ChannelName;
 
 use crate::api;
@@ -41,53 +41,53 @@ impl Nats {
     }
 
     /// Lists a member who comes with a subscribe, which goes on when that is done.
-    pub(crate) fn list(&mut self, wanted: Wanted) {
-        let Some(presence) = wanted.presence.clone() else {
-            return self.look_for(wanted);
+    pub(crate) fn list(&mut self, subscribe: PendingSubscribe) {
+        let Some(presence) = subscribe.presence.clone() else {
+            return self.look_for(subscribe);
         };
-        let key = (wanted.channel.clone(), presence.who.client.clone());
+        let key = (subscribe.channel.clone(), presence.who.client.clone());
         self.rows.entry(key).or_default().push(Row {
             presence: presence.clone(),
-            serial: wanted.serial,
+            serial: subscribe.serial,
             is_stored: false,
             is_in: false,
             is_gone: false,
         });
         match presence.is_listed {
-            true if self.is_rostered => self.store_row(wanted, &presence),
-            true => self.unrostered.push(wanted),
-            false => self.look_for(wanted),
+            true if self.is_rostered => self.store_row(subscribe, &presence),
+            true => self.unrostered.push(subscribe),
+            false => self.look_for(subscribe),
         }
     }
 
-    fn store_row(&mut self, wanted: Wanted, presence: &Presence) {
-        let subject = self.member(&wanted.channel, presence);
-        let body = body(&wanted.channel, presence);
-        self.ask(Flight::Row(wanted), &subject, &[], &body);
+    fn store_row(&mut self, subscribe: PendingSubscribe, presence: &Presence) {
+        let subject = self.member(&subscribe.channel, presence);
+        let body = body(&subscribe.channel, presence);
+        self.ask(Flight::Row(subscribe), &subject, &[], &body);
     }
 
     /// Lists members who waited until this node is in the roster, or refuses them if it is not.
     pub(crate) fn list_unrostered(&mut self) {
-        for wanted in std::mem::take(&mut self.unrostered) {
-            match wanted.presence.clone().filter(|_| self.is_rostered) {
-                Some(presence) => self.store_row(wanted, &presence),
-                None => self.not_subscribed(&wanted, Refusal::Unavailable),
+        for subscribe in std::mem::take(&mut self.unrostered) {
+            match subscribe.presence.clone().filter(|_| self.is_rostered) {
+                Some(presence) => self.store_row(subscribe, &presence),
+                None => self.not_subscribed(&subscribe, Refusal::Unavailable),
             }
         }
     }
 
-    pub(crate) fn row(&mut self, wanted: &Wanted) -> Option<&mut Row> {
-        let presence = wanted.presence.as_ref()?;
-        let key = (wanted.channel.clone(), presence.who.client.clone());
+    pub(crate) fn row(&mut self, subscribe: &PendingSubscribe) -> Option<&mut Row> {
+        let presence = subscribe.presence.as_ref()?;
+        let key = (subscribe.channel.clone(), presence.who.client.clone());
         let rows = self.rows.get_mut(&key)?;
-        rows.iter_mut().find(|row| row.serial == wanted.serial)
+        rows.iter_mut().find(|row| row.serial == subscribe.serial)
     }
 
-    pub(crate) fn take_row(&mut self, wanted: &Wanted) -> Option<Row> {
-        let presence = wanted.presence.as_ref()?;
-        let key = (wanted.channel.clone(), presence.who.client.clone());
+    pub(crate) fn take_row(&mut self, subscribe: &PendingSubscribe) -> Option<Row> {
+        let presence = subscribe.presence.as_ref()?;
+        let key = (subscribe.channel.clone(), presence.who.client.clone());
         let rows = self.rows.get_mut(&key)?;
-        let at = rows.iter().position(|row| row.serial == wanted.serial)?;
+        let at = rows.iter().position(|row| row.serial == subscribe.serial)?;
         let row = rows.remove(at);
         if rows.is_empty() {
             self.rows.remove(&key);
@@ -96,17 +96,17 @@ impl Nats {
     }
 
     /// NATS has said whether a member is listed.
-    pub(crate) fn listed(&mut self, wanted: Wanted, payload: &[u8]) {
+    pub(crate) fn listed(&mut self, subscribe: PendingSubscribe, payload: &[u8]) {
         match api::stored(payload) {
             Ok(_) => {
-                if let Some(row) = self.row(&wanted) {
+                if let Some(row) = self.row(&subscribe) {
                     row.is_stored = true;
                 }
-                self.look_for(wanted);
+                self.look_for(subscribe);
             }
             Err(error) => {
                 tracing::warn!(error = error.text, "NATS did not list a member");
-                self.not_subscribed(&wanted, Refusal::Unavailable);
+                self.not_subscribed(&subscribe, Refusal::Unavailable);
             }
         }
     }
@@ -171,7 +171,7 @@ impl Nats {
                 error = error.text,
                 "NATS did not remove a member who has left"
             );
-            self.compare_at_ms = Some(self.core.desk.now_ms + MEND_MS);
+            self.compare_at_ms = Some(self.core.io.now_ms + MEND_MS);
         }
         self.heal(channel, presence);
     }
@@ -238,7 +238,6 @@ impl Nats {
         rows.iter_mut().find(|row| row.serial == *serial)
     }
 
-    /// Stores once more a member who is here.
     fn store_again(&mut self, member: Member, old: Option<String>) {
         let Some(presence) = self.rows_of(&member).map(|row| row.presence.clone()) else {
             return;
@@ -253,12 +252,12 @@ impl Nats {
     /// A row is stored once more. If that was under a new name, the old one goes.
     pub(crate) fn listed_again(&mut self, member: Member, old: Option<String>, payload: &[u8]) {
         if api::stored(payload).is_err() {
-            self.compare_at_ms = Some(self.core.desk.now_ms + MEND_MS);
+            self.compare_at_ms = Some(self.core.io.now_ms + MEND_MS);
             return;
         }
         let Some(row) = self.rows_of(&member) else {
             // It has left meanwhile: what is listed is found.
-            self.compare_at_ms = Some(self.core.desk.now_ms);
+            self.compare_at_ms = Some(self.core.io.now_ms);
             return;
         };
         row.is_stored = true;
@@ -272,7 +271,7 @@ impl Nats {
     pub(crate) fn compare_rows(&mut self) {
         if self
             .compare_at_ms
-            .is_none_or(|at_ms| at_ms > self.core.desk.now_ms)
+            .is_none_or(|at_ms| at_ms > self.core.io.now_ms)
         {
             return;
         }
@@ -301,7 +300,7 @@ impl Nats {
     /// and not here goes, and one that is here and not listed is stored again.
     pub(crate) fn own_rows(&mut self, mut comparison: Comparison, payload: &[u8]) {
         let Some((subjects, total)) = api::subjects(payload) else {
-            self.compare_at_ms = Some(self.core.desk.now_ms + MEND_MS);
+            self.compare_at_ms = Some(self.core.io.now_ms + MEND_MS);
             return;
         };
         let before = comparison.listed.len();
@@ -349,7 +348,7 @@ impl Nats {
         }
         // Until nothing is left: there may be more, and a server that is behind does not have what
         // its leader lists, or lists what is removed.
-        self.compare_at_ms = Some(self.core.desk.now_ms + MEND_MS);
+        self.compare_at_ms = Some(self.core.io.now_ms + MEND_MS);
     }
 
     /// If another node has removed the old row, it has announced that the member left.
@@ -396,7 +395,7 @@ impl Nats {
         payload: &[u8],
     ) {
         let Ok(seq) = api::stored(payload) else {
-            self.compare_at_ms = Some(self.core.desk.now_ms + MEND_MS);
+            self.compare_at_ms = Some(self.core.io.now_ms + MEND_MS);
             return;
         };
         let who = &presence.who;
@@ -415,7 +414,6 @@ impl Nats {
 
     // ---- present members ----
 
-    /// The subjects of a channel's members are here.
     pub(crate) fn members(&mut self, serial: u64, payload: &[u8]) {
         let Some((subjects, total)) = api::subjects(payload) else {
             return self.gathered(serial, Some(Refusal::Unavailable));
@@ -436,7 +434,7 @@ impl Nats {
         gather.present.clients = clients.len() as u32;
         gather.present.users = users.len() as u32;
         let most = if gather.with_members {
-            self.core.desk.options.reply.members_max
+            self.core.io.options.reply.members_max
         } else {
             SUBJECTS_MAX
         };
@@ -484,7 +482,7 @@ impl Nats {
         let result = refusal.map_or(Ok(present), Err);
         let ticket = gather.ticket;
         self.core
-            .desk
-            .leave(gather.lane, Reply::Present { ticket, result });
+            .io
+            .reply(gather.shard, Reply::Present { ticket, result });
     }
 }

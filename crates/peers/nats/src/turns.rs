@@ -1,8 +1,8 @@
 //! Requests about one channel's stream, one turn after another.
 //!
 //! Requests take effect in the order in which they were made: a turn is a run of publications, a
-//! run of looks, or one wish to forget, and the next begins when it has ended. Publications of one
-//! turn go in one message, and looks of one turn share what they read, so that turns get longer
+//! run of looks, or one command to forget, and the next begins when it has ended. Publications of
+//! one turn go in one message, and looks of one turn share what they read, so that turns get longer
 //! where there is more to do.
 //!
 //! A turn of publications ends only with an answer to its message. If another node was first, the
@@ -14,7 +14,7 @@ use throng_broker::{Draft, Refusal, Reply};
 use throng_remote::Channels as _;
 use throng_types::ChannelName;
 
-use crate::api::{self, EXPECTED, Found, Given, WRONG_SEQUENCE};
+use crate::api::{self, ChannelMessage, EXPECTED, StoredMessage, WRONG_SEQUENCE};
 use crate::batch::{Batch, EmptyEpoch, Known, Opening};
 use crate::node::Nats;
 use crate::node::{Claimed, Flight, Op, Stage, Stream, Turn};
@@ -42,7 +42,6 @@ impl Nats {
         stream.is_some_and(|stream| stream.turn.is_some())
     }
 
-    /// Begins the next turn.
     pub(crate) fn begin(&mut self, channel: &ChannelName) {
         let keeps = self.core.keeps(channel);
         loop {
@@ -63,8 +62,8 @@ impl Nats {
                 }
                 Some(Op::Forget(..)) => ops.extend(stream.queue.pop_front()),
                 Some(Op::Publish(_, _, draft)) if core(draft) => {
-                    if let Some(Op::Publish(lane, ticket, draft)) = stream.queue.pop_front() {
-                        self.publish_core(channel, lane, ticket, &draft);
+                    if let Some(Op::Publish(shard, ticket, draft)) = stream.queue.pop_front() {
+                        self.publish_core(channel, shard, ticket, &draft);
                     }
                     continue;
                 }
@@ -97,7 +96,7 @@ impl Nats {
 
     /// A turn is over: its requests, if it is still there.
     pub(crate) fn end_turn(&mut self, channel: &ChannelName) -> Vec<Op> {
-        let now_ms = self.core.desk.now_ms;
+        let now_ms = self.core.io.now_ms;
         let stream = self.streams.get_mut(channel);
         stream.map_or(Vec::new(), |stream| {
             stream.used_at_ms = now_ms;
@@ -107,7 +106,7 @@ impl Nats {
 
     /// Notes that nothing more is asked of a stream.
     fn idle(&mut self, channel: &ChannelName) {
-        let now_ms = self.core.desk.now_ms;
+        let now_ms = self.core.io.now_ms;
         if let Some(stream) = self.streams.get_mut(channel)
             && !std::mem::replace(&mut stream.is_idle, true)
         {
@@ -119,7 +118,7 @@ impl Nats {
     pub(crate) fn forget_idle(&mut self) {
         while let Some((since_ms, _)) = self.idle.front() {
             let is_full = self.idle.len() > IDLE_MAX;
-            if since_ms + IDLE_MS > self.core.desk.now_ms && !is_full {
+            if since_ms + IDLE_MS > self.core.io.now_ms && !is_full {
                 return;
             }
             let Some((_, channel)) = self.idle.pop_front() else {
@@ -134,7 +133,7 @@ impl Nats {
             stream.is_idle = false;
             if stream.turn.is_some() {
                 // It will come again.
-            } else if stream.used_at_ms + IDLE_MS > self.core.desk.now_ms && !is_full {
+            } else if stream.used_at_ms + IDLE_MS > self.core.io.now_ms && !is_full {
                 self.idle(&channel);
             } else {
                 self.streams.remove(key);
@@ -162,7 +161,6 @@ impl Nats {
         self.give_up(channel, refusals[usize::from(is_in_doubt)]);
     }
 
-    /// This turn is refused.
     pub(crate) fn give_up(&mut self, channel: &ChannelName, refusal: Refusal) {
         for op in self.end_turn(channel) {
             self.refuse_op(channel, op, refusal);
@@ -172,12 +170,10 @@ impl Nats {
 
     fn refuse_op(&mut self, channel: &ChannelName, op: Op, refusal: Refusal) {
         match op {
-            Op::Publish(lane, ticket, _) => self.core.published(lane, ticket, Err(refusal)),
-            Op::Forget(lane, ticket) => {
+            Op::Publish(shard, ticket, _) => self.core.published(shard, ticket, Err(refusal)),
+            Op::Forget(shard, ticket) => {
                 let result = Err(refusal);
-                self.core
-                    .desk
-                    .leave(lane, Reply::History { ticket, result });
+                self.core.io.reply(shard, Reply::History { ticket, result });
             }
             Op::Look(purpose, _) => self.refuse_look(channel, purpose, refusal),
         }
@@ -240,8 +236,7 @@ impl Nats {
         self.api(flight, verb, stream, body);
     }
 
-    /// The newest message of a channel is here.
-    pub(crate) fn last(&mut self, channel: &ChannelName, found: Found) {
+    pub(crate) fn last(&mut self, channel: &ChannelName, found: ChannelMessage) {
         let Some(stream) = self.streams.get_mut(channel) else {
             return;
         };
@@ -249,9 +244,9 @@ impl Nats {
             return;
         }
         let newest = match found {
-            Found::Nothing => None,
-            Found::Record(seq, record, _) => Some((seq, record)),
-            Found::Strange => {
+            ChannelMessage::Nothing => None,
+            ChannelMessage::Record(seq, record, _) => Some((seq, record)),
+            ChannelMessage::Strange => {
                 tracing::warn!(%channel, "the newest message has an unknown form");
                 return self.fail(channel);
             }
@@ -313,7 +308,7 @@ impl Nats {
     pub(crate) fn opened(&mut self, channel: &ChannelName) -> (State, bool) {
         let opening = Opening {
             server: self.link.map_or(0, |link| link.server),
-            fresh: self.core.desk.fresh_epoch(),
+            fresh: self.core.io.fresh_epoch(),
             now_ms: self.time_ms(),
             keep_ms: self.keep_ms,
             seen: self.core.top(channel),
@@ -331,7 +326,7 @@ impl Nats {
         newest: Option<&Record>,
         marker: Option<&Record>,
     ) {
-        let options = self.core.desk.options.of(channel);
+        let options = self.core.io.options.of(channel);
         let now_ms = self.time_ms();
         let Some(turn) = self.turn(channel) else {
             return;
@@ -376,7 +371,7 @@ impl Nats {
         self.api(flight, verb, &stream, &format!("{{\"seq\":{seq}}}"));
     }
 
-    pub(crate) fn message_found(&mut self, channel: &ChannelName, seq: u64, found: Found) {
+    pub(crate) fn message_found(&mut self, channel: &ChannelName, seq: u64, found: ChannelMessage) {
         let Some(turn) = self.turn(channel) else {
             return;
         };
@@ -446,9 +441,9 @@ impl Nats {
         self.ask_newest(Flight::Seeds(stream.into()), stream, &body);
     }
 
-    pub(crate) fn seeds_found(&mut self, stream: &str, given: Option<Given>) {
+    pub(crate) fn seeds_found(&mut self, stream: &str, given: Option<StoredMessage>) {
         let fresh = Seed {
-            number: self.core.desk.rng.next_u64(),
+            number: self.core.io.rng.next_u64(),
             server: self.link.map_or(0, |link| link.server),
             time_ms: self.time_ms(),
         };

@@ -2,10 +2,14 @@
 
 use throng_broker::{Draft, Namespaces, Presence, Present, Refusal, Ticket};
 use throng_nats_protocol::write;
-use throng_remote::{Channels as _, Core, Fault, Node as _, Purpose, Query, Verbs, Wanted};
+use throng_remote::{
+    Channels as _, Core, Fault, Node as _, PendingSubscribe, Purpose, Query, Verbs,
+};
 use throng_types::ChannelName;
 
-use crate::link::{ANSWERS, CHANNELS, EVERYBODY, Established, NAMED, NODE, NatsDial, Word};
+use crate::link::{
+    ANSWERS, CHANNELS, EVERYBODY, Established, NAMED, NODE, NatsConnector, NatsMessage,
+};
 use crate::names::{Names, token};
 use crate::node::Nats;
 use crate::node::{Flight, Gather, Op, Row, Then};
@@ -15,7 +19,7 @@ use crate::record::Kind;
 const ASK_MS: u64 = 5000;
 
 impl Verbs for Nats {
-    type Dial = NatsDial;
+    type Connector = NatsConnector;
 
     const BROKER: &'static str = "NATS";
     const IS_ONE_ROAD: bool = false;
@@ -27,11 +31,11 @@ impl Verbs for Nats {
 
     // ---- the connection ----
 
-    fn dial(&mut self) -> NatsDial {
+    fn connector(&mut self) -> NatsConnector {
         self.dials += 1;
         self.rename_if_dead();
-        let options = &self.core.desk.options;
-        NatsDial {
+        let options = &self.core.io.options;
+        NatsConnector {
             target: self.targets[self.dials % self.targets.len()].clone(),
             credentials: self.credentials.clone(),
             authorities: options.authorities.clone(),
@@ -46,11 +50,11 @@ impl Verbs for Nats {
         }
     }
 
-    fn connected(&mut self, link: Established) {
+    fn begin_connection(&mut self, link: Established) {
         self.link = Some(link);
         if std::mem::replace(&mut self.was_up, true) {
-            self.back_at_ms = Some(self.core.desk.now_ms);
-            self.compare_at_ms = Some(self.core.desk.now_ms);
+            self.back_at_ms = Some(self.core.io.now_ms);
+            self.compare_at_ms = Some(self.core.io.now_ms);
         }
         self.live = None;
         self.is_rostered = false;
@@ -65,7 +69,7 @@ impl Verbs for Nats {
         self.store_all_taken();
     }
 
-    fn disconnected(&mut self) {
+    fn end_connection(&mut self) {
         self.link = None;
         self.flight_bytes = 0;
         self.asks.clear();
@@ -74,12 +78,12 @@ impl Verbs for Nats {
         self.seeds.clear();
         self.sids.clear();
         self.streams_lost();
-        for wanted in std::mem::take(&mut self.unrostered) {
-            self.wait_again(wanted);
+        for subscribe in std::mem::take(&mut self.unrostered) {
+            self.wait_again(subscribe);
         }
         for (_, pending) in std::mem::take(&mut self.flights) {
             match pending.flight {
-                Flight::Row(wanted) => self.wait_again(wanted),
+                Flight::Row(subscribe) => self.wait_again(subscribe),
                 Flight::Members(serial) | Flight::Member(serial) => {
                     self.gathered(serial, Some(Refusal::Unavailable));
                 }
@@ -90,26 +94,26 @@ impl Verbs for Nats {
         let sent: Vec<Then> = pings.flat_map(|(_, then)| then).collect();
         for then in sent.into_iter().chain(std::mem::take(&mut self.behind)) {
             match then {
-                Then::Published(lane, ticket) => {
+                Then::Published(shard, ticket) => {
                     self.core.count_refusal(Refusal::Unknown);
-                    self.core.published(lane, ticket, Err(Refusal::Unknown));
+                    self.core.published(shard, ticket, Err(Refusal::Unknown));
                 }
-                Then::Subscribed(wanted) => self.wait_again(wanted),
+                Then::Subscribed(subscribe) => self.wait_again(subscribe),
             }
         }
     }
 
-    fn word(&mut self, word: Word) -> Result<(), Fault> {
-        match word {
-            Word::Ping => write::pong(&mut self.core.desk.out),
-            Word::Pong => self.pong(),
-            Word::Refused(why) => {
+    fn message(&mut self, incoming: NatsMessage) -> Result<(), Fault> {
+        match incoming {
+            NatsMessage::Ping => write::pong(&mut self.core.io.out),
+            NatsMessage::Pong => self.pong(),
+            NatsMessage::Refused(why) => {
                 if !why.contains("Permissions Violation") {
                     return Err(Fault(format!("NATS refuses: {why}")));
                 }
                 tracing::warn!(why, "NATS refuses");
             }
-            Word::Message(message) => match message.sid {
+            NatsMessage::Message(message) => match message.sid {
                 ANSWERS => self.answer(&message),
                 NODE | NAMED | EVERYBODY => self.node_message(&message),
                 _ => self.channel_message(&message),
@@ -120,7 +124,7 @@ impl Verbs for Nats {
 
     /// Each namespace that keeps history has a stream of its own, which a new connection makes.
     fn renewed(&mut self, before: &Namespaces) -> Result<(), Fault> {
-        let options = &self.core.desk.options;
+        let options = &self.core.io.options;
         let groups = Names::groups(&options.namespaces);
         if Names::groups(before) == groups {
             return Ok(());
@@ -140,7 +144,7 @@ impl Verbs for Nats {
     }
 
     fn forgive(&mut self) {
-        let now_ms = self.core.desk.now_ms;
+        let now_ms = self.core.io.now_ms;
         for pending in self.flights.values_mut() {
             pending.since_ms = now_ms;
         }
@@ -159,7 +163,7 @@ impl Verbs for Nats {
             let fault = "this node slept for longer than its lease";
             return Err(Fault(fault.to_owned()));
         }
-        let now_ms = self.core.desk.now_ms;
+        let now_ms = self.core.io.now_ms;
         self.asks
             .retain(|_, (_, _, since_ms)| *since_ms + ASK_MS > now_ms);
         self.send_again();
@@ -188,61 +192,61 @@ impl Verbs for Nats {
             let subject = self.names.channel(name, self.core.keeps(name));
             let sid = CHANNELS + serial;
             self.sids.insert(sid, name.clone());
-            write::subscribe(&mut self.core.desk.out, &subject, sid);
+            write::subscribe(&mut self.core.io.out, &subject, sid);
         }
     }
 
     fn unsubscribe(&mut self, _: &ChannelName, serial: u64, _: bool) {
         let sid = CHANNELS + serial;
         self.sids.remove(&sid);
-        write::unsubscribe(&mut self.core.desk.out, sid);
+        write::unsubscribe(&mut self.core.io.out, sid);
     }
 
     fn look(&mut self, channel: &ChannelName, purpose: Purpose, query: Query) {
         self.enqueue(channel, Op::Look(purpose, query));
     }
 
-    fn settle(&mut self, wanted: Wanted) {
-        self.behind.push(Then::Subscribed(wanted));
+    fn settle(&mut self, subscribe: PendingSubscribe) {
+        self.behind.push(Then::Subscribed(subscribe));
     }
 
-    fn publish(&mut self, lane: u8, ticket: Ticket, draft: Draft) {
+    fn publish(&mut self, shard: u8, ticket: Ticket, draft: Draft) {
         let channel = draft.channel.clone();
-        self.enqueue(&channel, Op::Publish(lane, ticket, Box::new(draft)));
+        self.enqueue(&channel, Op::Publish(shard, ticket, Box::new(draft)));
     }
 
-    fn forget(&mut self, lane: u8, ticket: Ticket, channel: &ChannelName) {
-        self.enqueue(channel, Op::Forget(lane, ticket));
+    fn forget(&mut self, shard: u8, ticket: Ticket, channel: &ChannelName) {
+        self.enqueue(channel, Op::Forget(shard, ticket));
     }
 
     // ---- members ----
 
-    fn come(&mut self, wanted: Wanted) {
-        self.list(wanted);
+    fn come(&mut self, subscribe: PendingSubscribe) {
+        self.list(subscribe);
     }
 
-    fn has_come(&mut self, wanted: &Wanted) {
-        let Some(row) = self.row(wanted) else {
+    fn has_come(&mut self, subscribe: &PendingSubscribe) {
+        let Some(row) = self.row(subscribe) else {
             return;
         };
         row.is_in = true;
         let (presence, is_gone) = (row.presence.clone(), row.is_gone);
         if presence.is_announced {
-            self.tell(&wanted.channel, &presence, Kind::Joined);
+            self.tell(&subscribe.channel, &presence, Kind::Joined);
         }
-        if is_gone && let Some(row) = self.take_row(wanted) {
-            self.leave_row(&wanted.channel, &row);
-        }
-    }
-
-    fn has_not_come(&mut self, wanted: &Wanted) {
-        if let Some(row) = self.take_row(wanted).filter(|row| row.is_stored) {
-            self.unlist(&wanted.channel, &row.presence);
+        if is_gone && let Some(row) = self.take_row(subscribe) {
+            self.leave_row(&subscribe.channel, &row);
         }
     }
 
-    fn come_later(&mut self, wanted: &Wanted) -> Option<Presence> {
-        let row = self.take_row(wanted)?;
+    fn has_not_come(&mut self, subscribe: &PendingSubscribe) {
+        if let Some(row) = self.take_row(subscribe).filter(|row| row.is_stored) {
+            self.unlist(&subscribe.channel, &row.presence);
+        }
+    }
+
+    fn come_later(&mut self, subscribe: &PendingSubscribe) -> Option<Presence> {
+        let row = self.take_row(subscribe)?;
         (!row.is_gone).then_some(row.presence)
     }
 
@@ -253,10 +257,10 @@ impl Verbs for Nats {
         }
     }
 
-    fn present(&mut self, lane: u8, ticket: Ticket, channel: &ChannelName, with_members: bool) {
+    fn present(&mut self, shard: u8, ticket: Ticket, channel: &ChannelName, with_members: bool) {
         let serial = self.core.next_serial();
         let gather = Gather {
-            lane,
+            shard,
             ticket,
             with_members,
             missing: 0,
@@ -304,7 +308,7 @@ impl Verbs for Nats {
     }
 
     fn renew_lease(&mut self) {
-        self.leased_at_ms = self.core.desk.now_ms.max(1);
+        self.leased_at_ms = self.core.io.now_ms.max(1);
         let lease = self.names.lease(&self.incarnation);
         self.ask(Flight::Leased, &lease, &[], b"1");
         self.ask_leases(None);
@@ -317,7 +321,7 @@ impl Verbs for Nats {
     }
 
     fn hear_by_name(&mut self, name: &str) {
-        write::subscribe(&mut self.core.desk.out, &self.names.named(name), NAMED);
+        write::subscribe(&mut self.core.io.out, &self.names.named(name), NAMED);
     }
 
     fn may_ask(&self) -> bool {

@@ -11,7 +11,7 @@ use throng_remote::Query;
 use throng_remote::agent::{Looked, Mode, REFILL_BYTES_MAX, Status};
 use throng_types::{ChannelName, Position, Publication};
 
-use crate::api::Found;
+use crate::api::ChannelMessage;
 use crate::record::{Record, State};
 
 /// Whether what follows the position is what follows it in this epoch.
@@ -116,7 +116,7 @@ pub(crate) struct Walk {
     next: u64,
     /// Sequences that were asked for, newest first. Bound: [`crate::record::BEFORE_MAX`].
     asked: Vec<u64>,
-    got: HashMap<u64, Found>,
+    got: HashMap<u64, ChannelMessage>,
     before: Vec<u64>,
     is_over: bool,
 }
@@ -184,7 +184,7 @@ impl Walk {
     }
 
     /// Takes what was asked for. True once it has all of that.
-    pub(crate) fn got(&mut self, channel: &ChannelName, seq: u64, found: Found) -> bool {
+    pub(crate) fn got(&mut self, channel: &ChannelName, seq: u64, found: ChannelMessage) -> bool {
         self.got.insert(seq, found);
         if self.got.len() < self.asked.len() {
             return false;
@@ -192,7 +192,7 @@ impl Walk {
         for seq in std::mem::take(&mut self.asked) {
             match self.got.remove(&seq) {
                 _ if self.is_over => {}
-                Some(Found::Record(_, record, _)) => self.add(channel, &record),
+                Some(ChannelMessage::Record(_, record, _)) => self.add(channel, &record),
                 _ => self.is_over = true,
             }
         }

@@ -17,8 +17,10 @@ use throng_broker::{Draft, HistoryPage, Refusal, Reply, Ticket};
 use throng_remote::{NOBODY, blob};
 use throng_types::{ChannelName, Epoch, Position};
 
-use crate::api::{self, EXPECTED, Found, Given, IMPOSSIBLE, KEY, KEY_TTL_MS, WRONG_SEQUENCE};
-use crate::batch::{Known, Told, is_newer};
+use crate::api::{
+    self, ChannelMessage, EXPECTED, IMPOSSIBLE, KEY, KEY_TTL_MS, StoredMessage, WRONG_SEQUENCE,
+};
+use crate::batch::{Known, PublishedAt, is_newer};
 use crate::names::token;
 use crate::node::Nats;
 use crate::node::{Flight, Op, Stage, Then};
@@ -27,7 +29,6 @@ use crate::record::{Item, Kind, Record, State};
 /// Number of times a turn begins again because another node was first.
 const TRIES_MAX: u32 = 100;
 
-/// Content of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Row {
     /// The publication is the first message behind this sequence, or has not happened.
@@ -63,11 +64,10 @@ impl Row {
 }
 
 impl Nats {
-    /// Publishes what is not kept.
     pub(crate) fn publish_core(
         &mut self,
         channel: &ChannelName,
-        lane: u8,
+        shard: u8,
         ticket: Ticket,
         draft: &Draft,
     ) {
@@ -79,7 +79,7 @@ impl Nats {
         };
         self.say(&subject, &record.encode());
         if ticket != NOBODY {
-            self.behind.push(Then::Published(lane, ticket));
+            self.behind.push(Then::Published(shard, ticket));
         }
     }
 
@@ -94,14 +94,14 @@ impl Nats {
         let mut told = Vec::new();
         let (mut key, mut is_changed) = (None, false);
         for op in &turn.ops {
-            let Op::Publish(lane, ticket, draft) = op else {
+            let Op::Publish(shard, ticket, draft) = op else {
                 continue;
             };
             let draft: &Draft = draft;
             let mut position = None;
             if keeps {
                 if !is_newer(&state, draft.version.as_deref()) {
-                    told.push((*lane, *ticket, Some(state.position())));
+                    told.push((*shard, *ticket, Some(state.position())));
                     continue;
                 }
                 if let Some(version) = &draft.version {
@@ -119,7 +119,7 @@ impl Nats {
                 Kind::Passing
             };
             items.push(item(draft, kind));
-            told.push((*lane, *ticket, position));
+            told.push((*shard, *ticket, position));
             key = draft.idempotency_key.as_deref();
         }
         if !is_changed {
@@ -161,7 +161,6 @@ impl Nats {
         self.ask(Flight::Store(channel.clone()), &subject, &headers, &bytes);
     }
 
-    /// NATS has said whether a message is stored.
     pub(crate) fn stored(&mut self, channel: &ChannelName, payload: &[u8]) {
         let Some(stream) = self.streams.get_mut(channel) else {
             return;
@@ -207,7 +206,7 @@ impl Nats {
                 tracing::warn!(%channel, error = error.text, "NATS did not store a message");
                 match error.code {
                     IMPOSSIBLE => {
-                        self.core.desk.doubt(channel, "an answer that cannot be");
+                        self.core.io.doubt(channel, "an answer that cannot be");
                         self.give_up(channel, Refusal::Unknown);
                     }
                     _ => self.fail(channel),
@@ -225,7 +224,7 @@ impl Nats {
         });
         if is_behind && self.link.is_some_and(|link| link.is_clustered) {
             self.core
-                .desk
+                .io
                 .doubt(channel, "a stream that stands behind what it delivered");
         }
     }
@@ -253,19 +252,17 @@ impl Nats {
     /// Answers the request to forget a history, once that is done.
     pub(crate) fn has_forgotten(&mut self, channel: &ChannelName) {
         for op in self.end_turn(channel) {
-            if let Op::Forget(lane, ticket) = op {
+            if let Op::Forget(shard, ticket) = op {
                 let result = Ok(HistoryPage::default());
-                self.core
-                    .desk
-                    .leave(lane, Reply::History { ticket, result });
+                self.core.io.reply(shard, Reply::History { ticket, result });
             }
         }
         self.begin(channel);
     }
 
-    pub(crate) fn published(&mut self, told: Vec<Told>) {
-        for (lane, ticket, position) in told {
-            self.core.published(lane, ticket, Ok(position));
+    pub(crate) fn published(&mut self, told: Vec<PublishedAt>) {
+        for (shard, ticket, position) in told {
+            self.core.published(shard, ticket, Ok(position));
         }
     }
 
@@ -278,7 +275,7 @@ impl Nats {
             return None;
         };
         let key = token(draft.idempotency_key.as_deref()?);
-        Some(match self.core.desk.options.given_ms() {
+        Some(match self.core.io.options.given_ms() {
             0 => key,
             // NATS does not know the clock of a test; there, a row lasts for a period of it.
             given_ms => format!("{key}_{}", given_ms / KEY_TTL_MS),
@@ -342,14 +339,14 @@ impl Nats {
                     "NATS did not store an idempotency key"
                 );
                 if error.code == IMPOSSIBLE {
-                    self.core.desk.doubt(channel, "an answer that cannot be");
+                    self.core.io.doubt(channel, "an answer that cannot be");
                 }
                 self.fail(channel);
             }
         }
     }
 
-    pub(crate) fn key_row(&mut self, channel: &ChannelName, given: Option<Given>) {
+    pub(crate) fn key_row(&mut self, channel: &ChannelName, given: Option<StoredMessage>) {
         let Some(turn) = self.turn(channel) else {
             return;
         };
@@ -379,7 +376,7 @@ impl Nats {
     }
 
     /// The first message behind a claim is here.
-    pub(crate) fn behind_claim(&mut self, channel: &ChannelName, found: Found) {
+    pub(crate) fn behind_claim(&mut self, channel: &ChannelName, found: ChannelMessage) {
         let ours = self.key_of(channel);
         let Some(turn) = self.turn(channel) else {
             return;
@@ -388,17 +385,17 @@ impl Nats {
             return;
         };
         match found {
-            Found::Nothing => {
+            ChannelMessage::Nothing => {
                 turn.key.awaited = Some(seq);
                 self.read_again(channel);
             }
-            Found::Record(_, record, key) if key.as_deref() == ours.as_deref() => {
+            ChannelMessage::Record(_, record, key) if key.as_deref() == ours.as_deref() => {
                 let position = record.publications(channel, None);
                 let position = position.and_then(|all| all.first()?.position);
                 self.settle_key(channel, position);
                 self.was_published(channel, position);
             }
-            Found::Record(_, record, _) => {
+            ChannelMessage::Record(_, record, _) => {
                 let before = record.state.and_then(|state| state.before.first().copied());
                 if before.unwrap_or_default() == seq {
                     self.read_again(channel);
@@ -406,7 +403,7 @@ impl Nats {
                     self.give_up(channel, Refusal::Unknown);
                 }
             }
-            Found::Strange => self.give_up(channel, Refusal::Unknown),
+            ChannelMessage::Strange => self.give_up(channel, Refusal::Unknown),
         }
     }
 
@@ -444,10 +441,10 @@ impl Nats {
             .end_turn(channel)
             .into_iter()
             .filter_map(|op| match op {
-                Op::Publish(lane, ticket, _) => Some((lane, ticket, position)),
+                Op::Publish(shard, ticket, _) => Some((shard, ticket, position)),
                 _ => None,
             });
-        let told: Vec<Told> = told.collect();
+        let told: Vec<PublishedAt> = told.collect();
         self.published(told);
         self.begin(channel);
     }
@@ -463,9 +460,8 @@ fn item(draft: &Draft, kind: Kind) -> Item {
 
 #[cfg(test)]
 mod tests {
-    use throng_broker::Acknowledge;
     use throng_remote::Verbs as _;
-    use throng_types::{Payload, PayloadKind};
+    use throng_types::Payload;
 
     use super::*;
     use crate::link::Message;
@@ -477,17 +473,8 @@ mod tests {
         let mut node = node();
         let channel = ChannelName::new("c").expect("a name");
         let draft = Draft {
-            channel: channel.clone(),
-            payload: Payload {
-                bytes: (*b"{}").into(),
-                kind: PayloadKind::Text,
-            },
-            publisher: None,
-            tags: None,
-            skip_history: false,
             idempotency_key: Some("k".into()),
-            version: None,
-            acknowledge: Acknowledge::default(),
+            ..Draft::new(channel.clone(), Payload::text("{}"))
         };
         let state = State {
             epoch: Epoch(1),

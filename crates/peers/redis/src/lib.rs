@@ -53,7 +53,7 @@ mod verbs;
 
 pub use node::Redis;
 pub use options::{RedisOptions, RedisUrlError, servers};
-use throng_remote::{Desk, RemoteOptions};
+use throng_remote::{NodeIo, RemoteOptions};
 
 /// Makes a node for each Redis, for [`throng_remote::start`]. A channel belongs to one of them by
 /// its name, so all nodes of a cluster have them in the same order.
@@ -62,10 +62,10 @@ use throng_remote::{Desk, RemoteOptions};
 /// A URL that is not good.
 pub fn nodes(
     servers: Vec<RedisOptions>,
-) -> Result<Vec<(RemoteOptions, impl FnOnce(Desk) -> Redis)>, RedisUrlError> {
+) -> Result<Vec<(RemoteOptions, impl FnOnce(NodeIo) -> Redis)>, RedisUrlError> {
     let nodes = servers.into_iter().map(|options| {
         let target = options::Target::new(&options.url)?;
-        Ok((options.remote, |desk: Desk| Redis::new(desk, target)))
+        Ok((options.remote, |io: NodeIo| Redis::new(io, target)))
     });
     nodes.collect()
 }

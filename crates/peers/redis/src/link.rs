@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use redis::Value;
 use throng_peer::task::{Link as Wire, Net};
 use throng_redis_link::{Answers, Link, Place};
-use throng_remote::{Dial, Words};
+use throng_remote::{Connector, Messages};
 
 use crate::answer::{reason, text};
 use crate::command::Script;
@@ -19,8 +19,7 @@ use crate::options::Target;
 /// Between two questions to Sentinels where Redis is, in milliseconds.
 const ASK_EVERY_MS: u64 = 1000;
 
-/// A connection on its way.
-pub struct RedisDial {
+pub struct RedisConnector {
     pub(crate) target: Target,
     pub(crate) authorities: Option<PathBuf>,
     pub(crate) prefix: String,
@@ -32,11 +31,10 @@ pub struct RedisDial {
     pub(crate) place: Option<Place>,
 }
 
-/// Answers and messages of Redis.
-pub struct RedisWords(Answers);
+pub struct RedisMessages(Answers);
 
-impl Words for RedisWords {
-    type Word = Value;
+impl Messages for RedisMessages {
+    type Message = Value;
 
     fn feed(&mut self, bytes: &[u8]) {
         self.0.feed(bytes);
@@ -47,11 +45,11 @@ impl Words for RedisWords {
     }
 }
 
-impl Dial for RedisDial {
-    type Hello = Established;
-    type Words = RedisWords;
+impl Connector for RedisConnector {
+    type Handshake = Established;
+    type Messages = RedisMessages;
 
-    async fn connect(&mut self, net: &Net) -> Result<(Established, Wire, RedisWords), String> {
+    async fn connect(&mut self, net: &Net) -> Result<(Established, Wire, RedisMessages), String> {
         let place = self.find(net).await?;
         let made = self.introduce(net, &place).await;
         let made = made.map_err(|why| format!("{}:{}: {why}", place.host, place.port));
@@ -73,7 +71,7 @@ impl Dial for RedisDial {
     }
 }
 
-impl RedisDial {
+impl RedisConnector {
     async fn find(&self, net: &Net) -> Result<Place, String> {
         let authorities = self.authorities.as_deref();
         self.target.find(net, self.timeout_ms, authorities).await
@@ -83,7 +81,7 @@ impl RedisDial {
         &self,
         net: &Net,
         place: &Place,
-    ) -> Result<(Established, Wire, RedisWords), String> {
+    ) -> Result<(Established, Wire, RedisMessages), String> {
         let authorities = self.authorities.as_deref();
         let link = Link::open(
             net,
@@ -138,7 +136,7 @@ impl RedisDial {
             incarnation: self.incarnation.clone(),
         };
         let (wire, answers) = link.into_parts();
-        Ok((established, wire, RedisWords(answers)))
+        Ok((established, wire, RedisMessages(answers)))
     }
 }
 

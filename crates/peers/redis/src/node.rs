@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, VecDeque};
 use redis::{ServerError, Value};
 use throng_broker::{HistoryPage, Presence, Present, Refusal, Reply, Ticket};
 use throng_redis_link::command;
-use throng_remote::{Channels as _, Core, Desk, Fault, Node as _, Purpose, Wanted};
+use throng_remote::{Channels as _, Core, Fault, Node as _, NodeIo, PendingSubscribe, Purpose};
 use throng_types::ChannelName;
 
 use crate::answer;
@@ -30,7 +30,6 @@ const EMPTY_MS: u64 = 10_000;
 /// again.
 pub(crate) const KNOWN_MAX: usize = 256;
 
-/// A connection that stands.
 #[derive(Debug)]
 pub struct Established {
     /// The server process, by its own word: another one after each start.
@@ -70,10 +69,10 @@ pub struct Redis {
 }
 
 impl Redis {
-    pub(crate) fn new(desk: Desk, target: Target) -> Self {
+    pub(crate) fn new(io: NodeIo, target: Target) -> Self {
         Self {
-            keys: Keys::new(&target.prefix(&desk.options.prefix)),
-            core: Core::new(desk),
+            keys: Keys::new(&target.prefix(&io.options.prefix)),
+            core: Core::new(io),
             target,
             link: None,
             flights: VecDeque::new(),
@@ -95,7 +94,7 @@ impl Redis {
     /// Notes what the command that was appended last waits for.
     pub(crate) fn fly(&mut self, flight: Flight, bytes: usize) {
         self.flight_bytes += bytes;
-        let since_ms = self.core.desk.now_ms;
+        let since_ms = self.core.io.now_ms;
         self.flights.push_back(Pending {
             flight,
             bytes,
@@ -104,7 +103,7 @@ impl Redis {
     }
 
     pub(crate) fn send(&mut self, flight: Flight, parts: &[&[u8]]) {
-        command(&mut self.core.desk.out, parts);
+        command(&mut self.core.io.out, parts);
         self.fly(flight, 0);
     }
 
@@ -114,9 +113,9 @@ impl Redis {
             .digests
             .get(script as usize)
             .map_or("", |digest| digest);
-        let before = self.core.desk.out.len();
-        call(&mut self.core.desk.out, digest, keys, args);
-        let bytes = self.core.desk.out.len() - before;
+        let before = self.core.io.out.len();
+        call(&mut self.core.io.out, digest, keys, args);
+        let bytes = self.core.io.out.len() - before;
         self.fly(flight, bytes);
     }
 
@@ -127,21 +126,20 @@ impl Redis {
         let server = link.map(|link| format!("{}:{}", link.process, link.line));
         [
             server.unwrap_or_default(),
-            format!("{:x}", self.core.desk.fresh_epoch()),
-            self.core.desk.options.given_ms().to_string(),
-            self.core.desk.options.position_ttl_ms.to_string(),
+            format!("{:x}", self.core.io.fresh_epoch()),
+            self.core.io.options.given_ms().to_string(),
+            self.core.io.options.position_ttl_ms.to_string(),
         ]
     }
 
     /// Lifetime of a stream without publications that nobody subscribes to.
     pub(crate) fn empty_ms(&self) -> String {
         EMPTY_MS
-            .min(self.core.desk.options.position_ttl_ms)
+            .min(self.core.io.options.position_ttl_ms)
             .to_string()
     }
 
-    /// Takes a message of any channel.
-    pub(crate) fn message(&mut self, data: &[Value]) {
+    pub(crate) fn delivery(&mut self, data: &[Value]) {
         let [name, body, ..] = data else { return };
         let (Some(there), Some(body)) = (answer::text(name), answer::bytes(body)) else {
             return;
@@ -153,7 +151,7 @@ impl Redis {
         let Ok(name) = ChannelName::with_bound(name, usize::MAX) else {
             return;
         };
-        match answer::message(&name, body, self.core.desk.unix_ms) {
+        match answer::message(&name, body, self.core.io.unix_ms) {
             Some(publication) => self.delivered(publication.shared()),
             None => self.gap(&name),
         }
@@ -168,7 +166,7 @@ impl Redis {
         } else if is_own {
             self.hear_answer(body);
         } else if self.keys.everybody() == there {
-            if !self.core.desk.hear_cut(body) {
+            if !self.core.io.hear_cut(body) {
                 self.hear_question(body);
             }
         } else if name.is_some_and(|it| self.keys.named(it) == there) {
@@ -177,10 +175,10 @@ impl Redis {
     }
 
     /// Asks whether there is a node of this name.
-    pub(crate) fn find(&mut self, (lane, ticket): (u8, u32), node: Box<str>, message: Vec<u8>) {
+    pub(crate) fn find(&mut self, (shard, ticket): (u8, u32), node: Box<str>, message: Vec<u8>) {
         let there = self.keys.named(&node);
         let numsub = self.target.verbs().numsub.as_bytes();
-        let flight = Flight::Find(lane, ticket, node, message);
+        let flight = Flight::Find(shard, ticket, node, message);
         self.send(flight, &[b"PUBSUB", numsub, there.as_bytes()]);
     }
 
@@ -207,10 +205,10 @@ impl Redis {
         true
     }
 
-    pub(crate) fn ask_known(&mut self, (lane, ticket): (u8, u32), node: Box<str>, message: &[u8]) {
+    pub(crate) fn ask_known(&mut self, (shard, ticket): (u8, u32), node: Box<str>, message: &[u8]) {
         let there = self.keys.named(&node);
         let publish = self.target.verbs().publish.as_bytes();
-        let flight = Flight::AskedOne(lane, ticket, node);
+        let flight = Flight::AskedOne(shard, ticket, node);
         self.send(flight, &[publish, there.as_bytes(), message]);
     }
 
@@ -275,10 +273,10 @@ impl Redis {
             return Ok(());
         }
         let fits = match flight {
-            Flight::Publish { lane, ticket } => {
+            Flight::Publish { shard, ticket } => {
                 let position = answer::published(&value);
                 if let Some(position) = position {
-                    self.core.published(lane, ticket, Ok(position));
+                    self.core.published(shard, ticket, Ok(position));
                 }
                 position.is_some()
             }
@@ -290,36 +288,32 @@ impl Redis {
                 }
                 fits
             }
-            Flight::Settle(wanted) => {
-                self.settled(wanted);
+            Flight::Settle(subscribe) => {
+                self.settled(subscribe);
                 true
             }
-            Flight::Forget { lane, ticket } => {
+            Flight::Forget { shard, ticket } => {
                 let result = Ok(HistoryPage::default());
-                self.core
-                    .desk
-                    .leave(lane, Reply::History { ticket, result });
+                self.core.io.reply(shard, Reply::History { ticket, result });
                 true
             }
             Flight::Present {
-                lane,
+                shard,
                 ticket,
                 with_members,
             } => {
                 let result = present(&value, with_members);
                 let fits = result.is_some();
                 if let Some(result) = result {
-                    self.core
-                        .desk
-                        .leave(lane, Reply::Present { ticket, result });
+                    self.core.io.reply(shard, Reply::Present { ticket, result });
                 }
                 fits
             }
-            Flight::Asked(lane, ticket) => self.asked((lane, ticket), &value),
-            Flight::Find(lane, ticket, node, message) => {
-                self.found((lane, ticket), node, &message, &value)
+            Flight::Asked(shard, ticket) => self.asked((shard, ticket), &value),
+            Flight::Find(shard, ticket, node, message) => {
+                self.found((shard, ticket), node, &message, &value)
             }
-            Flight::AskedOne(lane, ticket, node) => self.asked_one((lane, ticket), &node, &value),
+            Flight::AskedOne(shard, ticket, node) => self.asked_one((shard, ticket), &node, &value),
             Flight::Leased => return self.leased(),
             Flight::Nodes => self.nodes(&value),
             Flight::Lives(incarnation) => self.lives(incarnation, &value),
@@ -338,59 +332,54 @@ impl Redis {
     /// Redis answers and takes no writes: that is logged once.
     fn writes_refused(&mut self, flight: &Flight, code: &str, detail: &str) {
         self.rows_missed |= matches!(flight, Flight::Row);
-        if !self.core.desk.is_refusing() {
+        if !self.core.io.is_refusing() {
             tracing::warn!(
                 code,
                 detail,
                 "Redis refuses writes: publications with a history or a key are refused until it \
                  takes them again"
             );
-            self.core.desk.set_refusing(true);
+            self.core.io.set_refusing(true);
         }
     }
 
     /// Nothing happened, or the outcome is unknown.
     pub(crate) fn failed(&mut self, flight: Flight, refusal: Refusal) {
         match flight {
-            Flight::Publish { lane, ticket } => {
+            Flight::Publish { shard, ticket } => {
                 self.core.count_refusal(refusal);
-                self.core.published(lane, ticket, Err(refusal));
+                self.core.published(shard, ticket, Err(refusal));
             }
             Flight::Look(purpose, channel) => self.refuse_look(&channel, purpose, refusal),
-            Flight::Settle(wanted) => self.not_subscribed(&wanted, refusal),
-            Flight::Forget { lane, ticket } => {
+            Flight::Settle(subscribe) => self.not_subscribed(&subscribe, refusal),
+            Flight::Forget { shard, ticket } => {
                 let result = Err(refusal);
-                self.core
-                    .desk
-                    .leave(lane, Reply::History { ticket, result });
+                self.core.io.reply(shard, Reply::History { ticket, result });
             }
-            Flight::Present { lane, ticket, .. } => {
+            Flight::Present { shard, ticket, .. } => {
                 let result = Err(refusal);
-                self.core
-                    .desk
-                    .leave(lane, Reply::Present { ticket, result });
+                self.core.io.reply(shard, Reply::Present { ticket, result });
             }
             _ => {}
         }
     }
 }
 
-/// Purpose of an answer.
 #[derive(Debug)]
 pub(crate) enum Flight {
     Publish {
-        lane: u8,
+        shard: u8,
         ticket: Ticket,
     },
     Look(Purpose, ChannelName),
     /// Proof that the subscription of a channel without history was taken.
-    Settle(Wanted),
+    Settle(PendingSubscribe),
     Forget {
-        lane: u8,
+        shard: u8,
         ticket: Ticket,
     },
     Present {
-        lane: u8,
+        shard: u8,
         ticket: Ticket,
         with_members: bool,
     },
@@ -401,11 +390,8 @@ pub(crate) enum Flight {
     /// Whether the node of this name got a question.
     AskedOne(u8, u32, Box<str>),
     Leased,
-    /// A member's row was written or removed.
     Row,
-    /// Names of all incarnations.
     Nodes,
-    /// Whether an incarnation lives.
     Lives(String),
     /// Whether this node sweeps after an incarnation.
     MaySweep(String),
@@ -413,11 +399,9 @@ pub(crate) enum Flight {
     Places(String),
     /// The server's line of replication.
     Line,
-    /// Nothing follows its answer.
     Nothing,
 }
 
-/// A command without an answer.
 pub(crate) struct Pending {
     pub(crate) flight: Flight,
     pub(crate) bytes: usize,

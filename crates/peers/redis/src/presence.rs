@@ -26,7 +26,6 @@ const SWEEPER_MS: &[u8] = b"10000";
 const STEP: &[u8] = b"100";
 
 impl Redis {
-    /// Lists a member who comes with a subscribe.
     pub(crate) fn list(&mut self, channel: &ChannelName, presence: &Presence) {
         if presence.is_listed {
             let key = (channel.clone(), presence.who.client.clone());
@@ -54,7 +53,7 @@ impl Redis {
     /// Announces a member who has come, after the reply to its own subscribe.
     pub(crate) fn tell_joined(&mut self, channel: &ChannelName, presence: &Presence) {
         let name = self.keys.channel(channel);
-        let mut message = format!("j   {} ", self.core.desk.unix_ms).into_bytes();
+        let mut message = format!("j   {} ", self.core.io.unix_ms).into_bytes();
         message.extend_from_slice(&blob::of_somebody(&presence.who));
         self.tell(&name, &message);
     }
@@ -119,13 +118,13 @@ impl Redis {
     /// the lease had ended and others may have removed them: a new connection writes all again
     /// under another name.
     pub(crate) fn leased(&mut self) -> Result<(), Fault> {
-        let before_ms = self.leased_at_ms.replace(self.core.desk.now_ms);
-        if !self.core.desk.is_refusing() {
+        let before_ms = self.leased_at_ms.replace(self.core.io.now_ms);
+        if !self.core.io.is_refusing() {
             return Ok(());
         }
-        self.core.desk.set_refusing(false);
+        self.core.io.set_refusing(false);
         tracing::info!("Redis takes writes again");
-        let has_ended = before_ms.is_none_or(|at_ms| self.core.desk.now_ms >= at_ms + LEASE_MS);
+        let has_ended = before_ms.is_none_or(|at_ms| self.core.io.now_ms >= at_ms + LEASE_MS);
         if self.rows_missed || has_ended && !self.rows.is_empty() {
             let fault = "members could not be written while it refused writes";
             return Err(Fault(fault.to_owned()));
@@ -218,7 +217,7 @@ mod tests {
     use std::sync::Arc;
 
     use throng_broker::{Request, Ticket};
-    use throng_remote::{Desk, Node as _, RemoteOptions};
+    use throng_remote::{Node as _, NodeIo, RemoteOptions};
     use throng_types::Publisher;
 
     use super::*;
@@ -229,10 +228,10 @@ mod tests {
     fn a_client_that_left_before_its_answer_was_lost_does_not_come_again() {
         for leaves in [false, true] {
             let target = Target::new("redis://a").expect("a URL");
-            let desk = Desk::without_shards(RemoteOptions::for_tests());
-            let mut node = Redis::new(desk, target);
+            let io = NodeIo::without_shards(RemoteOptions::for_tests());
+            let mut node = Redis::new(io, target);
             let up = |node: &mut Redis| {
-                node.up(Established {
+                node.connected(Established {
                     process: "p".to_owned(),
                     line: "l".to_owned(),
                     digests: Script::ALL.map(|script| format!("{script:?}")).to_vec(),
@@ -240,7 +239,7 @@ mod tests {
                 });
             };
             let lists = |node: &mut Redis| {
-                let out = std::mem::take(&mut node.core.desk.out);
+                let out = std::mem::take(&mut node.core.io.out);
                 out.windows(4).any(|word| word == b"Come")
             };
             let channel = ChannelName::new("a").expect("a name");
@@ -267,7 +266,7 @@ mod tests {
             if leaves {
                 node.request(0, Request::Quit { channel, presence });
             }
-            node.down();
+            node.disconnected();
             up(&mut node);
             node.tick().expect("a connection");
             assert_eq!(lists(&mut node), !leaves, "left: {leaves}");

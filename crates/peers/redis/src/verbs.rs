@@ -4,12 +4,12 @@ use redis::{PushKind, Value};
 use throng_broker::{Draft, Presence, Refusal, Ticket};
 use throng_redis_link::{ANSWER_BYTES_MAX, command};
 use throng_remote::agent::Mode;
-use throng_remote::{Channels as _, Core, Fault, Purpose, Query, Verbs, Wanted, blob};
+use throng_remote::{Channels as _, Core, Fault, PendingSubscribe, Purpose, Query, Verbs, blob};
 use throng_types::{ChannelName, Position};
 
 use crate::answer;
 use crate::command::Script;
-use crate::link::{RedisDial, field};
+use crate::link::{RedisConnector, field};
 use crate::node::Flight;
 use crate::node::{Established, Redis};
 
@@ -21,7 +21,7 @@ const MOVE_MS: u64 = 10_000;
 const KEY_TTL_MS: u64 = 300_000;
 
 impl Verbs for Redis {
-    type Dial = RedisDial;
+    type Connector = RedisConnector;
 
     const BROKER: &'static str = "Redis";
     const IS_ONE_ROAD: bool = true;
@@ -33,13 +33,13 @@ impl Verbs for Redis {
 
     // ---- the connection ----
 
-    fn dial(&mut self) -> RedisDial {
-        let incarnation = format!("{:016x}", self.core.desk.rng.next_u64());
-        let options = &self.core.desk.options;
+    fn connector(&mut self) -> RedisConnector {
+        let incarnation = format!("{:016x}", self.core.io.rng.next_u64());
+        let options = &self.core.io.options;
         // A page of history, or a list of members, with the values that each is made of.
         let pages = options.reply.bytes_max.saturating_mul(4);
         let members = options.reply.members_max.saturating_mul(MEMBER_BYTES);
-        RedisDial {
+        RedisConnector {
             target: self.target.clone(),
             authorities: options.authorities.clone(),
             prefix: self.target.prefix(&options.prefix),
@@ -52,7 +52,7 @@ impl Verbs for Redis {
         }
     }
 
-    fn connected(&mut self, link: Established) {
+    fn begin_connection(&mut self, link: Established) {
         self.anew_at_ms = None;
         (self.rows_missed, self.leased_at_ms) = (false, None);
         self.link = Some(link);
@@ -66,7 +66,7 @@ impl Verbs for Redis {
         self.rows_again = self.rows.keys().cloned().collect();
     }
 
-    fn disconnected(&mut self) {
+    fn end_connection(&mut self) {
         self.incarnation_before = self.link.take().map(|link| link.incarnation);
         self.rows_again.clear();
         self.flight_bytes = 0;
@@ -75,7 +75,7 @@ impl Verbs for Redis {
         }
     }
 
-    fn word(&mut self, value: Value) -> Result<(), Fault> {
+    fn message(&mut self, value: Value) -> Result<(), Fault> {
         let Value::Push { kind, data } = value else {
             let Some(pending) = self.flights.pop_front() else {
                 return Err(Fault(format!("an unexpected reply: {value:?}")));
@@ -84,7 +84,7 @@ impl Verbs for Redis {
             return self.landed(pending.flight, value);
         };
         match kind {
-            PushKind::Message | PushKind::SMessage => self.message(&data),
+            PushKind::Message | PushKind::SMessage => self.delivery(&data),
             PushKind::SUnsubscribe if self.is_own(&data) => {
                 let fault = "its slot is on another server now";
                 return Err(Fault(fault.to_owned()));
@@ -104,12 +104,12 @@ impl Verbs for Redis {
 
     fn forgive(&mut self) {
         for pending in &mut self.flights {
-            pending.since_ms = self.core.desk.now_ms;
+            pending.since_ms = self.core.io.now_ms;
         }
     }
 
     fn begin_tick(&mut self) -> Result<(), Fault> {
-        let now_ms = self.core.desk.now_ms;
+        let now_ms = self.core.io.now_ms;
         if self.anew_at_ms.is_some_and(|at_ms| now_ms >= at_ms) {
             let fault = "its slot was on two servers, and not all was written";
             return Err(Fault(fault.to_owned()));
@@ -136,13 +136,13 @@ impl Verbs for Redis {
         let subscribe = self.target.verbs().subscribe;
         let names = there.iter().map(String::as_bytes);
         let parts: Vec<&[u8]> = [subscribe.as_bytes()].into_iter().chain(names).collect();
-        command(&mut self.core.desk.out, &parts);
+        command(&mut self.core.io.out, &parts);
     }
 
     fn unsubscribe(&mut self, channel: &ChannelName, _: u64, is_empty: bool) {
         let there = self.keys.channel(channel);
         let unsubscribe = self.target.verbs().unsubscribe.as_bytes();
-        command(&mut self.core.desk.out, &[unsubscribe, there.as_bytes()]);
+        command(&mut self.core.io.out, &[unsubscribe, there.as_bytes()]);
         if is_empty {
             let [_, _, clock, keep] = self.stream_args();
             let (meta, empty) = (self.keys.meta(channel), self.empty_ms());
@@ -152,7 +152,7 @@ impl Verbs for Redis {
     }
 
     fn look(&mut self, channel: &ChannelName, purpose: Purpose, query: Query) {
-        let ttl_ms = self.core.desk.options.of(channel).retention.ttl_ms;
+        let ttl_ms = self.core.io.options.of(channel).retention.ttl_ms;
         let mode = match query.mode {
             Mode::Top => "top",
             Mode::Since => "since",
@@ -181,13 +181,13 @@ impl Verbs for Redis {
         self.call(flight, Script::Look, &[&meta, &stream], &args);
     }
 
-    fn settle(&mut self, wanted: Wanted) {
-        self.send(Flight::Settle(wanted), &[b"PING"]);
+    fn settle(&mut self, subscribe: PendingSubscribe) {
+        self.send(Flight::Settle(subscribe), &[b"PING"]);
     }
 
-    fn publish(&mut self, lane: u8, ticket: Ticket, draft: Draft) {
+    fn publish(&mut self, shard: u8, ticket: Ticket, draft: Draft) {
         let channel = &draft.channel;
-        let retention = self.core.desk.options.of(channel).retention;
+        let retention = self.core.io.options.of(channel).retention;
         let size = if retention.keeps() {
             retention.publications_max
         } else {
@@ -222,43 +222,43 @@ impl Verbs for Redis {
         ];
         let mut args: Vec<&[u8]> = args.iter().map(|arg| arg.as_bytes()).collect();
         args.push(&body);
-        let flight = Flight::Publish { lane, ticket };
+        let flight = Flight::Publish { shard, ticket };
         let keys = [&*meta, &stream, &result, &name];
         self.call(flight, Script::Publish, &keys, &args);
     }
 
-    fn forget(&mut self, lane: u8, ticket: Ticket, channel: &ChannelName) {
+    fn forget(&mut self, shard: u8, ticket: Ticket, channel: &ChannelName) {
         let stream = self.keys.stream(channel);
-        let flight = Flight::Forget { lane, ticket };
+        let flight = Flight::Forget { shard, ticket };
         self.send(flight, &[b"DEL", stream.as_bytes()]);
     }
 
     // ---- members ----
 
     /// On one road the news of a member comes behind the answer to its own subscribe.
-    fn come(&mut self, wanted: Wanted) {
-        let Some(presence) = wanted.presence.clone() else {
-            return self.look_for(wanted);
+    fn come(&mut self, subscribe: PendingSubscribe) {
+        let Some(presence) = subscribe.presence.clone() else {
+            return self.look_for(subscribe);
         };
-        let channel = wanted.channel.clone();
+        let channel = subscribe.channel.clone();
         self.list(&channel, &presence);
-        self.look_for(wanted);
+        self.look_for(subscribe);
         if presence.is_announced {
             self.tell_joined(&channel, &presence);
         }
     }
 
-    fn has_come(&mut self, _: &Wanted) {}
+    fn has_come(&mut self, _: &PendingSubscribe) {}
 
-    fn has_not_come(&mut self, wanted: &Wanted) {
-        if let Some(presence) = &wanted.presence {
-            self.quit(&wanted.channel, presence);
+    fn has_not_come(&mut self, subscribe: &PendingSubscribe) {
+        if let Some(presence) = &subscribe.presence {
+            self.quit(&subscribe.channel, presence);
         }
     }
 
-    fn come_later(&mut self, wanted: &Wanted) -> Option<Presence> {
-        let presence = wanted.presence.clone()?;
-        let is_here = self.forget_row(&wanted.channel, &presence.who.client);
+    fn come_later(&mut self, subscribe: &PendingSubscribe) -> Option<Presence> {
+        let presence = subscribe.presence.clone()?;
+        let is_here = self.forget_row(&subscribe.channel, &presence.who.client);
         (is_here || !presence.is_listed).then_some(presence)
     }
 
@@ -271,15 +271,15 @@ impl Verbs for Redis {
         }
     }
 
-    fn present(&mut self, lane: u8, ticket: Ticket, channel: &ChannelName, with_members: bool) {
+    fn present(&mut self, shard: u8, ticket: Ticket, channel: &ChannelName, with_members: bool) {
         let most = match with_members {
-            true => self.core.desk.options.reply.members_max.to_string(),
+            true => self.core.io.options.reply.members_max.to_string(),
             false => "-1".to_owned(),
         };
         let (members, users) = (self.keys.members(channel), self.keys.users(channel));
         let leases = self.keys.leases();
         let flight = Flight::Present {
-            lane,
+            shard,
             ticket,
             with_members,
         };
@@ -319,7 +319,7 @@ impl Verbs for Redis {
     fn hear_by_name(&mut self, name: &str) {
         let there = self.keys.named(name);
         let subscribe = self.target.verbs().subscribe.as_bytes();
-        command(&mut self.core.desk.out, &[subscribe, there.as_bytes()]);
+        command(&mut self.core.io.out, &[subscribe, there.as_bytes()]);
     }
 
     fn ask_all(&mut self, who: (u8, u32), message: Vec<u8>) {
@@ -365,7 +365,7 @@ impl Redis {
     pub(crate) fn slot_moves(&mut self) {
         if self.anew_at_ms.is_none() {
             tracing::warn!("a slot of the cluster moves: publications to it are refused");
-            self.anew_at_ms = Some(self.core.desk.now_ms + MOVE_MS);
+            self.anew_at_ms = Some(self.core.io.now_ms + MOVE_MS);
         }
     }
 
@@ -373,7 +373,7 @@ impl Redis {
     pub(crate) fn lost(&mut self, flight: Flight) {
         match flight {
             Flight::Look(purpose, channel) => self.lose_look(&channel, purpose),
-            Flight::Settle(wanted) => self.wait_again(wanted),
+            Flight::Settle(subscribe) => self.wait_again(subscribe),
             Flight::Publish { .. } | Flight::Forget { .. } => self.failed(flight, Refusal::Unknown),
             flight => self.failed(flight, Refusal::Unavailable),
         }

@@ -9,7 +9,6 @@
 /// Beginning of a cut; its number follows, in hexadecimal digits.
 const WORD: &str = "cut ";
 
-/// State of a hand-over from another process.
 #[derive(Debug, Default)]
 pub struct Arrival {
     /// Bit `n` is set when shard `n` has said all channels that it expects.
@@ -25,15 +24,14 @@ pub struct Arrival {
 }
 
 impl Arrival {
-    /// A shard expects a channel.
     pub const fn expect(&mut self) {
         self.is_early = true;
     }
 
     /// All channels of a shard are expected.
-    pub const fn expected(&mut self, lane: u8, cut: u64) {
+    pub const fn expected(&mut self, shard: u8, cut: u64) {
         self.is_early = true;
-        self.expected |= 1 << lane;
+        self.expected |= 1 << shard;
         self.due = Some(cut);
     }
 
@@ -49,7 +47,6 @@ impl Arrival {
         Some(format!("{WORD}{cut:x}"))
     }
 
-    /// Whether a cut is to be made.
     #[must_use]
     pub const fn is_cut_due(&self) -> bool {
         self.due.is_some()
@@ -73,8 +70,8 @@ impl Arrival {
     }
 
     /// All channels of a shard are resumed; true if those of so many shards are.
-    pub const fn resumed(&mut self, lane: u8, shards: u8) -> bool {
-        self.resumed |= 1 << lane;
+    pub const fn resumed(&mut self, shard: u8, shards: u8) -> bool {
+        self.resumed |= 1 << shard;
         if self.due.is_some() {
             // The other process has not waited for it.
             self.give_up_cut();

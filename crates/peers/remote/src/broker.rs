@@ -1,26 +1,26 @@
 //! The peer between the shards and a broker.
 //!
 //! Owns the [`Node`], its clocks, the task that connects, and the link that the task hands over.
-//! Whatever happens leads to one [`BrokerPeer::act`]: words of the broker, requests of shards, what
-//! is due, and one write of all its commands.
+//! Whatever happens leads to one [`BrokerPeer::act`]: messages of the broker, requests of shards,
+//! what is due, and one write of all its commands.
 //!
 //! Invariants
 //! - A task connects or watches, or `connect_at_ms` says when the next one begins.
-//! - A link that is held has words that were not taken; it is read again when they are.
-//! - The end of a link counts behind its words.
+//! - A link that is held has messages that were not taken; it is read again when they are.
+//! - The end of a link counts behind its messages.
 
 use std::convert::Infallible;
 use std::mem;
 
 use throng_peer::task::{Link, Receiver, Task, Tasks, queue};
-use throng_peer::{Context, Ended, Flow, LinkId, Peer};
+use throng_peer::{Context, Ended, Flow, LinkEvent, LinkId, Peer};
 use throng_types::Millis;
 
-use crate::lane::Wish;
 use crate::node::Node;
-use crate::verbs::{Dial, Fault, Words as _};
+use crate::queues::ShardCommand;
+use crate::verbs::{Connector, Fault, Messages as _};
 
-/// Requests taken from one shard, and words of the broker, before others have their turn.
+/// Requests taken from one shard, and messages of the broker, before others have their turn.
 const AT_ONCE: usize = 256;
 /// Between two looks at what is due, in milliseconds.
 const TICK_MS: u64 = 100;
@@ -30,33 +30,32 @@ const PAUSES_MS: (u64, u64) = (100, 5000);
 type Cx<'a> = Context<'a, Infallible>;
 
 /// News of the task that connects.
-enum News<D: Dial> {
-    Up(D::Hello, Link, D::Words),
+enum News<D: Connector> {
+    Up(D::Handshake, Link, D::Messages),
     Down(String),
 }
 
-/// A connection that stands.
 struct Line<W> {
     link: LinkId,
-    words: W,
+    messages: W,
     is_held: bool,
     ended: Option<Ended>,
 }
 
-/// A node at work. Its call means that a shard has left something in its lane.
+/// A node at work. Its call means that a shard has left something in its queues.
 pub struct BrokerPeer<N: Node> {
     node: N,
     tasks: Tasks,
     /// The task that connects and watches, and its news.
-    dialler: Option<(Task, Receiver<News<N::Dial>>)>,
-    line: Option<Line<<N::Dial as Dial>::Words>>,
+    connecting: Option<(Task, Receiver<News<N::Connector>>)>,
+    line: Option<Line<<N::Connector as Connector>::Messages>>,
     /// When to connect next, unless a connection is being made.
     connect_at_ms: Option<u64>,
     pause_ms: u64,
     is_told_down: bool,
     down_since_ms: u64,
-    /// Requests of one lane. Bound: [`AT_ONCE`].
-    wishes: Vec<Wish>,
+    /// Requests of one shard. Bound: [`AT_ONCE`].
+    commands: Vec<ShardCommand>,
     /// More was there than one turn takes.
     is_behind: bool,
 }
@@ -68,27 +67,27 @@ impl<N: Node> BrokerPeer<N> {
         Self {
             node,
             tasks: Tasks::default(),
-            dialler: None,
+            connecting: None,
             line: None,
             connect_at_ms: Some(0),
             pause_ms: PAUSES_MS.0,
             is_told_down: false,
             down_since_ms: 0,
-            wishes: Vec::new(),
+            commands: Vec::new(),
             is_behind: false,
         }
     }
 
     fn act(&mut self, cx: &mut Cx<'_>) {
         self.is_behind = false;
-        let desk = &mut self.node.core().desk;
+        let io = &mut self.node.core().io;
         // Before all that shards leave is looked at.
-        desk.status.has_heard();
-        desk.now_ms = cx.now.mono.0;
-        desk.unix_ms = cx.now.unix_ms;
-        desk.settle_doubt();
+        io.status.has_heard();
+        io.now_ms = cx.now.mono.0;
+        io.unix_ms = cx.now.unix_ms;
+        io.settle_doubt();
         self.renew(cx);
-        self.take_words(cx);
+        self.take_messages(cx);
         self.take_requests();
         if let Err(Fault(why)) = self.node.tick() {
             self.end(&why, cx);
@@ -97,7 +96,7 @@ impl<N: Node> BrokerPeer<N> {
         self.tasks.run(cx);
         self.take_news(cx);
         self.write(cx);
-        self.node.core().desk.ring();
+        self.node.core().io.ring();
         self.set_wake(cx);
     }
 
@@ -109,21 +108,20 @@ impl<N: Node> BrokerPeer<N> {
         cx.wake_at(Some(times.fold(tick, Millis::min)));
     }
 
-    /// Takes other options, if shards have left some.
     fn renew(&mut self, cx: &mut Cx<'_>) {
-        let desk = &mut self.node.core().desk;
-        let Some(live) = desk.status.take_renewed() else {
+        let io = &mut self.node.core().io;
+        let Some(live) = io.status.take_renewed() else {
             return;
         };
-        let before = mem::replace(&mut desk.options.namespaces, live.namespaces);
-        desk.options.reply = live.reply;
+        let before = mem::replace(&mut io.options.namespaces, live.namespaces);
+        io.options.reply = live.reply;
         if let Err(Fault(why)) = self.node.renewed(&before) {
             self.end(&why, cx);
         }
     }
 
-    fn take_words(&mut self, cx: &mut Cx<'_>) {
-        if !self.node.core().desk.lanes_have_room() {
+    fn take_messages(&mut self, cx: &mut Cx<'_>) {
+        if !self.node.core().io.shards_have_room() {
             self.node.stalled();
             if let Some(line) = &mut self.line {
                 line.is_held = true;
@@ -132,8 +130,8 @@ impl<N: Node> BrokerPeer<N> {
         }
         for _ in 0..AT_ONCE {
             let Some(line) = &mut self.line else { return };
-            let taken = match line.words.next() {
-                Ok(Some(word)) => self.node.word(word).map_err(|Fault(why)| why),
+            let taken = match line.messages.next() {
+                Ok(Some(message)) => self.node.message(message).map_err(|Fault(why)| why),
                 Ok(None) => {
                     if let Some(why) = line.ended.take() {
                         self.end(&why.to_string(), cx);
@@ -154,81 +152,78 @@ impl<N: Node> BrokerPeer<N> {
     }
 
     fn take_requests(&mut self) {
-        for lane in 0..self.node.core().desk.shards() {
+        for shard in 0..self.node.core().io.shards() {
             if !self.node.has_room() {
                 break;
             }
-            let mut wishes = mem::take(&mut self.wishes);
-            self.node.core().desk.lanes[usize::from(lane)].take_requests(AT_ONCE, &mut wishes);
-            self.is_behind |= wishes.len() == AT_ONCE;
-            for wish in wishes.drain(..) {
-                match wish {
-                    Wish::Request(request) => self.node.request(lane, request),
-                    Wish::Move(moving) => self.node.moving(lane, moving),
+            let mut commands = mem::take(&mut self.commands);
+            self.node.core().io.shards[usize::from(shard)].take_requests(AT_ONCE, &mut commands);
+            self.is_behind |= commands.len() == AT_ONCE;
+            for command in commands.drain(..) {
+                match command {
+                    ShardCommand::Request(request) => self.node.request(shard, request),
+                    ShardCommand::Move(moving) => self.node.moving(shard, moving),
                 }
             }
-            self.wishes = wishes;
+            self.commands = commands;
         }
     }
 
     /// Writes what was said in this turn, or drops it without a connection.
     fn write(&mut self, cx: &mut Cx<'_>) {
-        let out = mem::take(&mut self.node.core().desk.out);
+        let out = mem::take(&mut self.node.core().io.out);
         if let Some(line) = self.line.as_ref().filter(|_| !out.is_empty()) {
             cx.write(line.link, out);
         }
     }
 
-    /// Whether a link was not ended: the host says nothing of another one.
-    fn is_mine(&self, link: LinkId) -> bool {
-        self.tasks.has(link) || self.line.as_ref().is_some_and(|line| line.link == link)
-    }
-
     // ---- the connection ----
 
     fn connect(&mut self) {
-        let now_ms = self.node.core().desk.now_ms;
+        let now_ms = self.node.core().io.now_ms;
         if self.connect_at_ms.is_none_or(|at_ms| at_ms > now_ms) {
             return;
         }
         self.connect_at_ms = None;
-        let (mut dial, net) = (self.node.dial(), self.tasks.net().clone());
+        let (mut dial, net) = (self.node.connector(), self.tasks.net().clone());
         let (news, receiver) = queue(2);
         let task = self.tasks.net().spawn(async move {
             let why = match dial.connect(&net).await {
-                Ok((hello, link, words)) => {
-                    let _ = news.send(News::Up(hello, link, words));
+                Ok((handshake, link, messages)) => {
+                    let _ = news.send(News::Up(handshake, link, messages));
                     dial.watch(&net).await
                 }
                 Err(why) => why,
             };
             let _ = news.send(News::Down(why));
         });
-        self.dialler = Some((task, receiver));
+        self.connecting = Some((task, receiver));
     }
 
     fn take_news(&mut self, cx: &mut Cx<'_>) {
-        while let Some((_, receiver)) = &mut self.dialler
+        while let Some((_, receiver)) = &mut self.connecting
             && let Some(news) = receiver.try_next()
         {
             match news {
-                News::Up(hello, link, words) => self.up(hello, link, words, cx),
+                News::Up(handshake, link, messages) => {
+                    self.connected(handshake, link, messages, cx)
+                }
                 News::Down(why) => self.end(&why, cx),
             }
         }
     }
 
-    fn up(
+    fn connected(
         &mut self,
-        hello: <N::Dial as Dial>::Hello,
+        handshake: <N::Connector as Connector>::Handshake,
         link: Link,
-        mut words: <N::Dial as Dial>::Words,
+        mut messages: <N::Connector as Connector>::Messages,
         cx: &mut Cx<'_>,
     ) {
         let Some((link, input)) = link.release() else {
             return self.end(&Ended::ByPeer.to_string(), cx);
         };
-        let now_ms = self.node.core().desk.now_ms;
+        let now_ms = self.node.core().io.now_ms;
         if mem::take(&mut self.is_told_down) {
             let down_ms = now_ms - self.down_since_ms;
             tracing::info!(down_ms, "the broker on {} is back", N::BROKER);
@@ -236,30 +231,30 @@ impl<N: Node> BrokerPeer<N> {
             tracing::info!("the broker is on {}", N::BROKER);
         }
         self.pause_ms = PAUSES_MS.0;
-        words.feed(&input);
+        messages.feed(&input);
         self.line = Some(Line {
             link,
-            words,
+            messages,
             is_held: false,
             ended: None,
         });
-        // The next turn takes the words that came with the answers.
+        // The next turn takes the messages that came with the answers.
         self.is_behind = true;
-        self.node.up(hello);
+        self.node.connected(handshake);
     }
 
     /// Notes that the connection is over, or was not made.
     fn end(&mut self, why: &str, cx: &mut Cx<'_>) {
-        self.dialler = None;
+        self.connecting = None;
         let line = self.line.take();
         if let Some(line) = &line {
             cx.end(line.link);
         }
-        self.node.down();
-        let desk = &mut self.node.core().desk;
+        self.node.disconnected();
+        let io = &mut self.node.core().io;
         if line.is_some() || !self.is_told_down {
             self.is_told_down = true;
-            self.down_since_ms = desk.now_ms;
+            self.down_since_ms = io.now_ms;
             tracing::warn!(
                 why,
                 "no connection to the broker on {}: publications are refused until it is back, \
@@ -267,8 +262,8 @@ impl<N: Node> BrokerPeer<N> {
                 N::BROKER
             );
         }
-        let jitter_ms = desk.rng.below(self.pause_ms / 2 + 1);
-        self.connect_at_ms = Some(desk.now_ms + self.pause_ms / 2 + jitter_ms);
+        let jitter_ms = io.rng.below(self.pause_ms / 2 + 1);
+        self.connect_at_ms = Some(io.now_ms + self.pause_ms / 2 + jitter_ms);
         self.pause_ms = (self.pause_ms * 2).min(PAUSES_MS.1);
     }
 }
@@ -281,16 +276,19 @@ impl<N: Node> Peer for BrokerPeer<N> {
         self.act(cx);
     }
 
-    fn connected(&mut self, link: LinkId, cx: &mut Cx<'_>) {
-        self.tasks.connected(link);
-        self.act(cx);
-    }
-
-    fn bytes(&mut self, link: LinkId, input: &[u8], cx: &mut Cx<'_>) -> Flow {
-        debug_assert!(self.is_mine(link), "bytes of a link that was ended");
-        let flow = self.tasks.bytes(link, input);
-        if let Some(line) = self.line.as_mut().filter(|line| line.link == link) {
-            line.words.feed(input);
+    fn event(&mut self, link: LinkId, event: LinkEvent<'_>, cx: &mut Cx<'_>) -> Flow {
+        let mut flow = Flow::More;
+        match (&mut self.line, event) {
+            (Some(line), event) if line.link == link => match event {
+                LinkEvent::Bytes(input) => line.messages.feed(input),
+                LinkEvent::Ended(why) => line.ended = Some(why),
+                // Nothing waits for what was written.
+                _ => return Flow::More,
+            },
+            (_, event) => {
+                debug_assert!(self.tasks.has(link), "an event of a link that was ended");
+                flow = self.tasks.event(link, event);
+            }
         }
         self.act(cx);
         match &self.line {
@@ -298,24 +296,6 @@ impl<N: Node> Peer for BrokerPeer<N> {
             _ => flow,
         }
     }
-
-    fn written(&mut self, link: LinkId, cx: &mut Cx<'_>) {
-        if self.tasks.has(link) {
-            self.tasks.written(link);
-            self.act(cx);
-        }
-    }
-
-    fn ended(&mut self, link: LinkId, why: Ended, cx: &mut Cx<'_>) {
-        debug_assert!(self.is_mine(link), "the end of a link that was ended");
-        match &mut self.line {
-            Some(line) if line.link == link => line.ended = Some(why),
-            _ => self.tasks.ended(link, why),
-        }
-        self.act(cx);
-    }
-
-    fn timeout(&mut self, _: LinkId, _: Option<Millis>, _: &mut Cx<'_>) {}
 
     fn woken(&mut self, cx: &mut Cx<'_>) {
         self.act(cx);

@@ -9,7 +9,7 @@
 //! in the answer, and its delivery, if there is one, is known by its offset and not passed on. If
 //! *o* > *t*, it was stored after the look, hence after the subscription, so it is delivered. On
 //! one road ([`Verbs::IS_ONE_ROAD`]) that comes behind the answer. Otherwise it may come before
-//! it, and waits for it. The answer is left in the shard's lane, what had to wait and what comes
+//! it, and waits for it. The answer is left in the shard's queue, what had to wait and what comes
 //! then behind it: the order holds up to the hub. Where a subscription may take effect late
 //! ([`Verbs::is_late`]), the channel is compared with its stream soon after.
 //!
@@ -32,14 +32,12 @@ use crate::agent::continue_to;
 use crate::agent::{
     self, AUDITS_PER_S, FUTILE_MAX, Looked, Mode, REFILL_BYTES_MAX, REFILL_MAX, State, Status, Took,
 };
-use crate::verbs::{Purpose, Query, Verbs, Wanted};
+use crate::verbs::{PendingSubscribe, Purpose, Query, Verbs};
 
-/// Rules about channels, for every broker.
 pub trait Channels: Verbs {
-    /// A shard has interest in a channel.
     fn shard_comes(
         &mut self,
-        (lane, ticket): (u8, Ticket),
+        (shard, ticket): (u8, Ticket),
         name: &ChannelName,
         since: Option<Position>,
         presence: Option<Presence>,
@@ -51,43 +49,43 @@ pub trait Channels: Verbs {
         if !std::mem::replace(&mut channel.is_subscribed, true) {
             self.subscribe(&[(name.clone(), number)]);
         }
-        let wanted = Wanted {
-            lane,
+        let subscribe = PendingSubscribe {
+            shard,
             ticket,
             channel: name.clone(),
             since,
             presence,
             serial,
         };
-        match wanted.presence {
-            Some(_) => self.come(wanted),
-            None => self.look_for(wanted),
+        match subscribe.presence {
+            Some(_) => self.come(subscribe),
+            None => self.look_for(subscribe),
         }
     }
 
     /// Asks where the stream stands, behind the subscription.
-    fn look_for(&mut self, wanted: Wanted) {
-        let name = wanted.channel.clone();
+    fn look_for(&mut self, subscribe: PendingSubscribe) {
+        let name = subscribe.channel.clone();
         self.refill_if_deaf(&name);
-        let desk = &self.core().desk;
-        let options = desk.options.of(&name);
+        let io = &self.core().io;
+        let options = io.options.of(&name);
         if !options.retention.keeps() {
-            return self.settle(wanted);
+            return self.settle(subscribe);
         }
-        let reply = desk.options.reply;
-        let (mode, since, limit) = agent::wanted(&options, wanted.since, reply.publications_max);
+        let reply = io.options.reply;
+        let (mode, since, limit) =
+            agent::subscriber_query(&options, subscribe.since, reply.publications_max);
         let query = Query {
             mode,
             since,
             limit,
             bytes: reply.bytes_max,
         };
-        self.look(&name, Purpose::Subscribe(wanted), query);
+        self.look(&name, Purpose::Subscribe(subscribe), query);
     }
 
-    /// Reads a page of history for a shard.
-    fn history(&mut self, lane: u8, ticket: Ticket, channel: &ChannelName, query: HistoryQuery) {
-        let reply = self.core().desk.options.reply;
+    fn history(&mut self, shard: u8, ticket: Ticket, channel: &ChannelName, query: HistoryQuery) {
+        let reply = self.core().io.options.reply;
         let limit = query.limit.map_or(usize::MAX, |limit| limit as usize);
         let query = Query {
             mode: match query.reverse {
@@ -98,7 +96,7 @@ pub trait Channels: Verbs {
             limit: limit.min(reply.publications_max),
             bytes: reply.bytes_max,
         };
-        self.look(channel, Purpose::History(lane, ticket), query);
+        self.look(channel, Purpose::History(shard, ticket), query);
     }
 
     // ---- answers ----
@@ -106,26 +104,26 @@ pub trait Channels: Verbs {
     /// The broker has said where a stream stands.
     fn tell_looked(&mut self, channel: &ChannelName, purpose: Purpose, looked: Looked) {
         match purpose {
-            Purpose::Subscribe(wanted) => self.subscribed(wanted, Some(looked)),
+            Purpose::Subscribe(subscribe) => self.subscribed(subscribe, Some(looked)),
             Purpose::Refill(serial) => self.refilled(channel, serial, looked),
             Purpose::Audit(serial) => self.audited(channel, serial, looked.position),
-            Purpose::History(lane, ticket) => {
+            Purpose::History(shard, ticket) => {
                 let result = looked.into_page();
                 let reply = Reply::History { ticket, result };
-                self.core().desk.leave(lane, reply);
+                self.core().io.reply(shard, reply);
             }
         }
     }
 
     /// The broker has taken the subscription of a channel without history.
-    fn settled(&mut self, wanted: Wanted) {
-        self.subscribed(wanted, None);
+    fn settled(&mut self, subscribe: PendingSubscribe) {
+        self.subscribed(subscribe, None);
     }
 
     /// The broker has refused to say where a stream stands.
     fn refuse_look(&mut self, channel: &ChannelName, purpose: Purpose, refusal: Refusal) {
         match purpose {
-            Purpose::Subscribe(wanted) => self.not_subscribed(&wanted, refusal),
+            Purpose::Subscribe(subscribe) => self.not_subscribed(&subscribe, refusal),
             // It is asked again with the next audit.
             Purpose::Refill(serial) => {
                 if let Some(channel) = self.core().same(channel, serial) {
@@ -133,10 +131,10 @@ pub trait Channels: Verbs {
                 }
             }
             Purpose::Audit(_) => {}
-            Purpose::History(lane, ticket) => {
+            Purpose::History(shard, ticket) => {
                 let result = Err(refusal);
                 let reply = Reply::History { ticket, result };
-                self.core().desk.leave(lane, reply);
+                self.core().io.reply(shard, reply);
             }
         }
     }
@@ -144,44 +142,44 @@ pub trait Channels: Verbs {
     /// The connection broke before the answer: a subscribe is made again on the next one.
     fn lose_look(&mut self, channel: &ChannelName, purpose: Purpose) {
         match purpose {
-            Purpose::Subscribe(wanted) => self.wait_again(wanted),
+            Purpose::Subscribe(subscribe) => self.wait_again(subscribe),
             purpose => self.refuse_look(channel, purpose, Refusal::Unavailable),
         }
     }
 
     /// A subscribe waits for the next connection.
-    fn wait_again(&mut self, wanted: Wanted) {
-        if let Some(channel) = self.core().channels.get_mut(&wanted.channel) {
+    fn wait_again(&mut self, subscribe: PendingSubscribe) {
+        if let Some(channel) = self.core().channels.get_mut(&subscribe.channel) {
             channel.pending -= 1;
         }
         let request = Request::Subscribe {
-            ticket: wanted.ticket,
-            presence: self.come_later(&wanted),
-            channel: wanted.channel,
-            since: wanted.since,
+            ticket: subscribe.ticket,
+            presence: self.come_later(&subscribe),
+            channel: subscribe.channel,
+            since: subscribe.since,
         };
-        self.core().wait(wanted.lane, request);
+        self.core().wait(subscribe.shard, request);
     }
 
     /// Begins a subscription, now that it is known where the stream stands.
-    fn subscribed(&mut self, wanted: Wanted, looked: Option<Looked>) {
+    fn subscribed(&mut self, subscribe: PendingSubscribe, looked: Option<Looked>) {
         let core = self.core();
-        let options = core.desk.options.of(&wanted.channel);
+        let options = core.io.options.of(&subscribe.channel);
         let keeps = options.retention.keeps();
         if keeps && looked.is_none() {
             // It keeps history since other options hold.
-            return self.look_for(wanted);
+            return self.look_for(subscribe);
         }
         let looked = looked.filter(|_| keeps);
-        let (name, since) = (&wanted.channel, wanted.since);
-        let mut result = core.desk.subscribed(name, &options, since, looked);
+        let (name, since) = (&subscribe.channel, subscribe.since);
+        let mut result = core.io.subscribed(name, &options, since, looked);
         let Some(channel) = core.channels.get_mut(name) else {
             return;
         };
         let mut early = Vec::new();
         match (channel.state, channel.top, result.position) {
             // Another shard has yet to say what its subscribers have.
-            (State::Arriving, ..) => return self.look_for(wanted),
+            (State::Arriving, ..) => return self.look_for(subscribe),
             (State::Joining, ..) => {
                 channel.state = State::Live;
                 channel.top = result.position;
@@ -195,41 +193,40 @@ pub trait Channels: Verbs {
             {
                 let more = channel.early_behind(Some(here));
                 if more.len() as u64 != top.offset - here.offset {
-                    return self.look_for(wanted);
+                    return self.look_for(subscribe);
                 }
                 continue_to(&mut result, top, more, options.cache);
             }
             // What the other shards have ends elsewhere: first they get what they lack.
             (State::Live | State::Deaf, ..) => {
                 channel.state = State::Deaf;
-                return self.look_for(wanted);
+                return self.look_for(subscribe);
             }
         }
         channel.pending -= 1;
-        channel.interest |= 1 << wanted.lane;
-        let (ticket, result) = (wanted.ticket, Ok(result));
-        core.desk
-            .leave(wanted.lane, Reply::Subscribed { ticket, result });
-        self.has_come(&wanted);
-        self.go_on(&wanted.channel, early);
+        channel.interest |= 1 << subscribe.shard;
+        let (ticket, result) = (subscribe.ticket, Ok(result));
+        core.io
+            .reply(subscribe.shard, Reply::Subscribed { ticket, result });
+        self.has_come(&subscribe);
+        self.go_on(&subscribe.channel, early);
     }
 
-    fn not_subscribed(&mut self, wanted: &Wanted, refusal: Refusal) {
-        let (ticket, result) = (wanted.ticket, Err(refusal));
+    fn not_subscribed(&mut self, subscribe: &PendingSubscribe, refusal: Refusal) {
+        let (ticket, result) = (subscribe.ticket, Err(refusal));
         let core = self.core();
-        core.desk
-            .leave(wanted.lane, Reply::Subscribed { ticket, result });
-        if let Some(channel) = core.channels.get_mut(&wanted.channel) {
+        core.io
+            .reply(subscribe.shard, Reply::Subscribed { ticket, result });
+        if let Some(channel) = core.channels.get_mut(&subscribe.channel) {
             channel.pending -= 1;
         }
-        self.has_not_come(wanted);
-        self.release(&wanted.channel);
+        self.has_not_come(subscribe);
+        self.release(&subscribe.channel);
     }
 
-    /// A shard has no more interest in a channel.
-    fn shard_leaves(&mut self, lane: u8, name: &ChannelName) {
+    fn shard_leaves(&mut self, shard: u8, name: &ChannelName) {
         if let Some(channel) = self.core().channels.get_mut(name) {
-            channel.interest &= !(1 << lane);
+            channel.interest &= !(1 << shard);
         }
         self.release(name);
     }
@@ -257,7 +254,7 @@ pub trait Channels: Verbs {
     /// Takes a publication of a channel as the broker delivers it.
     fn delivered(&mut self, publication: Arc<Publication>) {
         let core = self.core();
-        if publication.position.is_none() && core.desk.arrival.is_before_cut() {
+        if publication.position.is_none() && core.io.arrival.is_before_cut() {
             return;
         }
         let name = &publication.channel;
@@ -273,13 +270,13 @@ pub trait Channels: Verbs {
         }
         match took {
             Took::Next => core
-                .desk
-                .leave_all(interest, || Reply::Delivery(publication.clone())),
+                .io
+                .reply_all(interest, || Reply::Delivery(publication.clone())),
             Took::Known => {}
             Took::Gap => self.gap(&name.clone()),
             Took::Strange(why) => {
                 if let Some(first) = publication.position {
-                    core.desk.doubt_from(name, why, first, top, interest);
+                    core.io.doubt_from(name, why, first, top, interest);
                 }
             }
         }
@@ -333,7 +330,7 @@ pub trait Channels: Verbs {
     /// Delivers what a deaf channel missed, or notes that it is lost.
     fn refilled(&mut self, name: &ChannelName, serial: u64, looked: Looked) {
         let core = self.core();
-        let recovers = core.desk.options.of(name).recovery;
+        let recovers = core.io.options.of(name).recovery;
         let Some(channel) = core.same(name, serial) else {
             return;
         };
@@ -352,12 +349,12 @@ pub trait Channels: Verbs {
         channel.futile = (channel.futile + 1).min(FUTILE_MAX);
         let early = channel.early_behind(Some(position));
         if gives_up {
-            core.desk
+            core.io
                 .doubt(name, "deliveries that its stream does not have");
         }
         if status == Status::Fits && (same_epoch || !recovers) {
             if !publications.is_empty() {
-                core.desk.count(Counter::BrokerRefilled);
+                core.io.count(Counter::BrokerRefilled);
             }
             for publication in publications {
                 if let Some(channel) = core.channels.get_mut(name)
@@ -365,18 +362,18 @@ pub trait Channels: Verbs {
                     && let Some(first) = publication.position
                 {
                     let why = "two contents for one position";
-                    core.desk
+                    core.io
                         .doubt_from(name, why, first, Some(position), interest);
                 }
                 let shards = shares.of(publication.position);
-                core.desk
-                    .leave_all(shards, || Reply::Delivery(publication.clone()));
+                core.io
+                    .reply_all(shards, || Reply::Delivery(publication.clone()));
             }
             if recovers && shares.strange != 0 {
-                core.desk.tell_broken(name, shares.strange);
+                core.io.tell_broken(name, shares.strange);
             }
         } else if recovers && interest != 0 {
-            core.desk.tell_broken(name, interest);
+            core.io.tell_broken(name, interest);
         }
         self.go_on(name, early);
         if let Some(channel) = self.core().same(name, serial)
@@ -390,7 +387,7 @@ pub trait Channels: Verbs {
     /// a time. This also keeps their positions alive.
     fn audit(&mut self) {
         let core = self.core();
-        let now_ms = core.desk.now_ms;
+        let now_ms = core.io.now_ms;
         if now_ms < core.due.audit_ms {
             return;
         }

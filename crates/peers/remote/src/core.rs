@@ -2,7 +2,7 @@
 //!
 //! Invariants
 //! - A channel is known while a shard is interested or a subscribe waits for its answer.
-//! - While a channel is `Live`, every publication up to `top` was left in the lanes of the shards
+//! - While a channel is `Live`, every publication up to `top` was left in the queues of the shards
 //!   that are interested, and no later one.
 
 use std::collections::VecDeque;
@@ -12,7 +12,7 @@ use throng_metrics::Counter;
 use throng_types::{ChannelName, Position};
 
 use crate::agent::{Audits, Channel};
-use crate::desk::{Desk, NOBODY};
+use crate::io::{NOBODY, NodeIo};
 use crate::questions::Questions;
 
 /// Requests to the broker without an answer. Queue: `to the broker`.
@@ -39,16 +39,14 @@ pub struct Due {
 /// State of a node that does not depend on its broker.
 pub struct Core {
     /// Lanes, clocks and output.
-    pub desk: Desk,
+    pub io: NodeIo,
     pub is_up: bool,
-    /// Channels that shards of this node want.
     pub channels: ChannelMap<Channel>,
-    /// Subscribes that wait for a connection, each until its time. Bound: those of the lanes.
+    /// Subscribes that wait for a connection, each until its time. Bound: those of the shards.
     pub(crate) waiting: VecDeque<(u64, u8, Request)>,
     /// Channels to be subscribed to again. Bound: one a channel.
     pub(crate) again: VecDeque<ChannelName>,
     pub(crate) audits: Audits,
-    /// Questions of this node to others.
     pub questions: Questions,
     /// Name of this node, once it is known.
     pub name: Option<Box<str>>,
@@ -58,17 +56,15 @@ pub struct Core {
     pub due: Due,
     /// When another process said last what it hands over.
     pub(crate) expected_at_ms: u64,
-    /// Numbers that are used once.
     serial: u64,
 }
 
 impl Core {
-    /// A node without a connection.
     #[must_use]
-    pub fn new(mut desk: Desk) -> Self {
+    pub fn new(mut io: NodeIo) -> Self {
         Self {
-            channels: ChannelMap::new(desk.rng.next_u64()),
-            desk,
+            channels: ChannelMap::new(io.rng.next_u64()),
+            io,
             is_up: false,
             waiting: VecDeque::new(),
             again: VecDeque::new(),
@@ -82,7 +78,6 @@ impl Core {
         }
     }
 
-    /// A number that was not used before.
     pub const fn next_serial(&mut self) -> u64 {
         self.serial += 1;
         self.serial
@@ -90,7 +85,7 @@ impl Core {
 
     #[must_use]
     pub fn keeps(&self, channel: &ChannelName) -> bool {
-        self.desk.options.of(channel).retention.keeps()
+        self.io.options.of(channel).retention.keeps()
     }
 
     /// Position up to which a channel was delivered, if it is known here.
@@ -107,7 +102,7 @@ impl Core {
         let channel = self.channels.get_or_insert(name, || Channel::new(serial));
         if channel.serial == serial && keeps {
             // Where subscriptions take effect late, a first look soon.
-            self.audits.add(name, serial, self.desk.now_ms, is_late);
+            self.audits.add(name, serial, self.io.now_ms, is_late);
         }
         (serial, channel)
     }
@@ -119,27 +114,27 @@ impl Core {
     }
 
     /// Lets a subscribe wait for a connection.
-    pub(crate) fn wait(&mut self, lane: u8, subscribe: Request) {
-        let until_ms = self.desk.now_ms + self.desk.options.timeout_ms;
-        self.waiting.push_back((until_ms, lane, subscribe));
+    pub(crate) fn wait(&mut self, shard: u8, subscribe: Request) {
+        let until_ms = self.io.now_ms + self.io.options.timeout_ms;
+        self.waiting.push_back((until_ms, shard, subscribe));
     }
 
     /// Lets the broker's answer to a publication be known, unless no caller waits for it.
     pub fn published(
         &mut self,
-        lane: u8,
+        shard: u8,
         ticket: Ticket,
         position: Result<Option<Position>, Refusal>,
     ) {
         if ticket != NOBODY {
             let shards = None;
             let result = position.map(|position| Published { position, shards });
-            self.desk.leave(lane, Reply::Published { ticket, result });
+            self.io.reply(shard, Reply::Published { ticket, result });
         }
     }
 
     pub fn count_refusal(&self, refusal: Refusal) {
-        self.desk.count(match refusal {
+        self.io.count(match refusal {
             Refusal::Unknown => Counter::BrokerUnknown,
             _ => Counter::BrokerUnavailable,
         });
@@ -165,6 +160,6 @@ impl Core {
 
     /// A message of this node to itself came back: the connection delivers.
     pub const fn proved(&mut self) {
-        self.proved_at_ms = self.desk.now_ms;
+        self.proved_at_ms = self.io.now_ms;
     }
 }

@@ -2,9 +2,9 @@
 //! does whatever it speaks to.
 //!
 //! A broker brings its [`Verbs`]. With them it is a [`Node`]: it takes requests of shards and
-//! words of its connection, and leaves replies in [`Desk`]'s lanes and bytes in its output.
+//! messages of its connection, and leaves replies in the shards' queues and bytes in its output.
 //! [`Channels`] holds the rules about its channels. [`BrokerPeer`] gives it clocks, and
-//! connections that are made again when they break; [`start`] lays the lanes. [`agent`] holds the
+//! connections that are made again when they break; [`start`] lays the queues. [`agent`] holds the
 //! state of one channel on one node, [`blob`] the form of a publication between nodes.
 //!
 //! Never: a protocol of a broker, what a broker keeps, threads.
@@ -15,13 +15,12 @@ pub mod blob;
 mod broker;
 mod channels;
 mod core;
-mod desk;
 mod doubt;
-mod lane;
+mod io;
 mod node;
-mod nodes;
 mod part;
 mod questions;
+mod queues;
 mod shares;
 mod status;
 mod verbs;
@@ -29,13 +28,15 @@ mod verbs;
 pub use broker::BrokerPeer;
 pub use channels::Channels;
 pub use core::{Core, FLIGHT_BYTES_MAX, FLIGHTS_MAX, LEASE_MS, RENEW_MS};
-pub use desk::{Desk, NOBODY, RemoteOptions};
-pub use lane::{REPLIES_MAX, REPLY_BYTES_MAX, REQUEST_BYTES_MAX, REQUESTS_MAX, Ring, Wake};
+pub use io::{NOBODY, NodeIo, RemoteOptions};
 pub use node::Node;
-pub use nodes::{Asker, CLIENTS_QUESTIONS_MAX, NodeEvent, QUESTIONS_MAX, ToNodes};
 pub use part::start;
 pub use part::{Nodes, RemoteBroker, server_of};
 pub use questions::Questions;
+pub use queues::{CLIENTS_QUESTIONS_MAX, NodeCaller, NodeEvent, QUESTIONS_MAX, ToNodes};
+pub use queues::{
+    REPLIES_MAX, REPLY_BYTES_MAX, REQUEST_BYTES_MAX, REQUESTS_MAX, WakePeer, WakeShard,
+};
 pub use status::{Health, Status};
-pub use verbs::{Dial, Fault, WordOf, Words};
-pub use verbs::{Purpose, Query, Verbs, Wanted};
+pub use verbs::{Connector, Fault, MessageOf, Messages};
+pub use verbs::{PendingSubscribe, Purpose, Query, Verbs};

@@ -5,8 +5,8 @@
 //! and while the broker answers. When it breaks, subscribes wait for the next one, and everything
 //! else is refused; all channels are subscribed to again, and what they missed is looked for.
 //!
-//! Never: sockets, threads, clocks. It is told what happens, appends commands to its desk's output
-//! and leaves replies in the shards' lanes.
+//! Never: sockets, threads, clocks. It is told what happens, appends commands to its io's output
+//! and leaves replies in the shards' queues.
 
 use std::mem;
 
@@ -17,9 +17,9 @@ use throng_types::ChannelName;
 use crate::agent::{AUDIT_SOON_MS, Channel};
 use crate::channels::Channels;
 use crate::core::{Due, FLIGHT_BYTES_MAX, FLIGHTS_MAX, RENEW_MS, SWEEP_MS};
-use crate::nodes::{NodeEvent, ToNodes};
 use crate::questions::{For, Questions};
-use crate::verbs::{Dial, Fault};
+use crate::queues::{NodeEvent, ToNodes};
+use crate::verbs::{Connector, Fault};
 
 /// Channels that are subscribed to again at once.
 const BATCH: usize = 512;
@@ -27,13 +27,13 @@ const BATCH: usize = 512;
 /// A peer without its links: what it knows, and what it does about what happens.
 pub trait Node: Channels {
     /// A connection stands: everything that is wanted is asked for again.
-    fn up(&mut self, hello: <Self::Dial as Dial>::Hello) {
+    fn connected(&mut self, handshake: <Self::Connector as Connector>::Handshake) {
         let core = self.core();
-        core.desk.set_up(true);
+        core.io.set_up(true);
         core.is_up = true;
         core.proved();
         core.due = Due::default();
-        self.connected(hello);
+        self.begin_connection(handshake);
         self.keep_lease();
         self.announce();
         if let Some(name) = self.core().name.clone() {
@@ -41,22 +41,22 @@ pub trait Node: Channels {
         }
         let core = self.core();
         core.again = core.channels.iter().map(|(name, _)| name.clone()).collect();
-        for (_, lane, request) in mem::take(&mut core.waiting) {
-            self.request(lane, request);
+        for (_, shard, request) in mem::take(&mut core.waiting) {
+            self.request(shard, request);
         }
     }
 
     /// The connection is lost, with every answer that was still to come. Also called where there
     /// was none.
-    fn down(&mut self) {
+    fn disconnected(&mut self) {
         let core = self.core();
         if !mem::take(&mut core.is_up) {
             return;
         }
-        core.desk.set_up(false);
+        core.io.set_up(false);
         core.again.clear();
-        core.desk.arrival.give_up_cut();
-        self.disconnected();
+        core.io.arrival.give_up_cut();
+        self.end_connection();
         // Nothing comes any more, and nobody knows what is missed.
         for name in all_names(self) {
             let core = self.core();
@@ -90,11 +90,11 @@ pub trait Node: Channels {
         self.refuse_late();
         self.take_to_nodes();
         let core = self.core();
-        core.questions.give_up(core.is_up, &mut core.desk);
+        core.questions.give_up(core.is_up, &mut core.io);
         if !core.is_up {
             return Ok(());
         }
-        let (now_ms, timeout_ms) = (core.desk.now_ms, core.desk.options.timeout_ms);
+        let (now_ms, timeout_ms) = (core.io.now_ms, core.io.options.timeout_ms);
         let proved_at_ms = core.proved_at_ms;
         let oldest_ms = self.oldest_ms();
         if oldest_ms.is_some_and(|since_ms| now_ms >= since_ms + timeout_ms) {
@@ -118,10 +118,9 @@ pub trait Node: Channels {
         Ok(())
     }
 
-    /// Renews the lease, and looks for nodes that have none.
     fn keep_lease(&mut self) {
         let core = self.core();
-        let now_ms = core.desk.now_ms;
+        let now_ms = core.io.now_ms;
         if now_ms >= core.due.lease_ms {
             core.due.lease_ms = now_ms + RENEW_MS;
             self.renew_lease();
@@ -162,35 +161,34 @@ pub trait Node: Channels {
 
     // ---- shards ----
 
-    /// Takes a shard's request.
-    fn request(&mut self, lane: u8, request: Request) {
+    fn request(&mut self, shard: u8, request: Request) {
         let core = self.core();
         let is_up = core.is_up;
-        let Some(request) = core.desk.admit(lane, request, is_up) else {
+        let Some(request) = core.io.admit(shard, request, is_up) else {
             return;
         };
         match request {
-            Request::Subscribe { .. } if !is_up => core.wait(lane, request),
+            Request::Subscribe { .. } if !is_up => core.wait(shard, request),
             Request::Subscribe {
                 ticket,
                 channel,
                 since,
                 presence,
-            } => self.shard_comes((lane, ticket), &channel, since, presence),
-            Request::Leave { channel } => self.shard_leaves(lane, &channel),
+            } => self.shard_comes((shard, ticket), &channel, since, presence),
+            Request::Leave { channel } => self.shard_leaves(shard, &channel),
             Request::Quit { channel, presence } => self.quit(&channel, &presence),
-            Request::Publish { ticket, draft } => self.publish(lane, ticket, draft),
+            Request::Publish { ticket, draft } => self.publish(shard, ticket, draft),
             Request::History {
                 ticket,
                 channel,
                 query,
-            } => self.history(lane, ticket, &channel, query),
+            } => self.history(shard, ticket, &channel, query),
             Request::Present {
                 ticket,
                 channel,
                 with_members,
-            } => self.present(lane, ticket, &channel, with_members),
-            Request::Forget { ticket, channel } => self.forget(lane, ticket, &channel),
+            } => self.present(shard, ticket, &channel, with_members),
+            Request::Forget { ticket, channel } => self.forget(shard, ticket, &channel),
         }
     }
 
@@ -198,34 +196,34 @@ pub trait Node: Channels {
     fn refuse_late(&mut self) {
         let core = self.core();
         while let Some((until_ms, ..)) = core.waiting.front()
-            && *until_ms <= core.desk.now_ms
-            && let Some((_, lane, request)) = core.waiting.pop_front()
+            && *until_ms <= core.io.now_ms
+            && let Some((_, shard, request)) = core.waiting.pop_front()
         {
-            core.desk.count(Counter::BrokerUnavailable);
-            core.desk.refuse(lane, request, Refusal::Unavailable);
+            core.io.count(Counter::BrokerUnavailable);
+            core.io.refuse(shard, request, Refusal::Unavailable);
         }
     }
 
     // ---- hand-over ----
 
     /// Takes what a shard says where one process hands over to another.
-    fn moving(&mut self, lane: u8, moving: Moving) {
+    fn moving(&mut self, shard: u8, moving: Moving) {
         let core = self.core();
         match moving {
             Moving::Expect(name) => {
-                core.desk.arrival.expect();
-                self.expect(lane, &name);
+                core.io.arrival.expect();
+                self.expect(shard, &name);
             }
-            Moving::Cut(cut) => core.desk.arrival.expected(lane, cut),
+            Moving::Cut(cut) => core.io.arrival.expected(shard, cut),
             Moving::Resume(name, from) => {
-                self.expect(lane, &name);
+                self.expect(shard, &name);
                 if let Some(channel) = self.core().channels.get_mut(&name) {
-                    channel.resume(lane, from);
+                    channel.resume(shard, from);
                 }
             }
             Moving::Resumed => {
-                let shards = core.desk.shards();
-                if core.desk.arrival.resumed(lane, shards) {
+                let shards = core.io.shards();
+                if core.io.arrival.resumed(shard, shards) {
                     self.all_arrived();
                 }
             }
@@ -234,21 +232,21 @@ pub trait Node: Channels {
         }
         let core = self.core();
         if !core.is_up {
-            core.desk.arrival.give_up_cut();
+            core.io.arrival.give_up_cut();
         }
     }
 
     /// A shard has subscribers of a channel that come from another process.
-    fn expect(&mut self, lane: u8, name: &ChannelName) {
+    fn expect(&mut self, shard: u8, name: &ChannelName) {
         let is_late = self.is_late();
         let core = self.core();
         let keeps = core.keeps(name);
         let (serial, channel) = core.open(name, is_late);
-        channel.expect(lane, keeps);
+        channel.expect(shard, keeps);
         let is_new = channel.serial == serial;
         if is_new && core.is_up {
             core.again.push_back(name.clone());
-            core.expected_at_ms = core.desk.now_ms;
+            core.expected_at_ms = core.io.now_ms;
         }
     }
 
@@ -268,15 +266,15 @@ pub trait Node: Channels {
     fn make_cut(&mut self) {
         let is_late = self.is_late();
         let core = self.core();
-        let is_ready = core.again.is_empty() && core.desk.lanes_are_taken();
-        if !is_ready || !core.desk.arrival.is_cut_due() {
+        let is_ready = core.again.is_empty() && core.io.requests_are_taken();
+        if !is_ready || !core.io.arrival.is_cut_due() {
             return;
         }
-        if is_late && core.desk.now_ms < core.expected_at_ms + AUDIT_SOON_MS {
+        if is_late && core.io.now_ms < core.expected_at_ms + AUDIT_SOON_MS {
             return;
         }
-        let shards = core.desk.shards();
-        if let Some(cut) = core.desk.arrival.make_cut(shards) {
+        let shards = core.io.shards();
+        if let Some(cut) = core.io.arrival.make_cut(shards) {
             self.tell_everybody(&cut);
         }
     }
@@ -285,7 +283,7 @@ pub trait Node: Channels {
 
     /// Takes what shards want of other nodes. A question that cannot be sent has failed at once.
     fn take_to_nodes(&mut self) {
-        while let Some((lane, wanted)) = self.core().desk.next_to_nodes() {
+        while let Some((shard, wanted)) = self.core().io.next_to_nodes() {
             let is_up = self.core().is_up;
             match wanted {
                 ToNodes::Named(name) => {
@@ -297,16 +295,16 @@ pub trait Node: Channels {
                 ToNodes::Ask(ticket, question) => {
                     let may_ask = is_up && self.may_ask();
                     if let Some(message) =
-                        self.question((lane, ticket), may_ask, For::Operator, &question)
+                        self.question((shard, ticket), may_ask, For::Operator, &question)
                     {
-                        self.ask_all((lane, ticket), message);
+                        self.ask_all((shard, ticket), message);
                     }
                 }
                 ToNodes::AskOne(ticket, node, question) => {
                     if let Some(message) =
-                        self.question((lane, ticket), is_up, For::Client, &question)
+                        self.question((shard, ticket), is_up, For::Client, &question)
                     {
-                        self.ask_one((lane, ticket), &node, message);
+                        self.ask_one((shard, ticket), &node, message);
                     }
                 }
                 ToNodes::Answer(to, answer) => {
@@ -329,31 +327,28 @@ pub trait Node: Channels {
     ) -> Option<Vec<u8>> {
         if !may_ask {
             let event = NodeEvent::Answered(who.1, None);
-            self.core().desk.tell_shard(who.0, event);
+            self.core().io.tell_shard(who.0, event);
             return None;
         }
         let own = self.own().to_owned();
         let core = self.core();
-        core.questions
-            .ask(who, whose, &own, question, &mut core.desk)
+        core.questions.ask(who, whose, &own, question, &mut core.io)
     }
 
-    /// Takes another node's question.
     fn hear_question(&mut self, message: &[u8]) {
         let own = self.own().to_owned();
-        Questions::hear_question(&own, message, &mut self.core().desk);
+        Questions::hear_question(&own, message, &mut self.core().io);
     }
 
-    /// Takes another node's answer.
     fn hear_answer(&mut self, message: &[u8]) {
         let core = self.core();
-        core.questions.hear_answer(message, &mut core.desk);
+        core.questions.hear_answer(message, &mut core.io);
     }
 
     /// Notes how many other nodes have got a question.
     fn asked_of(&mut self, who: (u8, u32), others: usize) {
         let core = self.core();
-        core.questions.expect(who, others, &mut core.desk);
+        core.questions.expect(who, others, &mut core.io);
     }
 }
 

@@ -10,10 +10,12 @@ use std::sync::Arc;
 use throng_broker::{Draft, LiveOptions, Moving, Refusal, Remote, Reply, Request, Ticket};
 use throng_types::ChannelName;
 
-use crate::desk::{Desk, NOBODY, RemoteOptions};
-use crate::lane::{Lane, Left, REQUEST_BYTES_MAX, REQUESTS_MAX, Ring, Wake, Wish};
+use crate::io::{NOBODY, NodeIo, RemoteOptions};
 use crate::node::Node;
-use crate::nodes::{Asker, NodeEvent, ToNodes};
+use crate::queues::{NodeCaller, NodeEvent, ToNodes};
+use crate::queues::{
+    QueuedReply, REQUEST_BYTES_MAX, REQUESTS_MAX, ShardCommand, ShardQueues, WakePeer, WakeShard,
+};
 use crate::status::{Health, Status};
 
 /// One shard's way to the other nodes: by any server that they all have.
@@ -23,18 +25,18 @@ pub struct Nodes {
 
 #[derive(Clone)]
 pub(crate) struct Way {
-    lane: Arc<Lane>,
-    wake: Wake,
+    queues: Arc<ShardQueues>,
+    wake: WakePeer,
     status: Arc<Status>,
 }
 
 impl Way {
     fn tell(&self, wanted: ToNodes) {
-        self.lane.tell_nodes(wanted);
+        self.queues.tell_nodes(wanted);
         self.call();
     }
 
-    /// Lets the peer look into its lanes, unless it is about to.
+    /// Lets the peer look into its queues, unless it is about to.
     fn call(&self) {
         if self.status.call() {
             (self.wake)();
@@ -68,8 +70,7 @@ impl Nodes {
         }
     }
 
-    /// Answers a question of another node.
-    pub fn answer(&self, asker: Asker, answer: Vec<u8>) {
+    pub fn answer(&self, asker: NodeCaller, answer: Vec<u8>) {
         if let Some(way) = self.ways.get(asker.way) {
             way.tell(ToNodes::Answer(asker, answer));
         }
@@ -80,7 +81,7 @@ impl Nodes {
     pub fn next(&self) -> Option<NodeEvent> {
         let mut ways = self.ways.iter().enumerate();
         ways.find_map(|(number, way)| {
-            let mut event = way.lane.next_from_nodes()?;
+            let mut event = way.queues.next_from_nodes()?;
             if let NodeEvent::Asked(asker, _) = &mut event {
                 asker.way = number;
             }
@@ -100,8 +101,8 @@ pub struct RemoteBroker {
 /// One shard's end of what lies between it and one peer.
 pub(crate) struct End {
     way: Way,
-    /// Taken from the lane, and not by the hub yet. Bound: what was in the lane.
-    taken: VecDeque<Left>,
+    /// Taken from the shard, and not by the hub yet. Bound: what was in the shard.
+    taken: VecDeque<QueuedReply>,
     /// Place at which another process takes over, if one does.
     stop: Stop,
     /// The bytes of each request without an answer. Bound: [`REQUESTS_MAX`].
@@ -138,7 +139,7 @@ impl RemoteBroker {
 
     fn push_all(&self, moving: impl Fn() -> Moving) {
         for end in &self.ends {
-            end.push(Wish::Move(moving()));
+            end.push(ShardCommand::Move(moving()));
         }
     }
 
@@ -168,9 +169,13 @@ pub fn server_of(channel: &ChannelName, servers: usize) -> usize {
 }
 
 impl End {
-    pub(crate) fn new(lane: Arc<Lane>, wake: Wake, status: Arc<Status>) -> Self {
+    pub(crate) fn new(queues: Arc<ShardQueues>, wake: WakePeer, status: Arc<Status>) -> Self {
         Self {
-            way: Way { lane, wake, status },
+            way: Way {
+                queues,
+                wake,
+                status,
+            },
             taken: VecDeque::new(),
             stop: Stop::No,
             unanswered: HashMap::new(),
@@ -178,8 +183,8 @@ impl End {
         }
     }
 
-    fn push(&self, wish: Wish) {
-        self.way.lane.push(wish);
+    fn push(&self, command: ShardCommand) {
+        self.way.queues.push(command);
         self.way.call();
     }
 
@@ -206,7 +211,7 @@ impl End {
             self.unanswered.insert(ticket, bytes);
             self.unanswered_bytes += bytes;
         }
-        self.push(Wish::Request(request));
+        self.push(ShardCommand::Request(request));
         None
     }
 
@@ -214,26 +219,28 @@ impl End {
         if !self.way.status.is_up() {
             return Err((Refusal::Unavailable, draft));
         }
-        if self.way.lane.waiting() >= REQUESTS_MAX {
+        if self.way.queues.waiting() >= REQUESTS_MAX {
             return Err((Refusal::Busy, draft));
         }
         let ticket = NOBODY;
-        self.push(Wish::Request(Request::Publish { ticket, draft }));
+        self.push(ShardCommand::Request(Request::Publish { ticket, draft }));
         Ok(())
     }
 
     fn has_reply(&mut self) -> bool {
         while self.stop != Stop::Here {
-            if self.taken.is_empty() && self.way.lane.take(&mut self.taken) {
+            if self.taken.is_empty() && self.way.queues.take(&mut self.taken) {
                 self.way.call();
             }
             match self.taken.front() {
-                Some(Left::Reply(Reply::Delivery(_) | Reply::Broken(_)))
+                Some(QueuedReply::Reply(Reply::Delivery(_) | Reply::Broken(_)))
                     if self.stop == Stop::Gone => {}
-                Some(Left::Reply(_)) => return true,
-                Some(Left::Cut(cut)) if self.stop == Stop::At(*cut) => self.stop = Stop::Here,
+                Some(QueuedReply::Reply(_)) => return true,
+                Some(QueuedReply::Cut(cut)) if self.stop == Stop::At(*cut) => {
+                    self.stop = Stop::Here
+                }
                 // Of another node, or one that was called off.
-                Some(Left::Cut(_)) => {}
+                Some(QueuedReply::Cut(_)) => {}
                 None => return false,
             }
             self.taken.pop_front();
@@ -244,8 +251,8 @@ impl End {
     /// Whether nothing more comes before the cut, or at all for want of a connection.
     fn has_stopped(&self) -> bool {
         let is_silent =
-            || !self.way.status.is_up() && self.taken.is_empty() && self.way.lane.is_silent();
-        self.way.lane.waiting() == 0 && (self.stop == Stop::Here || is_silent())
+            || !self.way.status.is_up() && self.taken.is_empty() && self.way.queues.is_silent();
+        self.way.queues.waiting() == 0 && (self.stop == Stop::Here || is_silent())
     }
 }
 
@@ -284,15 +291,15 @@ impl Remote for RemoteBroker {
             .taken
             .front()?
         {
-            Left::Reply(reply) => Some(reply),
-            Left::Cut(_) => None,
+            QueuedReply::Reply(reply) => Some(reply),
+            QueuedReply::Cut(_) => None,
         }
     }
 
     fn next(&mut self) -> Option<Reply> {
         self.peek()?;
         let end = self.ends.get_mut(self.turn)?;
-        let Some(Left::Reply(reply)) = end.taken.pop_front() else {
+        let Some(QueuedReply::Reply(reply)) = end.taken.pop_front() else {
             return None;
         };
         end.answered(&reply);
@@ -320,7 +327,7 @@ impl Remote for RemoteBroker {
             Moving::Expect(ref channel)
             | Moving::Resume(ref channel, _)
             | Moving::Take(ref channel, _)
-            | Moving::Give(ref channel, _) => self.end_of(channel).push(Wish::Move(moving)),
+            | Moving::Give(ref channel, _) => self.end_of(channel).push(ShardCommand::Move(moving)),
         }
     }
 
@@ -343,34 +350,34 @@ impl Remote for RemoteBroker {
 
 impl Drop for End {
     fn drop(&mut self) {
-        self.way.lane.close();
+        self.way.queues.close();
         self.way.call();
     }
 }
 
-/// Makes a node for each server, of which there is one at least, and lanes to it for so many shards
-/// as there are rings. `host` serves a node's [`crate::BrokerPeer`]; all peers end when all parts
-/// are dropped.
+/// Makes a node for each server, of which there is one at least, and queues to it for so many
+/// shards as there are wakers. `host` serves a node's [`crate::BrokerPeer`]; all peers end when all
+/// parts are dropped.
 ///
 /// # Errors
 /// Those of `host`.
 pub fn start<N: Node, E>(
-    servers: Vec<(RemoteOptions, impl FnOnce(Desk) -> N)>,
-    rings: Vec<Ring>,
-    mut host: impl FnMut(N) -> Result<Wake, E>,
+    servers: Vec<(RemoteOptions, impl FnOnce(NodeIo) -> N)>,
+    rings: Vec<WakeShard>,
+    mut host: impl FnMut(N) -> Result<WakePeer, E>,
 ) -> Result<(Vec<RemoteBroker>, Health), E> {
     let rings: Vec<Arc<dyn Fn() + Send + Sync>> = rings.into_iter().map(Arc::from).collect();
     let mut ends: Vec<Vec<End>> = rings.iter().map(|_| Vec::new()).collect();
     let mut health = Vec::new();
     for (options, node) in servers {
         let status = Arc::new(Status::default());
-        let lanes: Vec<Arc<Lane>> = { rings.iter() }
-            .map(|ring| Arc::new(Lane::new(ring.clone())))
+        let queues: Vec<Arc<ShardQueues>> = { rings.iter() }
+            .map(|ring| Arc::new(ShardQueues::new(ring.clone())))
             .collect();
-        let wake = host(node(Desk::new(options, lanes.clone(), status.clone())))?;
+        let wake = host(node(NodeIo::new(options, queues.clone(), status.clone())))?;
         wake();
-        for (ends, lane) in ends.iter_mut().zip(lanes) {
-            ends.push(End::new(lane, wake.clone(), status.clone()));
+        for (ends, queues) in ends.iter_mut().zip(queues) {
+            ends.push(End::new(queues, wake.clone(), status.clone()));
         }
         health.push(status);
     }
@@ -416,13 +423,13 @@ mod tests {
         let host = |node: Played<true>| {
             peers.push(crate::BrokerPeer::new(node));
             let calls = calls.clone();
-            let wake: Wake = Arc::new(move || {
+            let wake: WakePeer = Arc::new(move || {
                 calls.fetch_add(1, Ordering::Relaxed);
             });
             Ok::<_, ()>(wake)
         };
         let servers = vec![(RemoteOptions::for_tests(), |_| Played::new(true))];
-        let rings = [(); 2].map(|()| Box::new(|| {}) as Ring).into();
+        let rings = [(); 2].map(|()| Box::new(|| {}) as WakeShard).into();
         let (mut parts, health) = start(servers, rings, host).expect("a peer");
         let called = || calls.load(Ordering::Relaxed);
         assert_eq!((called(), health.servers_up()), (1, (0, 1)));

@@ -9,8 +9,8 @@ use crate::agent::{Channel, State};
 
 impl Channel {
     /// A shard has subscribers that another process hands over.
-    pub fn expect(&mut self, lane: u8, keeps: bool) {
-        self.interest |= 1 << lane;
+    pub fn expect(&mut self, shard: u8, keeps: bool) {
+        self.interest |= 1 << shard;
         if self.state == State::Joining {
             self.state = match keeps {
                 true => State::Arriving,
@@ -20,14 +20,14 @@ impl Channel {
     }
 
     /// A shard's subscribers have everything up to a position.
-    pub fn resume(&mut self, lane: u8, from: Option<Position>) {
+    pub fn resume(&mut self, shard: u8, from: Option<Position>) {
         if self.state == State::Arriving {
             // No stream has been where this is: what kept no history before cannot be continued.
             let from = from.unwrap_or(Position {
                 epoch: Epoch(0),
                 offset: 0,
             });
-            self.floors.get_or_insert_default().push((lane, from));
+            self.floors.get_or_insert_default().push((shard, from));
         }
     }
 
@@ -65,8 +65,8 @@ impl Channel {
             late: Vec::new(),
             strange: 0,
         };
-        for (lane, at) in self.floors.take().map_or(Vec::new(), |floors| *floors) {
-            let bit = 1 << lane & self.interest;
+        for (shard, at) in self.floors.take().map_or(Vec::new(), |floors| *floors) {
+            let bit = 1 << shard & self.interest;
             match self.top {
                 Some(top) if top.epoch == at.epoch && top.offset == at.offset => {}
                 Some(top) if top.epoch == at.epoch => {
@@ -121,14 +121,14 @@ mod tests {
     fn arrived(from: &[(u8, Option<Position>)]) -> (Channel, [u64; 5]) {
         let mut channel = Channel::new(1);
         from.iter()
-            .for_each(|(lane, _)| channel.expect(*lane, true));
+            .for_each(|(shard, _)| channel.expect(*shard, true));
         assert_eq!(
             channel.took(&publication(at(1, 6))),
             Took::Known,
             "nobody knows who has it"
         );
         from.iter()
-            .for_each(|(lane, at)| channel.resume(*lane, *at));
+            .for_each(|(shard, at)| channel.resume(*shard, *at));
         assert!(channel.arrive() && !channel.arrive());
         let shares = channel.take_shares();
         let got = [4, 5, 6, 7, 8].map(|offset| shares.of(at(1, offset)));
@@ -151,9 +151,9 @@ mod tests {
     fn a_shard_of_another_epoch_gets_nothing_and_is_known() {
         for theirs in [at(2, 3), None] {
             let mut channel = Channel::new(1);
-            for (lane, from) in [(0, at(1, 5)), (1, theirs)] {
-                channel.expect(lane, true);
-                channel.resume(lane, from);
+            for (shard, from) in [(0, at(1, 5)), (1, theirs)] {
+                channel.expect(shard, true);
+                channel.resume(shard, from);
             }
             assert!(channel.arrive());
             let shares = channel.take_shares();

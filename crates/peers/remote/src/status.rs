@@ -11,7 +11,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use throng_broker::LiveOptions;
 
-/// The state of all servers of a broker.
 #[derive(Clone, Debug)]
 pub struct Health(pub(crate) Vec<Arc<Status>>);
 
@@ -81,7 +80,7 @@ impl Status {
         !self.is_called.swap(true, Ordering::AcqRel)
     }
 
-    /// Notes that the peer looks into its lanes now.
+    /// Notes that the peer looks into its queues now.
     pub(crate) fn has_heard(&self) {
         self.is_called.swap(false, Ordering::AcqRel);
     }

@@ -1,7 +1,7 @@
 //! Verbs of a broker: the requests that a node makes of it, and the answers that the node takes.
 //!
 //! A broker on the other side of a network is a type with these methods. They encode requests into
-//! the desk's output and remember which answer is for what. Every rule about channels, hand-overs
+//! the io's output and remember which answer is for what. Every rule about channels, hand-overs
 //! and connections is in [`crate::Channels`] and [`crate::Node`], which all brokers share.
 //!
 //! Rules for every broker
@@ -9,7 +9,7 @@
 //! - Each [`Verbs::look`] ends with one of [`crate::Channels::tell_looked`],
 //!   [`crate::Channels::refuse_look`] and [`crate::Channels::lose_look`]; each [`Verbs::settle`]
 //!   with [`crate::Channels::settled`], or as a look does.
-//! - [`Verbs::disconnected`] ends all that has no answer.
+//! - [`Verbs::end_connection`] ends all that has no answer.
 
 use throng_broker::{Draft, Namespaces, Presence, Ticket};
 use throng_peer::task::{Link, Net};
@@ -18,11 +18,9 @@ use throng_types::{ChannelName, Position};
 use crate::agent::Mode;
 use crate::core::Core;
 
-/// A subscribe on its way.
 #[derive(Clone, Debug)]
-pub struct Wanted {
-    /// Number of the shard's lane.
-    pub lane: u8,
+pub struct PendingSubscribe {
+    pub shard: u8,
     pub ticket: Ticket,
     pub channel: ChannelName,
     /// From where on publications are missing, if a client asked for them.
@@ -33,10 +31,9 @@ pub struct Wanted {
     pub serial: u64,
 }
 
-/// Purpose of a look at a stream.
 #[derive(Debug)]
 pub enum Purpose {
-    Subscribe(Wanted),
+    Subscribe(PendingSubscribe),
     /// Fills the gap of a channel; the number distinguishes it from a former channel of that name.
     Refill(u64),
     /// Finds a gap that no later publication would show; the same number.
@@ -52,19 +49,16 @@ pub struct Query {
     pub mode: Mode,
     /// Position at which it begins, if not at an end.
     pub since: Option<Position>,
-    /// Bound of the number of publications.
     pub limit: usize,
     /// Bytes at most, unless a single publication has more.
     pub bytes: usize,
 }
 
-/// Requests that a node makes of its broker, and the broker's words. No method waits, and none
-/// reads a clock: the time is in the [`Core`]'s desk.
+/// Requests that a node makes of its broker, and what it says. No method waits, and none
+/// reads a clock: the time is in the [`Core`]'s io.
 pub trait Verbs: Sized + Send + 'static {
-    /// The way in which it connects.
-    type Dial: Dial;
+    type Connector: Connector;
 
-    /// Name of the broker, for the log.
     const BROKER: &'static str;
 
     /// Answers and deliveries of a connection come in the order in which they came about: a
@@ -74,15 +68,13 @@ pub trait Verbs: Sized + Send + 'static {
     /// Batches of channels that are subscribed to again before others have their turn.
     const BATCHES: usize;
 
-    /// The state that all brokers share.
     fn core(&mut self) -> &mut Core;
 
     // ---- the connection ----
 
-    /// A connection to be made.
-    fn dial(&mut self) -> Self::Dial;
+    fn connector(&mut self) -> Self::Connector;
 
-    fn connected(&mut self, hello: <Self::Dial as Dial>::Hello);
+    fn begin_connection(&mut self, handshake: <Self::Connector as Connector>::Handshake);
 
     /// Announces to others that this node lives, and lists its members again. Its lease has been
     /// renewed.
@@ -90,15 +82,15 @@ pub trait Verbs: Sized + Send + 'static {
 
     /// The connection is lost, with every answer that was still to come. Ends every request:
     /// a publication that may have happened is [`throng_broker::Refusal::Unknown`].
-    fn disconnected(&mut self);
+    fn end_connection(&mut self);
 
     /// Takes what the broker says.
     ///
     /// # Errors
     /// The connection is to be given up.
-    fn word(&mut self, word: WordOf<Self::Dial>) -> Result<(), Fault>;
+    fn message(&mut self, message: MessageOf<Self::Connector>) -> Result<(), Fault>;
 
-    /// Channels have other options from now on, which the desk has already; `before` has the old.
+    /// Channels have other options from now on, which the io has already; `before` has the old.
     ///
     /// # Errors
     /// The connection is to be made anew, since the broker must hear of them.
@@ -147,33 +139,30 @@ pub trait Verbs: Sized + Send + 'static {
     fn look(&mut self, channel: &ChannelName, purpose: Purpose, query: Query);
 
     /// Waits until the broker has taken the subscription of a channel without history.
-    fn settle(&mut self, wanted: Wanted);
+    fn settle(&mut self, subscribe: PendingSubscribe);
 
     /// Publishes; the answer goes to [`Core::published`].
-    fn publish(&mut self, lane: u8, ticket: Ticket, draft: Draft);
+    fn publish(&mut self, shard: u8, ticket: Ticket, draft: Draft);
 
-    /// Forgets a channel's history.
-    fn forget(&mut self, lane: u8, ticket: Ticket, channel: &ChannelName);
+    fn forget(&mut self, shard: u8, ticket: Ticket, channel: &ChannelName);
 
     // ---- members ----
 
     /// Lists the client that comes with a subscribe, and goes on with
     /// [`crate::Channels::look_for`].
-    fn come(&mut self, wanted: Wanted);
+    fn come(&mut self, subscribe: PendingSubscribe);
 
-    /// The subscribe was answered.
-    fn has_come(&mut self, wanted: &Wanted);
+    fn has_come(&mut self, subscribe: &PendingSubscribe);
 
-    /// The subscribe was refused.
-    fn has_not_come(&mut self, wanted: &Wanted);
+    fn has_not_come(&mut self, subscribe: &PendingSubscribe);
 
     /// The subscribe is made again on another connection: with this client, unless it has left.
-    fn come_later(&mut self, wanted: &Wanted) -> Option<Presence>;
+    fn come_later(&mut self, subscribe: &PendingSubscribe) -> Option<Presence>;
 
     /// A client has left; its subscribe may still be on its way.
     fn quit(&mut self, channel: &ChannelName, presence: &Presence);
 
-    fn present(&mut self, lane: u8, ticket: Ticket, channel: &ChannelName, with_members: bool);
+    fn present(&mut self, shard: u8, ticket: Ticket, channel: &ChannelName, with_members: bool);
 
     /// A client has come in another process, which hands over to this one.
     fn take_somebody(&mut self, channel: ChannelName, presence: Presence);
@@ -186,7 +175,6 @@ pub trait Verbs: Sized + Send + 'static {
     /// Name of this node in the broker, by which answers come back.
     fn own(&self) -> &str;
 
-    /// Renews this node's lease.
     fn renew_lease(&mut self);
 
     /// Looks for nodes without a lease, whose members are to be removed.
@@ -206,29 +194,25 @@ pub trait Verbs: Sized + Send + 'static {
     /// Sends a question to the node of a name. The same holds.
     fn ask_one(&mut self, who: (u8, u32), node: &str, message: Vec<u8>);
 
-    /// Sends an answer to the node that asked.
     fn answer_to(&mut self, node: &str, message: Vec<u8>);
 
     /// Sends something to every node, this one included.
     fn tell_everybody(&mut self, message: &str);
 }
 
-/// Why a connection cannot be used any more.
 #[derive(Debug)]
 pub struct Fault(pub String);
 
 /// A connection on its way, as a task of the peer.
-pub trait Dial: 'static {
-    /// Facts about a connection that stands.
-    type Hello;
-    /// The reader of what the broker says.
-    type Words: Words;
+pub trait Connector: 'static {
+    type Handshake;
+    type Messages: Messages;
 
     /// Finds the server, connects and introduces this node. The peer reads the link from then on.
     fn connect(
         &mut self,
         net: &Net,
-    ) -> impl Future<Output = Result<(Self::Hello, Link, Self::Words), String>>;
+    ) -> impl Future<Output = Result<(Self::Handshake, Link, Self::Messages), String>>;
 
     /// Waits until the connection is to be given up although it works, and says why. Called behind
     /// [`Self::connect`].
@@ -237,19 +221,17 @@ pub trait Dial: 'static {
     }
 }
 
-/// Bytes in, words out. Bounds the bytes of a word that is not whole.
-pub trait Words: 'static {
-    /// One message or answer of the broker.
-    type Word;
+/// Bytes in, messages out. Bounds the bytes of a message that is not whole.
+pub trait Messages: 'static {
+    type Message;
 
-    /// Takes bytes as they came.
     fn feed(&mut self, bytes: &[u8]);
 
-    /// Takes the next word; `None` until it is whole.
+    /// Takes the next message; `None` until it is whole.
     ///
     /// # Errors
-    /// In words, if the bytes are none of the protocol, or too many.
-    fn next(&mut self) -> Result<Option<Self::Word>, String>;
+    /// A sentence, if the bytes are none of the protocol, or too many.
+    fn next(&mut self) -> Result<Option<Self::Message>, String>;
 }
 
-pub type WordOf<D> = <<D as Dial>::Words as Words>::Word;
+pub type MessageOf<D> = <<D as Connector>::Messages as Messages>::Message;

@@ -6,7 +6,8 @@
 //! Forms: `project` with `channels[]` (SDKs before 22.1), also `channel[slot][]=query` (22.1 to
 //! 24.2), `project` alone with later `subscribe` messages (from 25.0), and `jwt` (from 25.2).
 
-use crate::url::{Key, Param, Params, UrlError};
+pub use crate::url::Key as Slot;
+use crate::url::{Param, Params, UrlError};
 use crate::{MessageLimits, QueryFilter, RealtimeError, channel, json};
 
 /// The project that needs no platform and stands for Appwrite's own console.
@@ -25,8 +26,6 @@ pub struct ConnectRequest {
     pub jwt: Option<String>,
     /// `mode=admin`: identity comes from the console's session.
     pub admin: bool,
-    /// The `devKey` parameter, with which Appwrite accepts any origin.
-    pub dev_key: Option<String>,
     params: Params,
 }
 
@@ -40,30 +39,13 @@ pub struct SlotSubscription {
     pub filter: QueryFilter,
 }
 
-/// A client's name for a subscription in the URL.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Slot {
-    /// Number, as SDKs send it.
-    Number(i64),
-    /// Any other text between the brackets.
-    Name(String),
-}
-
 impl ConnectRequest {
-    /// Reads a URL's query, without the `?`, under [`MessageLimits::default`].
-    ///
-    /// # Errors
-    /// As [`ConnectRequest::parse_with`].
-    pub fn parse(query: &str) -> Result<Self, RealtimeError> {
-        Self::parse_with(query, &MessageLimits::default())
-    }
-
     /// Reads a URL's query, without the `?`.
     ///
     /// # Errors
     /// [`RealtimeError::Internal`] where PHP would stumble (`channels` as a text, broken UTF-8) and
     /// [`RealtimeError::UrlQuery`] beyond a limit.
-    pub fn parse_with(query: &str, limits: &MessageLimits) -> Result<Self, RealtimeError> {
+    pub fn parse(query: &str, limits: &MessageLimits) -> Result<Self, RealtimeError> {
         let params = Params::parse(query, limits.url_params_max).map_err(|error| match error {
             UrlError::Encoding => RealtimeError::Internal("Malformed UTF-8 in the URL".to_owned()),
             UrlError::TooMany => RealtimeError::UrlQuery("Too many parameters".to_owned()),
@@ -79,7 +61,6 @@ impl ConnectRequest {
             channels: channels(&params, limits)?,
             jwt: text("jwt").filter(|jwt| !jwt.is_empty()).map(str::to_owned),
             admin: text("mode") == Some("admin"),
-            dev_key: text("devKey").map(str::to_owned),
             params,
         })
     }
@@ -112,7 +93,7 @@ impl ConnectRequest {
                 })?,
                 Param::List(entries) => {
                     for (key, queries) in entries {
-                        join(&mut slots, slot_of(key), &channel, || {
+                        join(&mut slots, key.clone(), &channel, || {
                             slot_filter(queries, limits)
                         })?;
                     }
@@ -187,13 +168,6 @@ fn channels(params: &Params, limits: &MessageLimits) -> Result<Vec<String>, Real
     Ok(channels)
 }
 
-fn slot_of(key: &Key) -> Slot {
-    match key {
-        Key::Index(number) => Slot::Number(*number),
-        Key::Name(name) => Slot::Name(name.clone()),
-    }
-}
-
 fn slot_filter(queries: &Param, limits: &MessageLimits) -> Result<QueryFilter, RealtimeError> {
     let mut texts = Vec::new();
     match queries {
@@ -237,13 +211,17 @@ mod tests {
 
     use super::*;
 
+    fn parse(query: &str) -> Result<ConnectRequest, RealtimeError> {
+        ConnectRequest::parse(query, &MessageLimits::default())
+    }
+
     fn number(slot: i64) -> Slot {
         Slot::Number(slot)
     }
 
     #[track_caller]
     fn check(query: &str, user_id: &str, expect: &[(Slot, &[&str], &str)]) {
-        let request = ConnectRequest::parse(query).unwrap();
+        let request = parse(query).unwrap();
         let got = request
             .subscriptions(user_id, &MessageLimits::default())
             .unwrap();
@@ -269,7 +247,7 @@ mod tests {
 
     #[test]
     fn the_benchmark() {
-        let request = ConnectRequest::parse("project=console&channels[]=files").unwrap();
+        let request = parse("project=console&channels[]=files").unwrap();
         assert_eq!(request.project, CONSOLE);
         assert_eq!(request.channels, ["files"]);
         check(
@@ -343,35 +321,29 @@ mod tests {
 
     #[test]
     fn from_25_0_project_and_jwt() {
-        let request = ConnectRequest::parse("project=bench&jwt=a.b%2Bc").unwrap();
+        let request = parse("project=bench&jwt=a.b%2Bc").unwrap();
         assert_eq!(request.jwt.as_deref(), Some("a.b+c"));
         assert!(request.channels.is_empty());
         check("project=bench", "U", &[]);
-        assert_eq!(ConnectRequest::parse("").unwrap().project, CONSOLE);
-        assert!(ConnectRequest::parse("mode=admin").unwrap().admin);
+        assert_eq!(parse("").unwrap().project, CONSOLE);
+        assert!(parse("mode=admin").unwrap().admin);
     }
 
     #[test]
     fn refusals() {
         assert!(matches!(
-            ConnectRequest::parse("channels=files"),
+            parse("channels=files"),
             Err(RealtimeError::Internal(_))
         ));
         assert!(matches!(
-            ConnectRequest::parse("channels[][x]=files"),
+            parse("channels[][x]=files"),
             Err(RealtimeError::Internal(_))
         ));
         let long = format!("channels[]={}", "x".repeat(513));
-        assert!(matches!(
-            ConnectRequest::parse(&long),
-            Err(RealtimeError::UrlQuery(_))
-        ));
+        assert!(matches!(parse(&long), Err(RealtimeError::UrlQuery(_))));
         let many: String = (0..257).map(|n| format!("channels[]={n}&")).collect();
-        assert!(matches!(
-            ConnectRequest::parse(&many),
-            Err(RealtimeError::UrlQuery(_))
-        ));
-        let request = ConnectRequest::parse("channels[]=a&a[0][]=%7B").unwrap();
+        assert!(matches!(parse(&many), Err(RealtimeError::UrlQuery(_))));
+        let request = parse("channels[]=a&a[0][]=%7B").unwrap();
         assert_eq!(
             request.subscriptions("", &MessageLimits::default()),
             Err(RealtimeError::UrlQuery(
@@ -381,7 +353,7 @@ mod tests {
         let slots: String = (0..257)
             .map(|n| format!("a[{n}][]=%7B%22method%22:%22or%22%7D&"))
             .collect();
-        let request = ConnectRequest::parse(&format!("channels[]=a&{slots}")).unwrap();
+        let request = parse(&format!("channels[]=a&{slots}")).unwrap();
         let limits = MessageLimits {
             subscriptions_max: 256,
             ..MessageLimits::default()
@@ -409,7 +381,7 @@ mod tests {
     proptest! {
         #[test]
         fn nothing_panics(query in "(channels|project|a|account)?[\\[\\]=&%a-z0-9.+]{0,60}") {
-            if let Ok(request) = ConnectRequest::parse(&query) {
+            if let Ok(request) = parse(&query) {
                 let _ = request.subscriptions("U", &MessageLimits::default());
             }
         }

@@ -29,8 +29,6 @@ pub enum ConnectionPhase {
 pub enum RealtimeError {
     #[error("Missing or unknown project ID")]
     UnknownProject,
-    #[error("Missing project context. Reconnect to the project first.")]
-    MissingProject,
     #[error("The requested API is disabled. You can enable the API from the Appwrite console.")]
     ApiDisabled,
     #[error("Too many requests")]
@@ -75,16 +73,12 @@ pub enum RealtimeError {
     Field(&'static str, Cow<'static, str>),
     #[error("Session is not valid.")]
     Session,
-    #[error("Cannot re-authenticate on an impersonated connection.")]
-    Impersonated,
     #[error("User must be authorized")]
     Unauthorized,
     #[error("{1}")]
     Presence(u16, String),
     #[error("Failed to verify JWT. {0}")]
     Jwt(String),
-    #[error("JWT and cookie can't be used in the same request.")]
-    JwtAndCookie,
     /// A fault without a code of its own, which production masks (`select` other than `*`,
     /// values of a type that PHP would stumble over).
     #[error("{0}")]
@@ -99,13 +93,12 @@ impl RealtimeError {
     pub fn code(&self) -> u16 {
         match self {
             Self::UnknownProject
-            | Self::MissingProject
             | Self::Origin { .. }
             | Self::OriginScheme { .. }
             | Self::OriginEmpty
             | Self::MissingChannels
             | Self::UrlQuery(_) => POLICY_VIOLATION,
-            Self::ApiDisabled | Self::JwtAndCookie => 403,
+            Self::ApiDisabled => 403,
             Self::Unauthorized | Self::Jwt(_) => 401,
             Self::TooManyRequests | Self::TooManyMessages => TRY_AGAIN_LATER,
             Self::MessageQuery(_)
@@ -113,8 +106,7 @@ impl RealtimeError {
             | Self::MessageType
             | Self::Required(_)
             | Self::Field(..)
-            | Self::Session
-            | Self::Impersonated => FORMAT_INVALID,
+            | Self::Session => FORMAT_INVALID,
             Self::Internal(_) => 0,
             Self::Presence(code, _) => *code,
             Self::Server => 500,
@@ -132,7 +124,7 @@ impl RealtimeError {
     #[must_use]
     pub fn label(&self) -> &'static str {
         match self {
-            Self::UnknownProject | Self::MissingProject => "project",
+            Self::UnknownProject => "project",
             Self::ApiDisabled => "api_disabled",
             Self::TooManyRequests => "too_many_requests",
             Self::TooManyMessages => "too_many_messages",
@@ -140,7 +132,7 @@ impl RealtimeError {
             Self::MissingChannels => "channels",
             Self::UrlQuery(_) | Self::MessageQuery(_) => "query",
             Self::Format | Self::MessageType | Self::Required(_) | Self::Field(..) => "format",
-            Self::Session | Self::Jwt(_) | Self::JwtAndCookie | Self::Impersonated => "session",
+            Self::Session | Self::Jwt(_) => "session",
             Self::Unauthorized => "unauthorized",
             Self::Presence(..) => "presence",
             Self::Internal(_) | Self::Server => "server",
@@ -307,7 +299,7 @@ mod tests {
             ),
             (RealtimeError::Format, ConnectionPhase::Message, MASK),
             (
-                RealtimeError::MissingProject,
+                RealtimeError::UnknownProject,
                 ConnectionPhase::Message,
                 MASK,
             ),
@@ -335,6 +327,6 @@ mod tests {
         ] {
             assert!(!fault.closes(ConnectionPhase::Message), "{fault:?}");
         }
-        assert!(RealtimeError::MissingProject.closes(ConnectionPhase::Message));
+        assert!(RealtimeError::UnknownProject.closes(ConnectionPhase::Message));
     }
 }

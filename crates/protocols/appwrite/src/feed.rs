@@ -188,26 +188,28 @@ impl FeedMessage {
         texts.fold(0, |sum, text| stirred(sum, text.as_bytes()))
     }
 
-    /// Appends the fields of the `event` frame's `data`, without `subscriptions`.
-    fn push_fields(&self, out: &mut Vec<u8>) {
-        match &self.names {
-            Names::Many(raw) => {
-                out.extend_from_slice(br#""events":"#);
-                out.extend_from_slice(raw.get().as_bytes());
-            }
-            Names::One(raw) => {
-                out.extend_from_slice(br#""event":"#);
-                out.extend_from_slice(raw.get().as_bytes());
-            }
-        }
+    /// Encodes the end of the event's frame, after [`EVENT_HEAD`] and a connection's ids: once for
+    /// all receivers.
+    #[must_use]
+    pub fn encode_tail(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(128 + self.payload.get().len());
+        out.extend_from_slice(b"],");
+        let (field, names) = match &self.names {
+            Names::Many(raw) => (r#""events":"#, raw),
+            Names::One(raw) => (r#""event":"#, raw),
+        };
+        out.extend_from_slice(field.as_bytes());
+        out.extend_from_slice(names.get().as_bytes());
         out.extend_from_slice(br#","channels":"#);
-        json::push_strs(out, &self.channels);
+        json::push_strs(&mut out, &self.channels);
         if let Some(timestamp) = &self.timestamp {
             out.extend_from_slice(br#","timestamp":"#);
             out.extend_from_slice(timestamp.get().as_bytes());
         }
         out.extend_from_slice(br#","payload":"#);
         out.extend_from_slice(self.payload.get().as_bytes());
+        out.extend_from_slice(b"}}");
+        out
     }
 }
 
@@ -222,74 +224,10 @@ fn stirred(sum: u64, bytes: &[u8]) -> u64 {
     })
 }
 
-/// Order of a frame's own bytes and its shared ones.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Layout {
-    /// `subscriptions` last, as stock has it: a long head and a tail of three bytes.
-    #[default]
-    IdsLast,
-    /// `subscriptions` first: a short head and a long tail. Clients cannot tell the difference,
-    /// and a frame is then two pieces: its own (frame header, head, ids) and the shared tail.
-    IdsFirst,
-}
-
-/// An event in its wire form but for the ids of a connection's subscriptions, which differ.
-///
-/// A frame is `head`, then ids in quotes with commas between, then `tail`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EncodedEvent {
-    /// Shared bytes before the ids.
-    pub head: Box<[u8]>,
-    /// Shared bytes after the ids.
-    pub tail: Box<[u8]>,
-}
-
-impl EncodedEvent {
-    /// Encodes an event once for all its receivers.
-    #[must_use]
-    pub fn new(event: &FeedMessage, layout: Layout) -> Self {
-        let mut head = Vec::with_capacity(128 + event.payload.get().len());
-        let mut tail = Vec::new();
-        head.extend_from_slice(br#"{"type":"event","data":{"#);
-        match layout {
-            Layout::IdsLast => {
-                event.push_fields(&mut head);
-                head.extend_from_slice(br#","subscriptions":["#);
-                tail.extend_from_slice(b"]}}");
-            }
-            Layout::IdsFirst => {
-                head.extend_from_slice(br#""subscriptions":["#);
-                tail.extend_from_slice(b"],");
-                event.push_fields(&mut tail);
-                tail.extend_from_slice(b"}}");
-            }
-        }
-        Self {
-            head: head.into(),
-            tail: tail.into(),
-        }
-    }
-
-    /// Appends the whole frame. `ids` are the connection's own bytes, as
-    /// [`Index::write_ids`](crate::Index::write_ids) or [`write_ids`] makes them.
-    pub fn splice(&self, ids: &[u8], out: &mut Vec<u8>) {
-        out.reserve(self.frame_bytes(ids.len()));
-        out.extend_from_slice(&self.head);
-        out.extend_from_slice(ids);
-        out.extend_from_slice(&self.tail);
-    }
-
-    /// The length of a whole frame with that many bytes of ids, for the WebSocket header.
-    #[must_use]
-    pub fn frame_bytes(&self, ids_bytes: usize) -> usize {
-        self.head.len() + ids_bytes + self.tail.len()
-    }
-}
-
-/// Appends ids in the form that goes between the halves of an event.
-pub fn write_ids<S: AsRef<str>>(ids: impl IntoIterator<Item = S>, out: &mut Vec<u8>) {
-    json::push_items(out, ids, |out, id| json::push_str(out, id.as_ref()));
-}
+/// Beginning of every event's frame, up to the ids of a connection's subscriptions: texts in quotes
+/// with commas between. Stock has `subscriptions` last; first, what all receivers share is one
+/// piece, and clients cannot tell the difference.
+pub const EVENT_HEAD: &[u8] = br#"{"type":"event","data":{"subscriptions":["#;
 
 /// Roles were written otherwise before 1.0.
 fn modern_role(role: &str) -> &str {

@@ -7,14 +7,15 @@
 //! A connection goes like this: [`ConnectRequest::parse`], [`Platforms::check`], an [`Identity`]
 //! asked from Appwrite, [`ConnectRequest::subscriptions`], [`Index::insert`] and
 //! [`Index::subscribe`], a [`Connected`] frame; then a [`ClientMessage`] now and then. An event
-//! goes [`FeedMessage::parse`], [`Index::matches`], [`EncodedEvent::new`] once, and a splice for
-//! each receiver. What goes wrong is a [`RealtimeError`], which knows the frame and the close.
+//! goes [`FeedMessage::parse`], [`Index::matches`], [`FeedMessage::encode_tail`] once, and a frame
+//! of each receiver's ids and that tail. What goes wrong is a [`RealtimeError`], which knows the
+//! frame and the close.
 //!
 //! ```
 //! use throng_appwrite::*;
 //!
 //! let limits = MessageLimits::default();
-//! let request = ConnectRequest::parse("project=console&channels[]=files")?;
+//! let request = ConnectRequest::parse("project=console&channels[]=files", &limits)?;
 //! let guest = Identity::guest();
 //! let mut index = Index::new(0x5eed);
 //! index.insert(7, &request.project, &guest.roles)?;
@@ -27,18 +28,15 @@
 //! let message = br#"{"project":"console","roles":["any"],
 //!     "data":{"events":["e"],"channels":["files"],"payload":{}}}"#;
 //! let event = FeedMessage::parse(message, 1 << 20).expect("a message of the feed");
-//! let encoded = EncodedEvent::new(&event, Layout::IdsFirst);
-//! let (mut matches, mut ids, mut frame) = (Matches::default(), Vec::new(), Vec::new());
+//! let tail = event.encode_tail();
+//! let (mut matches, mut ids) = (Matches::default(), Vec::new());
 //! index.matches(&event, &mut matches);
-//! for receiver in &matches.receivers {
-//!     index.write_ids(&matches, receiver, &mut ids);
-//!     encoded.splice(&ids, &mut frame);
-//! }
+//! index.write_ids(&matches, &matches.receivers[0], &mut ids);
 //! let expected = concat!(
 //!     r#"{"type":"event","data":{"subscriptions":["6553f10000000000002a"],"#,
 //!     r#""events":["e"],"channels":["files"],"payload":{}}}"#,
 //! );
-//! assert_eq!(frame, expected.as_bytes());
+//! assert_eq!([EVENT_HEAD, &ids, &tail].concat(), expected.as_bytes());
 //! # Ok::<(), RealtimeError>(())
 //! ```
 
@@ -54,7 +52,6 @@ mod index;
 mod json;
 mod limits;
 mod lookup;
-mod news;
 mod origin;
 mod server;
 mod url;
@@ -64,26 +61,17 @@ pub use client::{ClientMessage, Presence, SubscribeItem};
 pub use connect::{CONSOLE, ConnectRequest, Slot, SlotSubscription, write_slot_ids};
 pub use fault::{ConnectionPhase, ErrorAction, RealtimeError, RefusalStyle};
 pub use feed::{
-    EncodedEvent, FeedError, FeedMessage, Layout, MessageSource, NewEvent, REDIS_CHANNEL, glimpse,
-    write_ids,
+    EVENT_HEAD, FeedError, FeedMessage, MessageSource, NewEvent, REDIS_CHANNEL, glimpse,
 };
 pub use filter::QueryFilter;
 pub use identity::{
     ANY, AccountError, GUESTS, Identity, MembershipList, SessionHeaders, TokenClaims, USERS,
 };
-pub use index::{Index, IndexError, IndexStats, Match, Matches, Rebind, Subscription};
+pub use index::{Index, IndexError, Match, Matches, Rebind, Subscription};
 pub use limits::{MessageLimits, Rates};
 pub use lookup::{
-    Credential, Lookup, LookupPart, LookupPriority, LookupReply, PresenceCall, PresenceReply,
+    Credential, Lookup, LookupPart, LookupPriority, LookupReply, News, PresenceCall, PresenceReply,
     QueueFull,
 };
-pub use news::News;
 pub use origin::Platforms;
 pub use server::{Connected, PONG, Response, Subscribed, subscription_id};
-
-/// Reads a table of cases: lines `INPUT => OUTPUT`, and comments behind `#`.
-#[cfg(test)]
-fn cases(table: &str) -> impl Iterator<Item = (&str, &str)> {
-    let lines = { table.lines() }.filter(|line| !line.is_empty() && !line.starts_with('#'));
-    lines.map(|line| line.split_once(" => ").expect("INPUT => OUTPUT"))
-}

@@ -12,26 +12,23 @@ use throng_types::form_decoded;
 /// Deeper brackets than this have no meaning to Appwrite.
 const DEPTH_MAX: usize = 4;
 
-/// Why a query cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UrlError {
-    /// More parameters than allowed.
     TooMany,
     /// A percent sequence decodes to something that is not UTF-8.
     Encoding,
-    /// Brackets nest too deep.
     TooDeep,
 }
 
-/// The key of a list entry.
+/// The key of a list entry: a client's name for a subscription in the URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Key {
+pub enum Key {
     /// A whole number in its plain decimal form, and what an empty bracket becomes.
-    Index(i64),
+    Number(i64),
+    /// Any other text between the brackets.
     Name(String),
 }
 
-/// The value of a parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Param {
     Text(String),
@@ -53,7 +50,6 @@ impl Param {
 pub(crate) struct Params(Vec<(String, Param)>);
 
 impl Params {
-    /// Reads what stands after the `?`.
     pub(crate) fn parse(query: &str, params_max: usize) -> Result<Self, UrlError> {
         let mut params = Self::default();
         for (n, pair) in query.split('&').filter(|pair| !pair.is_empty()).enumerate() {
@@ -119,7 +115,7 @@ fn set(param: &mut Param, brackets: &str, value: String, depth: usize) -> Result
         return Ok(());
     };
     let key = if key.is_empty() {
-        Key::Index(next_index(entries))
+        Key::Number(next_index(entries))
     } else {
         key_of(key)
     };
@@ -138,7 +134,7 @@ fn next_index(entries: &[(Key, Param)]) -> i64 {
     entries
         .iter()
         .filter_map(|(key, _)| match key {
-            Key::Index(index) => Some(index.saturating_add(1)),
+            Key::Number(index) => Some(index.saturating_add(1)),
             Key::Name(_) => None,
         })
         .max()
@@ -148,7 +144,7 @@ fn next_index(entries: &[(Key, Param)]) -> i64 {
 /// PHP takes a text key as a number only in its plain decimal form.
 fn key_of(text: &str) -> Key {
     match text.parse::<i64>() {
-        Ok(index) if index.to_string() == text => Key::Index(index),
+        Ok(index) if index.to_string() == text => Key::Number(index),
         _ => Key::Name(text.to_owned()),
     }
 }
@@ -171,7 +167,7 @@ mod tests {
         Param::List(
             values
                 .iter()
-                .map(|(index, value)| (Key::Index(*index), text(value)))
+                .map(|(index, value)| (Key::Number(*index), text(value)))
                 .collect(),
         )
     }
@@ -212,7 +208,7 @@ mod tests {
     fn names_and_numbers_are_told_apart() {
         let nested = Param::List(vec![(Key::Name("01".to_owned()), list(&[(0, "q")]))]);
         check("a[01][]=q", "a", Some(nested));
-        let nested = Param::List(vec![(Key::Index(1), list(&[(0, "q"), (1, "r")]))]);
+        let nested = Param::List(vec![(Key::Number(1), list(&[(0, "q"), (1, "r")]))]);
         check("a[1][]=q&a[1][]=r", "a", Some(nested));
     }
 

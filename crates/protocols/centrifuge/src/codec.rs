@@ -2,9 +2,11 @@
 
 use crate::code::Malformed;
 use crate::command::{self, Command};
-use crate::reply::{Push, Reply};
+use crate::form::Form as _;
+use crate::json::Object;
+use crate::protobuf::{self, Protobuf};
+use crate::reply::{PING, PUSH, Push, Reply, encode_push, write_push, write_reply};
 use crate::request::Emulation;
-use crate::{protobuf, push, reply};
 
 /// A form of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,22 +35,24 @@ impl Codec {
     pub fn emulation(self, body: &[u8]) -> Result<Emulation<'_>, Malformed> {
         match self {
             Self::Json => Emulation::parse(body),
-            Self::Protobuf => protobuf::emulation(body),
+            Self::Protobuf => protobuf::read(body),
         }
     }
 
     /// Appends the reply to command `id`.
     pub fn reply(self, id: u32, reply: &Reply<'_>, out: &mut Vec<u8>) {
         match self {
-            Self::Json => reply::encode_reply(id, reply, out),
-            Self::Protobuf => protobuf::append_reply(id, reply, out),
+            Self::Json => Object::append(out, |form| write_reply(id, reply, form)),
+            Self::Protobuf => Protobuf::append(out, |form| write_reply(id, reply, form)),
         }
     }
 
     pub fn push(self, push: &Push<'_>, out: &mut Vec<u8>) {
         match self {
-            Self::Json => push::encode_push(push, true, out),
-            Self::Protobuf => protobuf::append_push(push, out),
+            Self::Json => encode_push(push, true, out),
+            Self::Protobuf => Protobuf::append(out, |form| {
+                form.message(PUSH, |form| write_push(push, form));
+            }),
         }
     }
 
@@ -56,7 +60,7 @@ impl Codec {
     /// it.
     pub fn ping(self, out: &mut Vec<u8>) {
         out.extend_from_slice(match self {
-            Self::Json => reply::PING,
+            Self::Json => PING,
             Self::Protobuf => protobuf::PING,
         });
     }

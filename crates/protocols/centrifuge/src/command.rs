@@ -15,10 +15,13 @@ use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
+use crate::ErrorCode;
 use crate::code::{Malformed, not_a_command, utf8};
-use crate::json::{ClientData, or_default, present, text};
+use crate::field::{Present, message};
+use crate::json::ClientData;
+use crate::protobuf::Message;
 use crate::request::{Connect, History, Subscribe};
-use crate::{ErrorCode, strict};
+use crate::strict::{self, Nothing};
 
 #[derive(Debug)]
 pub struct Command<'a> {
@@ -110,11 +113,10 @@ pub(crate) struct Envelope<'a> {
 impl<'a> Envelope<'a> {
     /// Takes a request. Of several the first by the order of [`Field`] is carried out, and of two
     /// of one kind the last (the reference server does the same).
-    pub(crate) fn take(&mut self, field: Field, request: ClientRequest<'a>) {
-        if self
-            .request
-            .as_ref()
-            .is_none_or(|(first, _)| field <= *first)
+    pub(crate) fn set(&mut self, field: Field, request: Option<ClientRequest<'a>>) {
+        let first = self.request.as_ref().map(|(first, _)| *first);
+        if let Some(request) = request
+            && first.is_none_or(|first| field <= first)
         {
             self.request = Some((field, request));
         }
@@ -153,6 +155,25 @@ pub(crate) enum Field {
     Unknown,
 }
 
+/// Body of a request, in either form.
+pub(crate) trait Body<'a> {
+    type Error;
+    /// Data of a message that came without.
+    const NO_DATA: ClientData<'static>;
+
+    /// Reads the body; `None` if it is `null`.
+    fn read<T: Deserialize<'a> + Message<'a>>(self) -> Result<Option<T>, Self::Error>;
+}
+
+impl<'de, A: MapAccess<'de>> Body<'de> for &mut A {
+    type Error = A::Error;
+    const NO_DATA: ClientData<'static> = ClientData::Json(RawValue::NULL);
+
+    fn read<T: Deserialize<'de> + Message<'de>>(self) -> Result<Option<T>, A::Error> {
+        self.next_value()
+    }
+}
+
 impl<'de: 'a, 'a> Deserialize<'de> for Envelope<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct EnvelopeVisitor;
@@ -167,7 +188,13 @@ impl<'de: 'a, 'a> Deserialize<'de> for Envelope<'a> {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut envelope = Envelope::default();
                 while let Some(field) = map.next_key()? {
-                    read_field(&mut envelope, field, &mut map)?;
+                    match field {
+                        Field::Id => {
+                            envelope.id = map.next_value::<Option<u32>>()?.unwrap_or_default();
+                        }
+                        Field::Unknown => drop(map.next_value::<IgnoredAny>()?),
+                        field => envelope.set(field, request(field, &mut map)?),
+                    }
                 }
                 Ok(envelope)
             }
@@ -177,61 +204,42 @@ impl<'de: 'a, 'a> Deserialize<'de> for Envelope<'a> {
     }
 }
 
-fn read_field<'de, A: MapAccess<'de>>(
-    envelope: &mut Envelope<'de>,
+/// Reads the request in a field; `None` if there is none.
+pub(crate) fn request<'a, B: Body<'a>>(
     field: Field,
-    map: &mut A,
-) -> Result<(), A::Error> {
-    let request = match field {
-        Field::Id => {
-            envelope.id = map.next_value::<Option<u32>>()?.unwrap_or_default();
-            None
+    body: B,
+) -> Result<Option<ClientRequest<'a>>, B::Error> {
+    Ok(match field {
+        Field::Connect => body.read()?.map(ClientRequest::Connect),
+        Field::Subscribe => body.read()?.map(subscribe),
+        Field::Unsubscribe => {
+            { body.read()? }.map(|OfChannel { channel }| ClientRequest::Unsubscribe { channel })
         }
-        Field::Connect => map.next_value::<Option<_>>()?.map(ClientRequest::Connect),
-        Field::Subscribe => map.next_value::<Option<_>>()?.map(subscribe),
-        Field::Unsubscribe => of_channel(map, |channel| ClientRequest::Unsubscribe { channel })?,
-        Field::Publish => map.next_value::<Option<_>>()?.map(publish),
-        Field::Presence => of_channel(map, |channel| ClientRequest::Presence { channel })?,
+        Field::Publish => body.read()?.map(publish),
+        Field::Presence => {
+            { body.read()? }.map(|OfChannel { channel }| ClientRequest::Presence { channel })
+        }
         Field::PresenceStats => {
-            of_channel(map, |channel| ClientRequest::PresenceStats { channel })?
+            { body.read()? }.map(|OfChannel { channel }| ClientRequest::PresenceStats { channel })
         }
-        Field::History => map.next_value::<Option<_>>()?.map(ClientRequest::History),
-        Field::Ping => map
-            .next_value::<Option<strict::Nothing>>()?
-            .map(|_| ClientRequest::Ping),
-        Field::Send => map
-            .next_value::<Option<Call<'_>>>()?
-            .map(|call| ClientRequest::Send { data: call.data() }),
-        Field::Rpc => map
-            .next_value::<Option<Call<'_>>>()?
-            .map(|call| ClientRequest::Rpc {
-                data: call.data(),
-                method: call.method,
+        Field::History => body.read()?.map(ClientRequest::History),
+        Field::Ping => body.read()?.map(|Nothing {}| ClientRequest::Ping),
+        Field::Send => body.read()?.map(|Call { data, .. }| ClientRequest::Send {
+            data: data.0.unwrap_or(B::NO_DATA),
+        }),
+        Field::Rpc => body
+            .read()?
+            .map(|Call { data, method }| ClientRequest::Rpc {
+                method,
+                data: data.0.unwrap_or(B::NO_DATA),
             }),
-        Field::Refresh => map
-            .next_value::<Option<Fresh<'_>>>()?
-            .map(|fresh| ClientRequest::Refresh { token: fresh.token }),
-        Field::SubRefresh => map.next_value::<Option<_>>()?.map(sub_refresh),
-        Field::Unknown => {
-            map.next_value::<IgnoredAny>()?;
-            None
-        }
-    };
-    if let Some(request) = request {
-        envelope.take(field, request);
-    }
-    Ok(())
+        Field::Refresh => { body.read()? }.map(|Token { token }| ClientRequest::Refresh { token }),
+        Field::SubRefresh => body.read()?.map(sub_refresh),
+        Field::Id | Field::Unknown => None,
+    })
 }
 
-fn of_channel<'de, A: MapAccess<'de>>(
-    map: &mut A,
-    request: impl FnOnce(Cow<'de, str>) -> ClientRequest<'de>,
-) -> Result<Option<ClientRequest<'de>>, A::Error> {
-    let body = map.next_value::<Option<OfChannel<'de>>>()?;
-    Ok(body.map(|body| request(body.channel)))
-}
-
-pub(crate) fn subscribe(subscribe: Subscribe<'_>) -> ClientRequest<'_> {
+fn subscribe(subscribe: Subscribe<'_>) -> ClientRequest<'_> {
     if subscribe.kind == 0 {
         ClientRequest::Subscribe(subscribe)
     } else {
@@ -239,11 +247,11 @@ pub(crate) fn subscribe(subscribe: Subscribe<'_>) -> ClientRequest<'_> {
     }
 }
 
-pub(crate) fn publish(publish: Publish<'_>) -> ClientRequest<'_> {
+fn publish(publish: Publish<'_>) -> ClientRequest<'_> {
     if publish.kind != 0 {
         return ClientRequest::Refused(ErrorCode::NotAvailable);
     }
-    match publish.data {
+    match publish.data.0 {
         Some(data) => ClientRequest::Publish {
             channel: publish.channel,
             data,
@@ -252,7 +260,7 @@ pub(crate) fn publish(publish: Publish<'_>) -> ClientRequest<'_> {
     }
 }
 
-pub(crate) fn sub_refresh(fresh: Fresh<'_>) -> ClientRequest<'_> {
+fn sub_refresh(fresh: Fresh<'_>) -> ClientRequest<'_> {
     if fresh.kind == 0 {
         ClientRequest::SubRefresh {
             channel: fresh.channel,
@@ -263,49 +271,43 @@ pub(crate) fn sub_refresh(fresh: Fresh<'_>) -> ClientRequest<'_> {
     }
 }
 
-/// The body of the commands that name a channel and nothing else.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct OfChannel<'a> {
-    #[serde(borrow, deserialize_with = "text")]
-    pub(crate) channel: Cow<'a, str>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Publish<'a> {
-    #[serde(borrow, deserialize_with = "text")]
-    pub(crate) channel: Cow<'a, str>,
-    #[serde(borrow, deserialize_with = "present")]
-    pub(crate) data: Option<ClientData<'a>>,
-    #[serde(rename = "type", deserialize_with = "or_default")]
-    pub(crate) kind: i32,
-}
-
-/// The body of `rpc` and `send`.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Call<'a> {
-    #[serde(borrow, deserialize_with = "text")]
-    pub(crate) method: Cow<'a, str>,
-    #[serde(borrow, deserialize_with = "present")]
-    pub(crate) data: Option<ClientData<'a>>,
-}
-
-impl<'a> Call<'a> {
-    fn data(&self) -> ClientData<'a> {
-        self.data.unwrap_or(ClientData::Json(RawValue::NULL))
+message! {
+    /// Body of the commands that name a channel and nothing else.
+    struct OfChannel<'a> {
+        channel: Cow<'a, str> = 1,
     }
 }
 
-/// The body of `refresh` and `sub_refresh`.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Fresh<'a> {
-    #[serde(borrow, deserialize_with = "text")]
-    pub(crate) channel: Cow<'a, str>,
-    #[serde(borrow, deserialize_with = "text")]
-    pub(crate) token: Cow<'a, str>,
-    #[serde(rename = "type", deserialize_with = "or_default")]
-    pub(crate) kind: i32,
+message! {
+    struct Publish<'a> {
+        channel: Cow<'a, str> = 1,
+        data: Present<ClientData<'a>> = 2,
+        #[serde(rename = "type")]
+        kind: i32 = 3,
+    }
+}
+
+message! {
+    /// Body of `rpc` and `send`.
+    struct Call<'a> {
+        data: Present<ClientData<'a>> = 1,
+        method: Cow<'a, str> = 2,
+    }
+}
+
+message! {
+    /// Body of `refresh`.
+    struct Token<'a> {
+        token: Cow<'a, str> = 1,
+    }
+}
+
+message! {
+    /// Body of `sub_refresh`.
+    struct Fresh<'a> {
+        channel: Cow<'a, str> = 1,
+        token: Cow<'a, str> = 2,
+        #[serde(rename = "type")]
+        kind: i32 = 3,
+    }
 }

@@ -13,9 +13,9 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-use serde::{Deserialize, Deserializer};
 use throng_types::Save;
 
+use crate::field::fields;
 use crate::json::each_tag;
 
 /// Nodes of one filter, its leaves among them.
@@ -24,30 +24,18 @@ pub const NODES_MAX: usize = 128;
 pub const VALUES_MAX: usize = 1024;
 pub const DEPTH_MAX: usize = 16;
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct FilterNode<'a> {
-    /// `and`, `or`, `not`, or nothing for a comparison.
-    #[serde(borrow, deserialize_with = "crate::json::text")]
-    pub(crate) op: Cow<'a, str>,
-    /// The tag that is compared.
-    #[serde(borrow, deserialize_with = "crate::json::text")]
-    pub(crate) key: Cow<'a, str>,
-    #[serde(borrow, deserialize_with = "crate::json::text")]
-    pub(crate) cmp: Cow<'a, str>,
-    #[serde(borrow, deserialize_with = "crate::json::text")]
-    pub(crate) val: Cow<'a, str>,
-    /// With which of several.
-    #[serde(borrow, deserialize_with = "crate::json::texts")]
-    pub(crate) vals: Vec<Cow<'a, str>>,
-    #[serde(borrow, deserialize_with = "nodes")]
-    pub(crate) nodes: Vec<Self>,
-}
-
-fn nodes<'de: 'a, 'a, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Vec<FilterNode<'a>>, D::Error> {
-    Option::<Vec<FilterNode<'a>>>::deserialize(deserializer).map(Option::unwrap_or_default)
+fields! {
+    pub struct FilterNode<'a> {
+        /// `and`, `or`, `not`, or nothing for a comparison.
+        pub(crate) op: Cow<'a, str>,
+        /// The tag that is compared.
+        pub(crate) key: Cow<'a, str>,
+        pub(crate) cmp: Cow<'a, str>,
+        pub(crate) val: Cow<'a, str>,
+        /// With which of several.
+        pub(crate) vals: Vec<Cow<'a, str>>,
+        pub(crate) nodes: Vec<Self>,
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Save)]
@@ -265,7 +253,7 @@ impl<'a> Decimal<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cases;
+    use throng_types::cases;
 
     #[track_caller]
     fn filter(json: &str) -> Option<TagFilter> {

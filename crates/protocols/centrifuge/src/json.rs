@@ -4,12 +4,13 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
-use std::ops::Deref;
 
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
-use throng_types::{Payload, PayloadKind, Position};
+use throng_types::{Epoch, Payload, PayloadKind};
+
+use crate::form::{Form, Key};
 
 pub(crate) use throng_types::json::{
     append_json, append_payload, append_str as append_text, payload_of,
@@ -91,15 +92,98 @@ impl<'a> Object<'a> {
         }
     }
 
-    pub(crate) fn position_if_any(&mut self, position: Option<Position>) {
-        if let Some(position) = position {
-            append_epoch(position, self.value("epoch"));
-            self.number_if_any("offset", position.offset);
+    pub(crate) fn close(self) {
+        self.out.push(b'}');
+    }
+
+    pub(crate) fn append(out: &mut Vec<u8>, write: impl FnOnce(&mut Object<'_>)) {
+        let mut object = Object::open(out);
+        write(&mut object);
+        object.close();
+    }
+
+    /// Writes what `write` appends as an object of its own.
+    fn nest(&mut self, write: impl FnOnce(&mut Self)) {
+        self.out.push(b'{');
+        self.first = true;
+        write(self);
+        self.out.push(b'}');
+        self.first = false;
+    }
+}
+
+impl Form for Object<'_> {
+    fn number(&mut self, (key, _): Key, number: u64) {
+        Object::number(self, key, number);
+    }
+
+    fn flag_if_set(&mut self, (key, _): Key, flag: bool) {
+        Object::flag_if_set(self, key, flag);
+    }
+
+    fn text(&mut self, (key, _): Key, text: &str) {
+        Object::text(self, key, text);
+    }
+
+    fn json_if_any(&mut self, (key, _): Key, json: Option<&str>) {
+        Object::json_if_any(self, key, json);
+    }
+
+    fn data(&mut self, (key, _): Key, payload: &Payload) {
+        append_payload(payload, self.value(key));
+    }
+
+    fn delta(&mut self, (key, _): Key, payload: &Payload, patch: Option<&[u8]>) {
+        let out = self.value(key);
+        match (patch, payload.kind) {
+            (Some(patch), _) => append_text(&String::from_utf8_lossy(patch), out),
+            (None, PayloadKind::Json) => append_text(&String::from_utf8_lossy(&payload.bytes), out),
+            (None, PayloadKind::Text | PayloadKind::Binary) => {
+                let mut json = Vec::new();
+                append_payload(payload, &mut json);
+                append_text(&String::from_utf8_lossy(&json), out);
+            }
         }
     }
 
-    pub(crate) fn close(self) {
-        self.out.push(b'}');
+    fn tags(&mut self, key: Key, tags: &str) {
+        Form::json_if_any(self, key, Some(tags));
+    }
+
+    fn epoch(&mut self, (key, _): Key, epoch: Epoch) {
+        use std::io::Write as _;
+        // Hexadecimal digits need no escaping, and writing to a vector does not fail.
+        let _ = write!(self.value(key), "\"{epoch}\"");
+    }
+
+    fn message(&mut self, (key, _): Key, write: impl FnOnce(&mut Self)) {
+        self.value(key);
+        self.nest(write);
+    }
+
+    fn list<T>(&mut self, (key, _): Key, items: &[T], write: impl Fn(&T, &mut Self)) {
+        self.value(key).push(b'[');
+        for (index, item) in items.iter().enumerate() {
+            if index > 0 {
+                self.out.push(b',');
+            }
+            self.nest(|form| write(item, form));
+        }
+        self.out.push(b']');
+    }
+
+    fn map<'t, T>(
+        &mut self,
+        key: Key,
+        entries: impl Iterator<Item = (&'t str, T)>,
+        write: impl Fn(T, &mut Self),
+    ) {
+        self.message(key, |form| {
+            for (name, item) in entries {
+                form.value_of(name);
+                form.nest(|form| write(item, form));
+            }
+        });
     }
 }
 
@@ -119,26 +203,11 @@ pub(crate) fn append_list<T>(
     out.push(b']');
 }
 
-/// Appends the epoch in its text form, in quotes; hexadecimal digits need no escaping.
-pub(crate) fn append_epoch(position: Position, out: &mut Vec<u8>) {
-    use std::io::Write as _;
-    // Writing to a vector does not fail.
-    let _ = write!(out, "\"{}\"", position.epoch);
-}
-
 /// A string that borrows from the input unless it has escapes; `null` is the empty string.
 ///
 /// `Cow`'s own implementation always copies.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Text<'a>(pub(crate) Cow<'a, str>);
-
-impl Deref for Text<'_> {
-    type Target = str;
-
-    fn deref(&self) -> &str {
-        &self.0
-    }
-}
+#[derive(Default)]
+pub(crate) struct Text<'a>(pub(crate) Cow<'a, str>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -166,59 +235,6 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
 
         deserializer.deserialize_any(TextVisitor).map(Text)
     }
-}
-
-/// For string fields; see [`Text`].
-pub(crate) fn text<'de: 'a, 'a, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Cow<'a, str>, D::Error> {
-    Text::deserialize(deserializer).map(|text| text.0)
-}
-
-/// For fields in which `null` means the default.
-pub(crate) fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Deserialize<'de> + Default,
-{
-    Option::<T>::deserialize(deserializer).map(Option::unwrap_or_default)
-}
-
-/// For data, where `null` is a value and only a missing field is nothing.
-pub(crate) fn present<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Deserialize<'de>,
-{
-    T::deserialize(deserializer).map(Some)
-}
-
-/// For a list of strings, each borrowed where it can be.
-pub(crate) fn texts<'de: 'a, 'a, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Vec<Cow<'a, str>>, D::Error> {
-    let texts = Option::<Vec<Text<'a>>>::deserialize(deserializer)?;
-    Ok(texts
-        .unwrap_or_default()
-        .into_iter()
-        .map(|text| text.0)
-        .collect())
-}
-
-/// For `tags`: an object in which every value is a string, kept as it was written.
-///
-/// Nothing and the empty object are both no tags.
-pub(crate) fn tags<'de: 'a, 'a, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<&'a str>, D::Error> {
-    let Some(raw) = Option::<&RawValue>::deserialize(deserializer)? else {
-        return Ok(None);
-    };
-    let mut count = 0;
-    let mut json = serde_json::Deserializer::from_str(raw.get());
-    each_entry(&mut json, |_, _: AnyText| count += 1)
-        .map_err(|_| serde::de::Error::custom("tags are not an object of strings"))?;
-    Ok((count > 0).then_some(raw.get()))
 }
 
 /// Calls `each` with every entry of an object, in its order; `null` has none.
@@ -258,7 +274,7 @@ pub(crate) fn each_tag<'a>(tags: &'a str, mut each: impl FnMut(Cow<'a, str>, Cow
 }
 
 /// Any string and nothing else.
-struct AnyText;
+pub(crate) struct AnyText;
 
 impl<'de> Deserialize<'de> for AnyText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

@@ -16,11 +16,12 @@ pub mod api;
 mod code;
 mod codec;
 mod command;
+mod field;
 mod filter;
+mod form;
 mod json;
 mod protobuf;
 pub mod proxy;
-mod push;
 mod reply;
 mod request;
 mod strict;
@@ -28,18 +29,11 @@ mod strict;
 pub use code::{ErrorCode, Malformed};
 pub use codec::{Codec, Commands};
 pub use command::{ClientRequest, Command};
+pub use field::{Present, Tags};
 pub use filter::{DEPTH_MAX, FilterNode, NODES_MAX, TagFilter, VALUES_MAX};
-pub use json::{ClientData, Text};
-pub use push::{encode_connect_push, encode_push};
+pub use json::ClientData;
 pub use reply::{
     ClientInfo, ConnectResult, HistoryResult, PING, Push, RefreshResult, Reply, SubRefreshResult,
-    SubscribePush, SubscribeResult, encode_ping,
+    SubscribePush, SubscribeResult, encode_connect_push, encode_ping, encode_push,
 };
 pub use request::{Connect, Emulation, HeaderFields, History, Since, Subscribe};
-
-/// Reads a table of cases: lines `INPUT => OUTPUT`, and comments behind `#`.
-#[cfg(test)]
-fn cases(table: &str) -> impl Iterator<Item = (&str, &str)> {
-    let lines = { table.lines() }.filter(|line| !line.is_empty() && !line.starts_with('#'));
-    lines.map(|line| line.split_once(" => ").expect("INPUT => OUTPUT"))
-}

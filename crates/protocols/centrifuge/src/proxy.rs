@@ -11,11 +11,11 @@ use std::borrow::Cow;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde::Deserialize;
 use serde_json::value::RawValue;
 use throng_types::{Payload, PayloadKind, coded_enum};
 
-use crate::json::{Object, append_payload, or_default, payload_of, tags, text};
+use crate::field::{Tags, fields};
+use crate::json::{Object, append_payload, payload_of};
 use crate::{Codec, strict};
 
 coded_enum! {
@@ -45,7 +45,6 @@ coded_enum! {
 pub enum ProxyCall<'a> {
     /// Parameters of [`ProxyKind::Connect`], all optional.
     Connect {
-        /// The application's own data.
         data: Option<&'a [u8]>,
         /// Name that the client gave.
         name: &'a str,
@@ -61,7 +60,6 @@ pub enum ProxyCall<'a> {
         channel: &'a str,
         /// Token that the client brought.
         token: &'a str,
-        /// The application's own data.
         data: Option<&'a [u8]>,
     },
     /// Parameters of [`ProxyKind::Publish`], both required.
@@ -76,7 +74,6 @@ pub enum ProxyCall<'a> {
     Rpc {
         /// The method that the client named.
         method: &'a str,
-        /// The application's own data.
         data: &'a [u8],
     },
 }
@@ -235,49 +232,39 @@ pub struct ProxyAnswer {
     pub idempotency_key: Option<Box<str>>,
 }
 
-#[derive(Deserialize)]
-struct Body<'a> {
-    #[serde(borrow)]
-    result: Option<&'a RawValue>,
-    #[serde(borrow)]
-    error: Option<ErrorBody<'a>>,
-    #[serde(borrow)]
-    disconnect: Option<DisconnectBody<'a>>,
+fields! {
+    struct Body<'a> {
+        result: Option<&'a RawValue>,
+        error: Option<ErrorBody<'a>>,
+        disconnect: Option<DisconnectBody<'a>>,
+    }
 }
 
-#[derive(Deserialize)]
-struct ErrorBody<'a> {
-    code: u32,
-    #[serde(borrow, default, deserialize_with = "text")]
-    message: Cow<'a, str>,
-    #[serde(default, deserialize_with = "or_default")]
-    temporary: bool,
+fields! {
+    struct ErrorBody<'a> {
+        code: u32,
+        message: Cow<'a, str>,
+        temporary: bool,
+    }
 }
 
-#[derive(Deserialize)]
-struct DisconnectBody<'a> {
-    code: u32,
-    #[serde(borrow, default, deserialize_with = "text")]
-    reason: Cow<'a, str>,
+fields! {
+    struct DisconnectBody<'a> {
+        code: u32,
+        reason: Cow<'a, str>,
+    }
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct ResultBody<'a> {
-    #[serde(borrow, deserialize_with = "text")]
-    user: Cow<'a, str>,
-    #[serde(borrow)]
-    data: Option<&'a RawValue>,
-    #[serde(borrow, deserialize_with = "text")]
-    b64data: Cow<'a, str>,
-    #[serde(deserialize_with = "or_default")]
-    expired: bool,
-    #[serde(deserialize_with = "or_default")]
-    skip_history: bool,
-    #[serde(borrow, deserialize_with = "tags")]
-    tags: Option<&'a str>,
-    #[serde(borrow, deserialize_with = "text")]
-    idempotency_key: Cow<'a, str>,
+fields! {
+    struct ResultBody<'a> {
+        user: Cow<'a, str>,
+        data: Option<&'a RawValue>,
+        b64data: Cow<'a, str>,
+        expired: bool,
+        skip_history: bool,
+        tags: Tags<'a>,
+        idempotency_key: Cow<'a, str>,
+    }
 }
 
 impl ProxyRefusal {
@@ -330,7 +317,7 @@ impl ProxyAnswer {
             data,
             expired: result.expired,
             skip_history: result.skip_history,
-            tags: result.tags.map(Into::into),
+            tags: result.tags.0.map(Into::into),
             idempotency_key: { !result.idempotency_key.is_empty() }
                 .then(|| result.idempotency_key.into()),
         }))

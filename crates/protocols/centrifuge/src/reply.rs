@@ -1,4 +1,4 @@
-//! Replies to commands, pushes before they have a form, and the publications inside.
+//! Replies to commands, pushes, and the publications inside, in either form.
 //!
 //! Fields that hold their default (zero, false, empty) are left out, as in Protobuf's JSON mapping,
 //! except where the reference server writes them: clients of both read the same.
@@ -8,13 +8,16 @@ mod tests;
 
 use std::sync::Arc;
 
-use throng_types::{Payload, PayloadKind, Position, Publication, Publisher};
+use throng_types::{Payload, Position, Publication, Publisher};
 
 use crate::ErrorCode;
-use crate::json::{Object, append_epoch, append_json, append_list, append_payload, append_text};
+use crate::form::{Form, Key};
+use crate::json::Object;
 
 /// The server's ping, and the whole reply: an empty object.
 pub const PING: &[u8] = b"{}";
+/// Field of a reply in which a push stands.
+pub(crate) const PUSH: Key = ("push", 4);
 
 /// Appends the server's ping. The client answers with the same if the connect result asked for it.
 pub fn encode_ping(out: &mut Vec<u8>) {
@@ -29,7 +32,6 @@ pub struct ConnectResult<'a> {
     pub version: &'a str,
     /// True if the connection ends unless it is refreshed within `ttl_s`.
     pub expires: bool,
-    /// Seconds until the connection expires.
     pub ttl_s: u32,
     /// JSON for the application.
     pub data: Option<&'a str>,
@@ -51,7 +53,6 @@ pub struct ConnectResult<'a> {
 pub struct SubscribeResult<'a> {
     /// True if the subscription ends unless it is refreshed within `ttl_s`.
     pub expires: bool,
-    /// Seconds until the subscription expires.
     pub ttl_s: u32,
     /// True if the client may recover later, from `position` on.
     pub recoverable: bool,
@@ -88,7 +89,6 @@ pub struct RefreshResult<'a> {
     pub version: &'a str,
     /// True if it still expires.
     pub expires: bool,
-    /// Seconds until the connection expires.
     pub ttl_s: u32,
 }
 
@@ -97,7 +97,6 @@ pub struct RefreshResult<'a> {
 pub struct SubRefreshResult {
     /// True if it still expires.
     pub expires: bool,
-    /// Seconds until the subscription expires.
     pub ttl_s: u32,
 }
 
@@ -125,193 +124,6 @@ impl<'a> From<&'a Publisher> for ClientInfo<'a> {
     }
 }
 
-/// Appends the reply to command `id`.
-pub(crate) fn encode_reply(id: u32, reply: &Reply<'_>, out: &mut Vec<u8>) {
-    let mut object = Object::open(out);
-    object.number_if_any("id", id.into());
-    match *reply {
-        Reply::Error(code) => {
-            let (number, message) = (code.code(), code.message());
-            append_error(number, message, code.temporary(), object.value("error"));
-        }
-        Reply::Failure {
-            code,
-            message,
-            temporary,
-        } => append_error(code, message, temporary, object.value("error")),
-        Reply::Connect(result) => append_connect(result, object.value("connect")),
-        Reply::Subscribe(result) => append_subscribe(result, object.value("subscribe")),
-        Reply::Unsubscribe => object.value("unsubscribe").extend_from_slice(b"{}"),
-        Reply::Publish => object.value("publish").extend_from_slice(b"{}"),
-        Reply::Presence(present) => append_presence(present, object.value("presence")),
-        Reply::PresenceStats { clients, users } => {
-            append_presence_stats(clients, users, object.value("presence_stats"));
-        }
-        Reply::History(result) => append_history(result, object.value("history")),
-        Reply::Ping => object.value("ping").extend_from_slice(b"{}"),
-        Reply::Rpc(data) => {
-            let mut rpc = Object::open(object.value("rpc"));
-            if let Some(data) = data {
-                append_payload(data, rpc.value("data"));
-            }
-            rpc.close();
-        }
-        Reply::Refresh(result) => {
-            let mut refresh = Object::open(object.value("refresh"));
-            refresh.text_if_any("client", result.client);
-            refresh.text_if_any("version", result.version);
-            append_expiry(result.expires, result.ttl_s, refresh);
-        }
-        Reply::SubRefresh(result) => {
-            let refresh = Object::open(object.value("sub_refresh"));
-            append_expiry(result.expires, result.ttl_s, refresh);
-        }
-    }
-    object.close();
-}
-
-fn append_error(code: u32, message: &str, temporary: bool, out: &mut Vec<u8>) {
-    let mut error = Object::open(out);
-    error.number("code", code.into());
-    error.text("message", message);
-    error.flag_if_set("temporary", temporary);
-    error.close();
-}
-
-fn append_expiry(expires: bool, ttl_s: u32, mut refresh: Object<'_>) {
-    refresh.flag_if_set("expires", expires);
-    refresh.number_if_any("ttl", ttl_s.into());
-    refresh.close();
-}
-
-pub(crate) fn append_connect(result: &ConnectResult<'_>, out: &mut Vec<u8>) {
-    let mut connect = Object::open(out);
-    connect.text("client", result.client);
-    connect.text_if_any("version", result.version);
-    connect.flag_if_set("expires", result.expires);
-    connect.number_if_any("ttl", result.ttl_s.into());
-    connect.json_if_any("data", result.data);
-    if !result.subs.is_empty() {
-        let mut subs = Object::open(connect.value("subs"));
-        for (channel, sub) in result.subs {
-            append_subscribe(sub, subs.value_of(channel));
-        }
-        subs.close();
-    }
-    connect.number_if_any("ping", result.ping_s.into());
-    connect.flag_if_set("pong", result.pong);
-    connect.text_if_any("session", result.session);
-    connect.text_if_any("node", result.node);
-    connect.number_if_any("time", result.time_unix_ms);
-    connect.close();
-}
-
-fn append_subscribe(result: &SubscribeResult<'_>, out: &mut Vec<u8>) {
-    let mut subscribe = Object::open(out);
-    subscribe.flag_if_set("expires", result.expires);
-    subscribe.number_if_any("ttl", result.ttl_s.into());
-    subscribe.flag_if_set("recoverable", result.recoverable);
-    subscribe.position_if_any(result.position);
-    if !result.publications.is_empty() {
-        let publications = subscribe.value("publications");
-        let append = |publication: &Arc<_>, out: &mut _| match result.delta {
-            true => append_delta(publication, None, out),
-            false => append_publication(publication, out),
-        };
-        append_list(result.publications, publications, append);
-    }
-    subscribe.flag_if_set("recovered", result.recovered);
-    subscribe.flag_if_set("positioned", result.positioned);
-    subscribe.json_if_any("data", result.data);
-    subscribe.flag_if_set("was_recovering", result.was_recovering);
-    subscribe.flag_if_set("delta", result.delta);
-    subscribe.close();
-}
-
-/// The client protocol and the server API show history alike.
-pub(crate) fn append_history(result: &HistoryResult<'_>, out: &mut Vec<u8>) {
-    let mut history = Object::open(out);
-    let publications = history.value("publications");
-    append_list(result.publications, publications, |publication, out| {
-        append_publication(publication, out);
-    });
-    append_epoch(result.position, history.value("epoch"));
-    history.number("offset", result.position.offset);
-    history.close();
-}
-
-/// One publication. Its time stays here: the reference server does not send it, and most SDKs would
-/// not show it.
-pub(crate) fn append_publication(publication: &Publication, out: &mut Vec<u8>) {
-    let data = |out: &mut Vec<u8>| append_payload(&publication.payload, out);
-    append_with_data(publication, data, false, out);
-}
-
-/// One publication for a subscriber with deltas: its data is a text, which is the JSON of the data
-/// or a patch that makes it.
-pub(crate) fn append_delta(publication: &Publication, patch: Option<&[u8]>, out: &mut Vec<u8>) {
-    let payload = &publication.payload;
-    let data = |out: &mut Vec<u8>| match (patch, payload.kind) {
-        (Some(patch), _) => append_text(&String::from_utf8_lossy(patch), out),
-        (None, PayloadKind::Json) => append_text(&String::from_utf8_lossy(&payload.bytes), out),
-        (None, PayloadKind::Text | PayloadKind::Binary) => {
-            let mut json = Vec::new();
-            append_payload(payload, &mut json);
-            append_text(&String::from_utf8_lossy(&json), out);
-        }
-    };
-    append_with_data(publication, data, patch.is_some(), out);
-}
-
-fn append_with_data(
-    publication: &Publication,
-    data: impl FnOnce(&mut Vec<u8>),
-    is_patch: bool,
-    out: &mut Vec<u8>,
-) {
-    let mut object = Object::open(out);
-    data(object.value("data"));
-    if let Some(publisher) = &publication.publisher {
-        append_info(&ClientInfo::from(&**publisher), object.value("info"));
-    }
-    if let Some(position) = publication.position {
-        object.number("offset", position.offset);
-    }
-    object.json_if_any("tags", publication.tags.as_deref());
-    object.flag_if_set("delta", is_patch);
-    object.close();
-}
-
-pub(crate) fn append_presence(present: &[ClientInfo<'_>], out: &mut Vec<u8>) {
-    let mut result = Object::open(out);
-    let mut clients = Object::open(result.value("presence"));
-    for info in present {
-        append_info(info, clients.value_of(info.client));
-    }
-    clients.close();
-    result.close();
-}
-
-pub(crate) fn append_presence_stats(clients: u32, users: u32, out: &mut Vec<u8>) {
-    let mut result = Object::open(out);
-    result.number("num_clients", clients.into());
-    result.number("num_users", users.into());
-    result.close();
-}
-
-/// `user` and `client` are written even when empty, because SDKs read them unasked.
-pub(crate) fn append_info(info: &ClientInfo<'_>, out: &mut Vec<u8>) {
-    let mut object = Object::open(out);
-    append_text(info.user, object.value("user"));
-    append_text(info.client, object.value("client"));
-    for (key, json) in [("conn_info", info.conn_info), ("chan_info", info.chan_info)] {
-        if let Some(json) = json {
-            append_json(json.as_bytes(), object.value(key));
-        }
-    }
-    object.close();
-}
-
 #[derive(Clone, Copy, Debug)]
 pub enum Reply<'a> {
     /// Failure with one of Centrifugo's codes.
@@ -325,32 +137,24 @@ pub enum Reply<'a> {
         /// True if the client may try again.
         temporary: bool,
     },
-    /// Result of the command `connect`.
     Connect(&'a ConnectResult<'a>),
-    /// Result of the command `subscribe`.
     Subscribe(&'a SubscribeResult<'a>),
-    /// Success of the command `unsubscribe`.
     Unsubscribe,
-    /// Success of the command `publish`.
     Publish,
     /// To `presence`: everyone in the channel.
     Presence(&'a [ClientInfo<'a>]),
-    /// Result of the command `presence_stats`.
     PresenceStats {
         /// Number of connections in the channel.
         clients: u32,
         /// Number of different users.
         users: u32,
     },
-    /// Result of the command `history`.
     History(&'a HistoryResult<'a>),
     /// To the command `ping`, which is not the server's own ping.
     Ping,
     /// To `rpc`: the application's own data, if there are any.
     Rpc(Option<&'a Payload>),
-    /// Result of the command `refresh`.
     Refresh(&'a RefreshResult<'a>),
-    /// Result of the command `sub_refresh`.
     SubRefresh(&'a SubRefreshResult),
 }
 
@@ -418,4 +222,221 @@ pub struct SubscribePush<'a> {
     pub position: Option<Position>,
     /// JSON for the application.
     pub data: Option<&'a str>,
+}
+
+/// Writes the reply to command `id`.
+pub(crate) fn write_reply<F: Form>(id: u32, reply: &Reply<'_>, form: &mut F) {
+    form.number_if_any(("id", 1), id.into());
+    match *reply {
+        Reply::Error(code) => write_error(code.code(), code.message(), code.temporary(), form),
+        Reply::Failure {
+            code,
+            message,
+            temporary,
+        } => write_error(code, message, temporary, form),
+        Reply::Connect(result) => form.message(("connect", 5), |form| write_connect(result, form)),
+        Reply::Subscribe(result) => {
+            form.message(("subscribe", 6), |form| write_subscribe(result, form));
+        }
+        Reply::Unsubscribe => form.message(("unsubscribe", 7), |_| ()),
+        Reply::Publish => form.message(("publish", 8), |_| ()),
+        Reply::Presence(present) => {
+            form.message(("presence", 9), |form| write_presence(present, form));
+        }
+        Reply::PresenceStats { clients, users } => form.message(("presence_stats", 10), |form| {
+            write_presence_stats(clients, users, form);
+        }),
+        Reply::History(result) => form.message(("history", 11), |form| write_history(result, form)),
+        Reply::Ping => form.message(("ping", 12), |_| ()),
+        Reply::Rpc(data) => form.message(("rpc", 13), |form| {
+            if let Some(data) = data {
+                form.data(("data", 1), data);
+            }
+        }),
+        Reply::Refresh(result) => form.message(("refresh", 14), |form| {
+            form.text_if_any(("client", 1), result.client);
+            form.text_if_any(("version", 2), result.version);
+            form.flag_if_set(("expires", 3), result.expires);
+            form.number_if_any(("ttl", 4), result.ttl_s.into());
+        }),
+        Reply::SubRefresh(result) => form.message(("sub_refresh", 15), |form| {
+            form.flag_if_set(("expires", 1), result.expires);
+            form.number_if_any(("ttl", 2), result.ttl_s.into());
+        }),
+    }
+}
+
+fn write_error<F: Form>(code: u32, message: &str, temporary: bool, form: &mut F) {
+    form.message(("error", 2), |form| {
+        form.number(("code", 1), code.into());
+        form.text(("message", 2), message);
+        form.flag_if_set(("temporary", 3), temporary);
+    });
+}
+
+fn write_connect<F: Form>(result: &ConnectResult<'_>, form: &mut F) {
+    form.text(("client", 1), result.client);
+    form.text_if_any(("version", 2), result.version);
+    form.flag_if_set(("expires", 3), result.expires);
+    form.number_if_any(("ttl", 4), result.ttl_s.into());
+    form.json_if_any(("data", 5), result.data);
+    if !result.subs.is_empty() {
+        let subs = result.subs.iter().map(|(channel, sub)| (*channel, sub));
+        form.map(("subs", 6), subs, write_subscribe);
+    }
+    form.number_if_any(("ping", 7), result.ping_s.into());
+    form.flag_if_set(("pong", 8), result.pong);
+    form.text_if_any(("session", 9), result.session);
+    form.text_if_any(("node", 10), result.node);
+    form.number_if_any(("time", 11), result.time_unix_ms);
+}
+
+fn write_subscribe<F: Form>(result: &SubscribeResult<'_>, form: &mut F) {
+    form.flag_if_set(("expires", 1), result.expires);
+    form.number_if_any(("ttl", 2), result.ttl_s.into());
+    form.flag_if_set(("recoverable", 3), result.recoverable);
+    form.position_if_any((6, 9), result.position);
+    if !result.publications.is_empty() {
+        form.list(
+            ("publications", 7),
+            result.publications,
+            |publication, form| match result.delta {
+                true => write_delta(publication, None, form),
+                false => write_publication(publication, form),
+            },
+        );
+    }
+    form.flag_if_set(("recovered", 8), result.recovered);
+    form.flag_if_set(("positioned", 10), result.positioned);
+    form.json_if_any(("data", 11), result.data);
+    form.flag_if_set(("was_recovering", 12), result.was_recovering);
+    form.flag_if_set(("delta", 13), result.delta);
+}
+
+/// The client protocol and the server API show history alike.
+pub(crate) fn write_history<F: Form>(result: &HistoryResult<'_>, form: &mut F) {
+    form.list(
+        ("publications", 1),
+        result.publications,
+        |publication, form| {
+            write_publication(publication, form);
+        },
+    );
+    form.epoch(("epoch", 2), result.position.epoch);
+    form.number(("offset", 3), result.position.offset);
+}
+
+/// Writes one publication. Its time stays here: the reference server does not send it, and most
+/// SDKs would not show it.
+fn write_publication<F: Form>(publication: &Publication, form: &mut F) {
+    form.data(("data", 4), &publication.payload);
+    write_rest(publication, false, form);
+}
+
+/// Writes one publication for a subscriber with deltas.
+fn write_delta<F: Form>(publication: &Publication, patch: Option<&[u8]>, form: &mut F) {
+    form.delta(("data", 4), &publication.payload, patch);
+    write_rest(publication, patch.is_some(), form);
+}
+
+fn write_rest<F: Form>(publication: &Publication, is_patch: bool, form: &mut F) {
+    if let Some(publisher) = &publication.publisher {
+        let info = ClientInfo::from(&**publisher);
+        form.message(("info", 5), |form| write_info(&info, form));
+    }
+    if let Some(position) = publication.position {
+        form.number(("offset", 6), position.offset);
+    }
+    if let Some(tags) = publication.tags.as_deref() {
+        form.tags(("tags", 7), tags);
+    }
+    form.flag_if_set(("delta", 8), is_patch);
+}
+
+pub(crate) fn write_presence<F: Form>(present: &[ClientInfo<'_>], form: &mut F) {
+    let clients = present.iter().map(|info| (info.client, info));
+    form.map(("presence", 1), clients, write_info);
+}
+
+pub(crate) fn write_presence_stats<F: Form>(clients: u32, users: u32, form: &mut F) {
+    form.number(("num_clients", 1), clients.into());
+    form.number(("num_users", 2), users.into());
+}
+
+/// `user` and `client` are written even when empty, because SDKs read them unasked.
+fn write_info<F: Form>(info: &ClientInfo<'_>, form: &mut F) {
+    form.text(("user", 1), info.user);
+    form.text(("client", 2), info.client);
+    form.json_if_any(("conn_info", 3), info.conn_info);
+    form.json_if_any(("chan_info", 4), info.chan_info);
+}
+
+/// Writes a push, which stands in a reply where a transport carries those.
+pub(crate) fn write_push<F: Form>(push: &Push<'_>, form: &mut F) {
+    let channel = match *push {
+        Push::Publication(publication) | Push::Delta { publication, .. } => {
+            publication.channel.as_str()
+        }
+        Push::Join { channel, .. }
+        | Push::Leave { channel, .. }
+        | Push::Unsubscribe { channel, .. }
+        | Push::Subscribe { channel, .. } => channel,
+        Push::Message(_) | Push::Disconnect { .. } | Push::Refresh { .. } => "",
+    };
+    form.text_if_any(("channel", 2), channel);
+    match *push {
+        Push::Publication(publication) => {
+            form.message(("pub", 4), |form| write_publication(publication, form));
+        }
+        Push::Delta { publication, patch } => {
+            form.message(("pub", 4), |form| write_delta(publication, patch, form));
+        }
+        Push::Join { ref info, .. } => write_member(("join", 5), info, form),
+        Push::Leave { ref info, .. } => write_member(("leave", 6), info, form),
+        Push::Unsubscribe { code, reason, .. } => form.message(("unsubscribe", 7), |form| {
+            form.number(("code", 2), code.into());
+            form.text(("reason", 3), reason);
+        }),
+        Push::Message(data) => form.message(("message", 8), |form| form.data(("data", 1), data)),
+        Push::Subscribe { subscribe, .. } => form.message(("subscribe", 9), |form| {
+            form.flag_if_set(("recoverable", 1), subscribe.recoverable);
+            form.position_if_any((4, 5), subscribe.position);
+            form.flag_if_set(("positioned", 6), subscribe.positioned);
+            form.json_if_any(("data", 7), subscribe.data);
+        }),
+        Push::Disconnect { code, reason } => form.message(("disconnect", 11), |form| {
+            form.number(("code", 1), code.into());
+            form.text(("reason", 2), reason);
+        }),
+        Push::Refresh { ttl_s } => form.message(("refresh", 12), |form| {
+            form.flag_if_set(("expires", 1), ttl_s.is_some());
+            form.number_if_any(("ttl", 2), ttl_s.unwrap_or_default().into());
+        }),
+    }
+}
+
+fn write_member<F: Form>(key: Key, info: &ClientInfo<'_>, form: &mut F) {
+    form.message(key, |form| {
+        form.message(("info", 1), |form| write_info(info, form));
+    });
+}
+
+/// Appends a push in JSON.
+///
+/// A bidirectional transport carries replies, so a push is wrapped: `{"push":{..}}`. A
+/// unidirectional one (`uni_websocket`, `uni_sse`, `uni_http_stream`) carries bare pushes, begins
+/// with `{"connect":{..}}` and has `{}` as its ping (page "Unidirectional protocol"). A WebSocket
+/// says in its close frame what [`Push::Disconnect`] says, and needs no such push.
+pub fn encode_push(push: &Push<'_>, bidirectional: bool, out: &mut Vec<u8>) {
+    Object::append(out, |form| match bidirectional {
+        true => form.message(PUSH, |form| write_push(push, form)),
+        false => write_push(push, form),
+    });
+}
+
+/// Appends the first push of a unidirectional connection, which has no command to reply to.
+pub fn encode_connect_push(result: &ConnectResult<'_>, out: &mut Vec<u8>) {
+    Object::append(out, |push| {
+        push.message(("connect", 0), |form| write_connect(result, form));
+    });
 }

@@ -1,47 +1,35 @@
 //! Larger requests of the client protocol, borrowed from the frame's bytes, and frames of emulated
 //! transports, whose session lives on another connection.
-//!
-//! Unknown fields are ignored, because the protocol grows by fields that both sides negotiate;
-//! `null` means the default.
 
 use std::borrow::Cow;
 
-use serde::{Deserialize, Deserializer};
-
 use crate::code::{Malformed, not_a_command, utf8};
+use crate::field::message;
 use crate::filter::FilterNode;
-use crate::json::{ClientData, Text, each_entry, or_default, text};
+use crate::json::ClientData;
 use crate::strict;
 
 /// Header fields as names and values.
 pub type HeaderFields<'a> = Vec<(Cow<'a, str>, Cow<'a, str>)>;
 
-/// Parameters of `connect`: credentials and wishes of the client.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct Connect<'a> {
-    /// The connection token, empty for none.
-    #[serde(borrow, deserialize_with = "text")]
-    pub token: Cow<'a, str>,
-    /// The application's own data.
-    #[serde(borrow)]
-    pub data: Option<ClientData<'a>>,
-    /// Server-side subscriptions to recover, and channels that a unidirectional client wants.
-    #[serde(borrow, deserialize_with = "subs")]
-    pub subs: Vec<Subscribe<'a>>,
-    /// The SDK's or application's name, such as `js`.
-    #[serde(borrow, deserialize_with = "text")]
-    pub name: Cow<'a, str>,
-    /// Version of that SDK or application.
-    #[serde(borrow, deserialize_with = "text")]
-    pub version: Cow<'a, str>,
-    /// Header fields that the client could not send as such.
-    #[serde(borrow, deserialize_with = "headers")]
-    pub headers: HeaderFields<'a>,
-    /// Connection features that the client supports, as bits; the server answers with those it
-    /// enabled.
-    #[serde(deserialize_with = "or_default")]
-    pub flag: i64,
+message! {
+    /// Parameters of `connect`: credentials and wishes of the client.
+    pub struct Connect<'a> {
+        /// The connection token, empty for none.
+        pub token: Cow<'a, str> = 1,
+        pub data: Option<ClientData<'a>> = 2,
+        /// Server-side subscriptions to recover, and channels that a unidirectional client wants.
+        pub subs: Vec<Subscribe<'a>> = 3,
+        /// The SDK's or application's name, such as `js`.
+        pub name: Cow<'a, str> = 4,
+        /// Version of that SDK or application.
+        pub version: Cow<'a, str> = 5,
+        /// Header fields that the client could not send as such.
+        pub headers: HeaderFields<'a> = 6,
+        /// Connection features that the client supports, as bits; the server answers with those it
+        /// enabled.
+        pub flag: i64 = 7,
+    }
 }
 
 impl Subscribe<'_> {
@@ -68,145 +56,83 @@ impl<'a> Connect<'a> {
     }
 }
 
-/// Parameters of `subscribe` for one channel.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct Subscribe<'a> {
-    #[serde(borrow, deserialize_with = "text")]
-    pub channel: Cow<'a, str>,
-    /// The subscription token, empty for none.
-    #[serde(borrow, deserialize_with = "text")]
-    pub token: Cow<'a, str>,
-    /// True if everything after `epoch` and `offset` should be sent along.
-    #[serde(deserialize_with = "or_default")]
-    pub recover: bool,
-    /// The stream's epoch that the client knows; see `throng_types::Epoch::parse`.
-    #[serde(borrow, deserialize_with = "text")]
-    pub epoch: Cow<'a, str>,
-    /// The offset of the last publication that the client has.
-    #[serde(deserialize_with = "or_default")]
-    pub offset: u64,
-    /// The application's own data.
-    #[serde(borrow)]
-    pub data: Option<ClientData<'a>>,
-    /// True if gaps should be detected while subscribed.
-    #[serde(deserialize_with = "or_default")]
-    pub positioned: bool,
-    /// True if the client will want to recover later.
-    #[serde(deserialize_with = "or_default")]
-    pub recoverable: bool,
-    /// True if the client wants to hear of others who come and go.
-    #[serde(deserialize_with = "or_default")]
-    pub join_leave: bool,
-    /// The delta format that the client can read (`fossil`), empty for none.
-    #[serde(borrow, deserialize_with = "text")]
-    pub delta: Cow<'a, str>,
-    /// A filter over the tags of publications.
-    #[serde(rename = "tf", borrow, deserialize_with = "or_default")]
-    pub filter: Option<FilterNode<'a>>,
-    /// Subscription features, as bits: 1 numbers instead of channel names in pushes, 2 an error
-    /// instead of `recovered: false`.
-    #[serde(deserialize_with = "or_default")]
-    pub flag: i64,
-    /// The kind of subscription; 0 is a stream, the only one that is offered.
-    #[serde(rename = "type", deserialize_with = "or_default")]
-    pub(crate) kind: i32,
+message! {
+    /// Parameters of `subscribe` for one channel.
+    pub struct Subscribe<'a> {
+        pub channel: Cow<'a, str> = 1,
+        /// The subscription token, empty for none.
+        pub token: Cow<'a, str> = 2,
+        /// True if everything after `epoch` and `offset` should be sent along.
+        pub recover: bool = 3,
+        /// The stream's epoch that the client knows; see `throng_types::Epoch::parse`.
+        pub epoch: Cow<'a, str> = 6,
+        /// The offset of the last publication that the client has.
+        pub offset: u64 = 7,
+        pub data: Option<ClientData<'a>> = 8,
+        /// True if gaps should be detected while subscribed.
+        pub positioned: bool = 9,
+        /// True if the client will want to recover later.
+        pub recoverable: bool = 10,
+        /// True if the client wants to hear of others who come and go.
+        pub join_leave: bool = 11,
+        /// The delta format that the client can read (`fossil`), empty for none.
+        pub delta: Cow<'a, str> = 12,
+        /// A filter over the tags of publications.
+        #[serde(rename = "tf")]
+        pub filter: Option<FilterNode<'a>> = 13,
+        /// Subscription features, as bits: 1 numbers instead of channel names in pushes, 2 an error
+        /// instead of `recovered: false`.
+        pub flag: i64 = 14,
+        /// The kind of subscription; 0 is a stream, the only one that is offered.
+        #[serde(rename = "type")]
+        pub(crate) kind: i32 = 15,
+    }
 }
 
-/// Parameters of `history` for one channel.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct History<'a> {
-    #[serde(borrow, deserialize_with = "text")]
-    pub channel: Cow<'a, str>,
-    /// At most so many publications; 0 asks for the stream's position only, a negative one for all.
-    #[serde(deserialize_with = "or_default")]
-    pub limit: i32,
-    /// Only what comes after (with `reverse`: before) this position.
-    #[serde(borrow)]
-    pub since: Option<Since<'a>>,
-    /// Order with the latest first.
-    #[serde(deserialize_with = "or_default")]
-    pub reverse: bool,
+message! {
+    /// Parameters of `history` for one channel.
+    pub struct History<'a> {
+        pub channel: Cow<'a, str> = 1,
+        /// At most so many publications; 0 asks for the stream's position only, a negative one for all.
+        pub limit: i32 = 7,
+        /// Only what comes after (with `reverse`: before) this position.
+        pub since: Option<Since<'a>> = 8,
+        /// Order with the latest first.
+        pub reverse: bool = 9,
+    }
 }
 
-/// A position as a client or a backend states it, the epoch still text.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub struct Since<'a> {
-    /// Offset of the last publication that is known.
-    #[serde(deserialize_with = "or_default")]
-    pub offset: u64,
-    /// The epoch; empty if the client never learned it.
-    #[serde(borrow, deserialize_with = "text")]
-    pub epoch: Cow<'a, str>,
+message! {
+    /// A position as a client or a backend states it, the epoch still text.
+    #[derive(Clone, PartialEq, Eq)]
+    pub struct Since<'a> {
+        /// Offset of the last publication that is known.
+        pub offset: u64 = 1,
+        /// The epoch; empty if the client never learned it.
+        pub epoch: Cow<'a, str> = 2,
+    }
 }
 
 /// The most header fields that a client may state; more are passed over.
 pub(crate) const HEADERS_MAX: usize = 64;
 
-/// For `connect.headers`: an object from name to text.
-fn headers<'de: 'a, 'a, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<HeaderFields<'a>, D::Error> {
-    let mut headers = Vec::new();
-    each_entry(deserializer, |name, value: Option<Text<'de>>| {
-        if headers.len() < HEADERS_MAX {
-            headers.push((name, value.map_or(Cow::Borrowed(""), |Text(value)| value)));
-        }
-    })?;
-    Ok(headers)
-}
-
-/// For `connect.subs`: an object from channel to request, read into requests that know their
-/// channel.
-fn subs<'de: 'a, 'a, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Vec<Subscribe<'a>>, D::Error> {
-    let mut subs = Vec::new();
-    each_entry(deserializer, |channel, sub: Option<Subscribe<'de>>| {
-        let sub = sub.unwrap_or_default();
-        subs.push(Subscribe { channel, ..sub });
-    })?;
-    Ok(subs)
-}
-
-/// The body of `POST /emulation`.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct Emulation<'a> {
-    /// The node that holds the session, as the connect result named it.
-    pub node: Cow<'a, str>,
-    /// The session, as the connect result named it.
-    pub session: Cow<'a, str>,
-    /// A frame of commands, for [`crate::Codec::commands`].
-    pub data: Cow<'a, [u8]>,
-}
-
-/// The JSON form: the frame is a string.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Json<'a> {
-    #[serde(borrow, deserialize_with = "text")]
-    node: Cow<'a, str>,
-    #[serde(borrow, deserialize_with = "text")]
-    session: Cow<'a, str>,
-    #[serde(borrow, deserialize_with = "text")]
-    data: Cow<'a, str>,
+message! {
+    /// Body of `POST /emulation`.
+    #[derive(PartialEq, Eq)]
+    pub struct Emulation<'a> {
+        /// The node that holds the session, as the connect result named it.
+        pub node: Cow<'a, str> = 1,
+        /// The session, as the connect result named it.
+        pub session: Cow<'a, str> = 2,
+        /// A frame of commands, for [`crate::Codec::commands`].
+        pub data: Cow<'a, [u8]> = 3,
+    }
 }
 
 impl<'a> Emulation<'a> {
     /// Reads a body in JSON; see [`crate::Codec::emulation`].
     pub(crate) fn parse(body: &'a [u8]) -> Result<Self, Malformed> {
-        let json: Json<'a> =
-            strict::from_str(utf8(body)?).map_err(|error| not_a_command(&error))?;
-        Ok(Self {
-            node: json.node,
-            session: json.session,
-            data: match json.data {
-                Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
-                Cow::Owned(text) => Cow::Owned(text.into_bytes()),
-            },
-        })
+        strict::from_str(utf8(body)?).map_err(|error| not_a_command(&error))
     }
 }
 

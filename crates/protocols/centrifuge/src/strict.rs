@@ -44,7 +44,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Checked<T> {
 }
 
 /// An object without fields that anybody looks at.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 pub(crate) struct Nothing {}
 
 /// A reader, or what a reader calls back, with these rules around it.

@@ -80,7 +80,6 @@ impl<'h> Element<'h> {
         self.tail.is_empty()
     }
 
-    /// The parameters in their order.
     pub fn parameters(&self) -> impl Iterator<Item = Parameter<'h>> {
         // Checked when it was made.
         Parameters(self.tail).filter_map(Result::ok)

@@ -24,10 +24,3 @@ pub mod ws_events;
 pub mod zmtp;
 
 pub use value::{Coding, DocumentError, Value, decode_base64};
-
-/// Reads a table of cases: lines `INPUT => OUTPUT`, and comments behind `#`.
-#[cfg(test)]
-fn cases(table: &str) -> impl Iterator<Item = (&str, &str)> {
-    let lines = { table.lines() }.filter(|line| !line.is_empty() && !line.starts_with('#'));
-    lines.map(|line| line.split_once(" => ").expect("INPUT => OUTPUT"))
-}

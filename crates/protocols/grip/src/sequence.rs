@@ -73,7 +73,6 @@ struct Waiting<T> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ItemIds<'i> {
     pub id: Option<&'i str>,
-    /// Id of the item before it.
     pub prev_id: Option<&'i str>,
 }
 

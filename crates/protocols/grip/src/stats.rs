@@ -78,9 +78,7 @@ pub enum StatsPacket<'a> {
     /// An item went to subscribers.
     Message {
         channel: &'a str,
-        /// Id of the item, if any.
         item_id: Option<&'a str>,
-        /// Number of its receivers.
         count: u64,
         /// Transport whose form was sent.
         mode: SubscriptionMode,

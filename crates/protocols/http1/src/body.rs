@@ -17,7 +17,7 @@ use crate::{BadBody, Body, HttpLimits, ResponseBody};
 
 /// Bytes of chunk extensions and trailers that a whole body may have. They are
 /// read past and mean nothing, so a body that consists of them is an attack.
-pub const FRAMING_BYTES_MAX: u16 = 16 * 1024;
+const FRAMING_BYTES_MAX: u16 = 16 * 1024;
 
 /// Digits of a chunk's size, leading zeros included: enough for a `u64`.
 const SIZE_DIGITS_MAX: u8 = 16;
@@ -76,7 +76,6 @@ enum State {
 }
 
 impl BodyDecoder {
-    /// A decoder for a request's body.
     #[must_use]
     pub fn new(body: Body, limits: &HttpLimits) -> Self {
         let (state, open_bytes) = match body {
@@ -269,53 +268,4 @@ impl BodyDecoder {
 /// A byte of a field value (RFC 9110 section 5.5).
 fn is_field_byte(byte: u8) -> bool {
     matches!(byte, b'\t' | 0x20..=0x7e | 0x80..)
-}
-
-#[cfg(test)]
-mod moving_tests {
-    use throng_types::{Load as _, check_saved};
-
-    use super::*;
-    use crate::{Body, HttpLimits};
-
-    fn feed(decoder: &mut BodyDecoder, mut input: &[u8], data: &mut Vec<u8>) -> bool {
-        while !input.is_empty() {
-            match decoder.feed(input) {
-                Ok(step) => {
-                    data.extend_from_slice(step.data);
-                    input = &input[step.consumed..];
-                    if step.done {
-                        return true;
-                    }
-                    assert!(step.consumed > 0, "progress");
-                }
-                Err(_) => return false,
-            }
-        }
-        false
-    }
-
-    #[test]
-    fn a_body_goes_on_in_another_process_after_any_byte() {
-        let wire = b"4;x=y\r\ndata\r\na\r\n0123456789\r\n0\r\nTrailer: x\r\n\r\n";
-        for cut in 0..wire.len() {
-            let mut data = Vec::new();
-            let mut before = BodyDecoder::new(Body::Chunked, &HttpLimits::default());
-            feed(&mut before, &wire[..cut], &mut data);
-            check_saved(&before);
-            let bytes = before.saved();
-            let mut after = BodyDecoder::load_whole(&bytes).expect("what was saved");
-            assert!(feed(&mut after, &wire[cut..], &mut data), "cut at {cut}");
-            assert_eq!(data, b"data0123456789");
-            for at in 0..bytes.len() {
-                for wrong in [0, 1, 14, 15, 0xff] {
-                    let mut bytes = bytes.clone();
-                    bytes[at] = wrong;
-                    if let Some(mut decoder) = BodyDecoder::load_whole(&bytes) {
-                        feed(&mut decoder, &wire[cut..], &mut Vec::new());
-                    }
-                }
-            }
-        }
-    }
 }

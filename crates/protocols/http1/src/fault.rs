@@ -105,28 +105,45 @@ coded_enum! {
 
 error_text!(BadRequest.reason, BadResponse.reason, BadBody.reason);
 
-#[cfg(test)]
-mod tests {
-    use super::{BadBody, BadResponse};
-
-    #[test]
-    fn a_bad_body_has_its_status() {
-        let bad = [
-            BadBody::ChunkSize,
-            BadBody::ChunkEnd,
-            BadBody::LineEnd,
-            BadBody::Trailer,
-        ];
-        for fault in bad {
-            assert_eq!(fault.status(), 400, "{fault}");
-        }
-        for fault in [BadBody::FramingTooLarge, BadBody::TooLarge] {
-            assert_eq!(fault.status(), 413, "{fault}");
+/// Faults that heads of both kinds can have are told as those of requests first.
+impl From<BadRequest> for BadResponse {
+    fn from(fault: BadRequest) -> Self {
+        match fault {
+            BadRequest::LineEnd => Self::LineEnd,
+            BadRequest::TooManyHeaders => Self::TooManyHeaders,
+            BadRequest::Header => Self::Header,
+            BadRequest::ContentLength => Self::ContentLength,
+            BadRequest::TransferEncoding | BadRequest::UnknownCoding => Self::TransferEncoding,
+            BadRequest::FramingConflict => Self::FramingConflict,
+            _ => Self::StatusLine,
         }
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reason_phrase;
 
     #[test]
-    fn faults_are_told_in_a_sentence() {
+    fn faults_have_a_status_with_a_phrase_and_a_sentence() {
+        for fault in BadRequest::ALL {
+            let status = match fault {
+                BadRequest::MethodTooLong | BadRequest::UnknownCoding => 501,
+                BadRequest::TargetTooLong => 414,
+                BadRequest::Version => 505,
+                BadRequest::HeadTooLarge | BadRequest::TooManyHeaders => 431,
+                BadRequest::BodyTooLarge => 413,
+                _ => 400,
+            };
+            assert_eq!(fault.status(), status, "{fault}");
+            assert_ne!(reason_phrase(status), "Unknown");
+            assert!(fault.to_string().ends_with('.'));
+        }
+        for fault in BadBody::ALL {
+            let is_size = matches!(fault, BadBody::FramingTooLarge | BadBody::TooLarge);
+            assert_eq!(fault.status(), if is_size { 413 } else { 400 }, "{fault}");
+        }
         assert_eq!(BadBody::TooLarge.to_string(), "The body is too large.");
         let head = BadResponse::HeadTooLarge.to_string();
         assert_eq!(head, "The head of the answer is too large.");

@@ -19,7 +19,6 @@ pub struct Header {
 }
 
 impl Header {
-    /// A field from its two halves.
     #[must_use]
     pub fn new(name: impl Into<String>, value: impl Into<Vec<u8>>) -> Self {
         Self {
@@ -28,7 +27,6 @@ impl Header {
         }
     }
 
-    /// Tells whether this field has that name, in any case.
     #[must_use]
     pub fn is(&self, name: &str) -> bool {
         self.name.eq_ignore_ascii_case(name)
@@ -52,7 +50,6 @@ pub fn has_prefix(name: &str, prefix: &str) -> bool {
         .is_some_and(|head| head.eq_ignore_ascii_case(prefix.as_bytes()))
 }
 
-/// The first value of a field.
 #[must_use]
 pub fn first<'h>(headers: &[HeaderRef<'h>], name: &str) -> Option<&'h [u8]> {
     headers

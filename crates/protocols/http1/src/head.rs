@@ -3,7 +3,8 @@
 //! Two passes make the faults independent of how bytes were cut. The first one
 //! ([`find_end`]) may run on part of a head and judges nothing but line ends, from
 //! left to right. The second one ([`check_request`], [`check_response`]) runs on
-//! whole heads alone.
+//! whole heads alone. Faults are those of requests; [`BadResponse`](crate::BadResponse) has its own
+//! word for each.
 
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -12,49 +13,7 @@ use std::str;
 use httparse::{Error, Header, Status};
 use memchr::{memchr, memchr2};
 
-use crate::{BadRequest, BadResponse};
-
-/// A fault of a head that requests and responses share.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum HeadError {
-    LineEnd,
-    TooManyHeaders,
-    Header,
-    FirstLine,
-    ContentLength,
-    TransferEncoding,
-    UnknownCoding,
-    Conflict,
-}
-
-impl From<HeadError> for BadRequest {
-    fn from(fault: HeadError) -> Self {
-        match fault {
-            HeadError::LineEnd => Self::LineEnd,
-            HeadError::TooManyHeaders => Self::TooManyHeaders,
-            HeadError::Header => Self::Header,
-            HeadError::FirstLine => Self::Target,
-            HeadError::ContentLength => Self::ContentLength,
-            HeadError::TransferEncoding => Self::TransferEncoding,
-            HeadError::UnknownCoding => Self::UnknownCoding,
-            HeadError::Conflict => Self::FramingConflict,
-        }
-    }
-}
-
-impl From<HeadError> for BadResponse {
-    fn from(fault: HeadError) -> Self {
-        match fault {
-            HeadError::LineEnd => Self::LineEnd,
-            HeadError::TooManyHeaders => Self::TooManyHeaders,
-            HeadError::Header => Self::Header,
-            HeadError::FirstLine => Self::StatusLine,
-            HeadError::ContentLength => Self::ContentLength,
-            HeadError::TransferEncoding | HeadError::UnknownCoding => Self::TransferEncoding,
-            HeadError::Conflict => Self::FramingConflict,
-        }
-    }
-}
+use crate::BadRequest;
 
 /// Finds the end of the head, just past its empty line. `lines_at` is where its first
 /// field line begins, right behind a CRLF; `searched` is how much of `window` an earlier
@@ -66,7 +25,7 @@ pub(crate) fn find_end(
     window: &[u8],
     lines_at: usize,
     searched: usize,
-) -> Result<Option<usize>, HeadError> {
+) -> Result<Option<usize>, BadRequest> {
     let mut from = searched.min(window.len());
     if from <= lines_at {
         return search(window, lines_at);
@@ -84,13 +43,13 @@ pub(crate) fn find_end(
 }
 
 /// The first line has its own CRLF before `from`, so an empty line is a CRLF behind a CRLF.
-fn search(window: &[u8], mut from: usize) -> Result<Option<usize>, HeadError> {
+fn search(window: &[u8], mut from: usize) -> Result<Option<usize>, BadRequest> {
     while let Some(found) = memchr2(b'\r', b'\n', window.get(from..).unwrap_or_default()) {
         let at = from + found;
         match window.get(at..at + 2) {
             Some(b"\r\n") => {}
             None if window[at] == b'\r' => return Ok(None),
-            _ => return Err(HeadError::LineEnd),
+            _ => return Err(BadRequest::LineEnd),
         }
         from = at + 2;
         if window[..at].ends_with(b"\r\n") {
@@ -105,7 +64,7 @@ pub(crate) fn check_request(
     head: &[u8],
     lines_at: usize,
     headers_max: usize,
-) -> Result<Headers<'_>, HeadError> {
+) -> Result<Headers<'_>, BadRequest> {
     let mut places = [const { MaybeUninit::uninit() }; HEADERS_CAP];
     let places = &mut places[..headers_max.min(HEADERS_CAP)];
     let mut request = httparse::Request::new(&mut []);
@@ -123,7 +82,7 @@ pub(crate) fn check_response(
     head: &[u8],
     lines_at: usize,
     headers_max: usize,
-) -> Result<(u16, Headers<'_>), HeadError> {
+) -> Result<(u16, Headers<'_>), BadRequest> {
     let mut places = [const { MaybeUninit::uninit() }; HEADERS_CAP];
     let places = &mut places[..headers_max.min(HEADERS_CAP)];
     let mut response = httparse::Response::new(&mut []);
@@ -134,7 +93,7 @@ pub(crate) fn check_response(
     );
     let headers = finish(head, lines_at, status, response.headers)?;
     let code = response.code.filter(|&code| 100 <= code);
-    Ok((code.ok_or(HeadError::FirstLine)?, headers))
+    Ok((code.ok_or(BadRequest::Target)?, headers))
 }
 
 /// Tells whether a proxy says in a field of this name whom it asks for.
@@ -151,13 +110,14 @@ fn finish<'b>(
     lines_at: usize,
     status: httparse::Result<usize>,
     parsed: &[Header<'b>],
-) -> Result<Headers<'b>, HeadError> {
+) -> Result<Headers<'b>, BadRequest> {
     match status {
         Ok(Status::Complete(length)) if length == head.len() => {}
-        Ok(_) | Err(Error::NewLine) => return Err(HeadError::LineEnd),
-        Err(Error::TooManyHeaders) => return Err(HeadError::TooManyHeaders),
-        Err(Error::HeaderName | Error::HeaderValue) => return Err(HeadError::Header),
-        Err(Error::Token | Error::Version | Error::Status) => return Err(HeadError::FirstLine),
+        Ok(_) | Err(Error::NewLine) => return Err(BadRequest::LineEnd),
+        Err(Error::TooManyHeaders) => return Err(BadRequest::TooManyHeaders),
+        Err(Error::HeaderName | Error::HeaderValue) => return Err(BadRequest::Header),
+        // The first line.
+        Err(Error::Token | Error::Version | Error::Status) => return Err(BadRequest::Target),
     }
     let lines = head.get(lines_at..head.len().saturating_sub(2));
     let forwarded = parsed.iter().any(|header| says_whom_for(header.name));
@@ -271,7 +231,6 @@ impl<'b> Iterator for Headers<'b> {
     }
 }
 
-/// A checked field line.
 pub(crate) struct Line<'b>(&'b [u8]);
 
 impl<'b> Line<'b> {
@@ -341,7 +300,6 @@ impl ByteSet {
     }
 }
 
-/// Delimiter of a request's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body {
     /// There is none: neither a length nor a coding was declared.
@@ -352,7 +310,6 @@ pub enum Body {
     Chunked,
 }
 
-/// Delimiter of a response's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResponseBody {
     /// There is none, because of the status or because the request was HEAD.
@@ -372,28 +329,28 @@ pub enum ResponseBody {
 /// - Transfer-Encoding is one field line with the one word `chunked`; other codings, lists and
 ///   parameters are refused, and so is the field in HTTP/1.0. An unknown coding is named as such.
 /// - Both together are refused, which the RFC leaves to the server.
-pub(crate) fn declared(headers: Headers<'_>, minor_version: u8) -> Result<Body, HeadError> {
+pub(crate) fn declared(headers: Headers<'_>, minor_version: u8) -> Result<Body, BadRequest> {
     let mut length = None;
     let mut chunked = false;
     for line in headers.lines() {
         if let Some(value) = line.value_of("content-length") {
             if length.is_some() {
-                return Err(HeadError::ContentLength);
+                return Err(BadRequest::ContentLength);
             }
-            length = Some(decimal(value).ok_or(HeadError::ContentLength)?);
+            length = Some(decimal(value).ok_or(BadRequest::ContentLength)?);
         } else if let Some(value) = line.value_of("transfer-encoding") {
             if minor_version == 1 && names_unknown_coding(value) {
-                return Err(HeadError::UnknownCoding);
+                return Err(BadRequest::UnknownCoding);
             }
             let plain = value.eq_ignore_ascii_case(b"chunked");
             if chunked || !plain || minor_version == 0 {
-                return Err(HeadError::TransferEncoding);
+                return Err(BadRequest::TransferEncoding);
             }
             chunked = true;
         }
     }
     match (length, chunked) {
-        (Some(_), true) => Err(HeadError::Conflict),
+        (Some(_), true) => Err(BadRequest::FramingConflict),
         (Some(length), false) => Ok(Body::Length(length)),
         (None, true) => Ok(Body::Chunked),
         (None, false) => Ok(Body::None),

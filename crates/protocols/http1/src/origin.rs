@@ -27,7 +27,6 @@ pub struct OriginRequest {
 }
 
 impl OriginRequest {
-    /// A whole request without a body.
     #[must_use]
     pub fn new(to: Arc<Destination>, method: &str, path: String, headers: Vec<Header>) -> Self {
         Self {
@@ -45,7 +44,6 @@ impl OriginRequest {
 /// Origins of a request, and how long each may take.
 #[derive(Clone, Debug, PartialEq, Eq, Save)]
 pub struct Destination {
-    /// Time to connect to one origin, in milliseconds.
     pub connect_timeout_ms: u64,
     /// Time for the head of an answer after the request was written, in milliseconds; 0 waits for
     /// ever.
@@ -68,7 +66,6 @@ impl Default for Destination {
 pub enum TargetAddress {
     /// An origin. IPv6 addresses are without brackets.
     Origin {
-        /// Host name or IP address.
         host: String,
         /// Port, from 1 to 65535.
         port: u16,
@@ -77,28 +74,23 @@ pub enum TargetAddress {
     Test,
 }
 
-/// One origin of a route.
 #[derive(Clone, Debug, PartialEq, Eq, Save)]
 pub struct Target {
     pub address: TargetAddress,
     pub tls: bool,
-    /// Do not check its certificate.
     pub insecure: bool,
     /// Check the certificate for the connected host, not for the requested one.
     pub trust_connect_host: bool,
     /// True if it may be told to connect to addresses that policies forbid.
     pub trusted: bool,
-    /// The host that this origin sees.
     pub host: Option<String>,
     /// Channels that each WebSocket is subscribed to, and cannot leave.
     pub subscriptions: Vec<String>,
-    /// WebSockets become HTTP requests.
     pub over_http: bool,
     pub one_event: bool,
 }
 
 impl Target {
-    /// A trusted target without options.
     #[must_use]
     pub fn new(address: TargetAddress) -> Self {
         Self {
@@ -194,7 +186,6 @@ pub enum OriginEvent {
     Head(OriginHead),
     /// Bytes of the body, without their transfer coding.
     Body(Vec<u8>),
-    /// The body is whole.
     End,
     /// The origin has taken so many bytes of what follows the request. May come at any time.
     Taken(usize),
@@ -202,16 +193,13 @@ pub enum OriginEvent {
     Failed(OriginFailure),
 }
 
-/// The head of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OriginHead {
     /// Status code, from 200 to 999.
     pub code: u16,
     /// As the origin wrote it; may be empty.
     pub reason: String,
-    /// All fields, in their order.
     pub headers: Vec<Header>,
-    /// Declared length of the body in bytes, if any.
     pub body_bytes: Option<u64>,
     pub is_bodiless: bool,
 }
@@ -242,7 +230,6 @@ coded_enum! {
 /// A failure, and what an operator should read about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OriginFailure {
-    /// Kind of the failure, for status and metrics.
     pub fault: OriginFailureKind,
     /// Cause and place, for the log.
     pub detail: String,

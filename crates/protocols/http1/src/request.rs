@@ -5,7 +5,7 @@
 //! once the head is whole, everything else.
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::net::Ipv6Addr;
 use std::str;
@@ -16,7 +16,7 @@ use crate::head::{self, Body, ByteSet, is_token};
 use crate::{BadRequest, Headers, HttpLimits};
 
 /// The longest method that is taken, in bytes. The longest registered one has 17.
-pub const METHOD_BYTES_MAX: usize = 32;
+const METHOD_BYTES_MAX: usize = 32;
 
 /// The head of a request. It borrows the bytes it was parsed from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +28,6 @@ pub struct Request<'b> {
     pub target: &'b str,
     /// 0 for HTTP/1.0 and 1 for HTTP/1.1.
     pub minor_version: u8,
-    /// Delimiter of the body that follows.
     pub body: Body,
     pub(crate) authority: Option<&'b str>,
     pub(crate) path: &'b str,
@@ -67,7 +66,6 @@ impl<'b> Request<'b> {
         self.headers.get(name)
     }
 
-    /// All field lines in their order.
     #[must_use]
     pub fn headers(&self) -> Headers<'b> {
         self.headers

@@ -1,6 +1,5 @@
 //! Frames: a length, the number of the request that is answered, the answer.
 
-/// Faults of a broker's frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameFault {
     /// A frame declares so many bytes, which is more than is taken.
@@ -29,15 +28,14 @@ impl Frames {
         }
     }
 
-    /// Takes what has arrived.
     pub fn feed(&mut self, bytes: &[u8]) {
         self.bytes.drain(..self.taken);
         self.taken = 0;
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// The next frame, once it is whole: the number of the request, and the answer for one of the
-    /// functions in [`crate::read`].
+    /// The next frame, once it is whole: the number of the request, and the body of its
+    /// response, for [`crate::Request::read`].
     ///
     /// # Errors
     /// [`FrameFault`]; nothing that follows can be read.

@@ -9,8 +9,7 @@ use std::sync::Arc;
 
 use bytes::BufMut as _;
 
-use crate::place::{Place, write_places};
-use crate::wire::{Reader, Write};
+use crate::wire::{Place, Reader, Write, write_places};
 
 /// The name of the way to deal.
 pub const WAY: &str = "roundrobin";
@@ -22,10 +21,7 @@ const VERSION: i16 = 0;
 pub fn subscription(topics: &[impl AsRef<str>]) -> Vec<u8> {
     let mut out = Vec::new();
     out.put_i16(VERSION);
-    out.count(topics.len());
-    for topic in topics {
-        out.text(topic.as_ref());
-    }
+    out.texts(topics);
     out.bytes(&[]);
     out
 }
@@ -65,41 +61,32 @@ fn write_assignment(places: &[(Place, ())]) -> Vec<u8> {
     out
 }
 
-/// Member and the partitions assigned to it.
-struct Hand<'a> {
-    id: &'a String,
-    topics: &'a [String],
-    places: Vec<(Place, ())>,
-}
-
 /// Deals these partitions to members, each with the topics that it reads. A partition of a topic
 /// that nobody reads is nobody's.
 #[must_use]
-pub fn deal<'a>(
-    members: &'a BTreeMap<String, Vec<String>>,
+pub fn deal(
+    members: &BTreeMap<String, Vec<String>>,
     places: impl IntoIterator<Item = Place>,
 ) -> Vec<(String, Vec<u8>)> {
-    let hand = |(id, topics): (_, &'a Vec<String>)| Hand {
-        id,
-        topics,
-        places: Vec::new(),
-    };
-    let mut hands: Vec<Hand<'a>> = members.iter().map(hand).collect();
+    let mut hands: Vec<_> = members.iter().map(|it| (it, Vec::new())).collect();
     let mut places: Vec<Place> = places.into_iter().collect();
     places.sort();
     let mut turn = 0;
     for place in places {
         let count = hands.len();
-        let reads = |n: &usize| hands[*n].topics.iter().any(|topic| **topic == *place.topic);
+        let reads = |n: &usize| {
+            let ((_, topics), _) = &hands[*n];
+            topics.iter().any(|topic| **topic == *place.topic)
+        };
         let order = (turn..turn + count).map(|n| n % count);
         if let Some(next) = { order }.find(reads) {
-            hands[next].places.push((place, ()));
+            hands[next].1.push((place, ()));
             turn = next + 1;
         }
     }
-    let hands = hands.iter();
+    let hands = hands.into_iter();
     hands
-        .map(|hand| (hand.id.clone(), write_assignment(&hand.places)))
+        .map(|((id, _), places)| (id.clone(), write_assignment(&places)))
         .collect()
 }
 

@@ -15,24 +15,24 @@
 //! a frame is refused by its length before it arrives; a batch is unpacked record by record, so one
 //! that unpacks to far more than it was costs time and no memory.
 
-mod answer;
 mod api;
 mod batch;
 mod frame;
 mod group;
-mod place;
 mod records;
+pub mod request;
+mod response;
 mod unpack;
 mod wire;
-pub mod write;
 
-pub use answer::{
-    Aborted, Broker, Coordinator, Fetched, Joined, Metadata, OffsetAnswer, SaslAnswer, Synced,
-    Topic, TopicPartition, read,
-};
 pub use api::{Api, ApiRange, ErrorCode, unsupported};
 pub use batch::{Batch, BatchFault, batches};
 pub use frame::{FrameFault, Frames};
 pub use group::{WAY, assignment, deal, subscription, topics_of};
-pub use place::Place;
 pub use records::{Header, Record, RecordFault, Records};
+pub use request::{ReadBody, Request};
+pub use response::{
+    Aborted, Broker, Coordinator, Fetched, Joined, Metadata, OffsetAnswer, SaslAnswer, Synced,
+    Topic, TopicPartition,
+};
+pub use wire::Place;

@@ -1,4 +1,7 @@
-//! Numbers, texts and lists as they travel: big-endian, with their lengths before them.
+//! Numbers, texts, lists and partitions as they travel: big-endian, with their lengths before them.
+
+use std::fmt;
+use std::sync::Arc;
 
 use bytes::{Buf as _, BufMut as _};
 
@@ -79,6 +82,7 @@ pub(crate) trait Write {
     fn text(&mut self, text: &str);
     /// No text at all.
     fn no_text(&mut self);
+    fn texts(&mut self, texts: &[impl AsRef<str>]);
     fn bytes(&mut self, bytes: &[u8]);
     /// The number of items that follow.
     fn count(&mut self, count: usize);
@@ -95,6 +99,13 @@ impl Write for Vec<u8> {
         self.put_i16(-1);
     }
 
+    fn texts(&mut self, texts: &[impl AsRef<str>]) {
+        self.count(texts.len());
+        for text in texts {
+            self.text(text.as_ref());
+        }
+    }
+
     fn bytes(&mut self, bytes: &[u8]) {
         self.count(bytes.len());
         self.extend_from_slice(bytes);
@@ -103,4 +114,55 @@ impl Write for Vec<u8> {
     fn count(&mut self, count: usize) {
         self.put_i32(i32::try_from(count).unwrap_or(i32::MAX));
     }
+}
+
+/// A partition of a topic, by its number. Shown as Kafka's own tools do: `topic-0`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place {
+    pub topic: Arc<str>,
+    /// The partition's number, from 0 on.
+    pub partition: i32,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.topic, self.partition)
+    }
+}
+
+/// Writes items by their topics; those of a topic stand side by side.
+pub(crate) fn write_places<T>(
+    items: &[(Place, T)],
+    out: &mut Vec<u8>,
+    mut write: impl FnMut(&T, &mut Vec<u8>),
+) {
+    let same = |a: &(Place, T), b: &(Place, T)| a.0.topic == b.0.topic;
+    out.count(items.chunk_by(same).count());
+    for topic in items.chunk_by(same) {
+        out.text(&topic[0].0.topic);
+        out.count(topic.len());
+        for (place, item) in topic {
+            out.put_i32(place.partition);
+            write(item, out);
+        }
+    }
+}
+
+/// Parses a list of topics and partitions of a response.
+pub(crate) fn read_places<T>(
+    body: &mut Reader<'_>,
+    mut read: impl FnMut(Place, &mut Reader<'_>) -> Option<T>,
+) -> Option<Vec<T>> {
+    let topics = body.list(|body| {
+        let topic: Arc<str> = body.text()?.into();
+        body.list(|body| {
+            let partition = body.i32()?;
+            let place = Place {
+                topic: topic.clone(),
+                partition,
+            };
+            read(place, body)
+        })
+    })?;
+    Some(topics.into_iter().flatten().collect())
 }

@@ -6,7 +6,6 @@ use throng_types::{coded_enum, error_text};
 /// The empty line that dispatches an event, behind [`encode_data`].
 pub const EVENT_END: &[u8] = b"\n";
 
-/// One event, as the server gives it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SseEvent<'a> {
     /// Id that the client sends back as `Last-Event-ID` when it reconnects. An empty one makes it
@@ -24,11 +23,9 @@ coded_enum! {
     /// Reason for which an event cannot be written. The caller is at fault, nobody on the network.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum FieldError {
-        /// Sentence for the log.
         fn reason;
         /// The id has a CR, LF or NUL; clients ignore ids with NUL.
         Id = "an event id has a line end or NUL";
-        /// The event name has a CR or LF.
         EventName = "an event name has a line end";
     }
 }

@@ -51,7 +51,6 @@ impl WsLimits {
 pub enum WsEvent<'a> {
     /// Message that is whole, inflated if need be.
     Message {
-        /// Kind of the message.
         opcode: Opcode,
         /// The payload; valid UTF-8 if `opcode` is [`Opcode::Text`].
         data: &'a [u8],
@@ -323,7 +322,6 @@ struct Progress {
     bytes: Vec<u8>,
     /// Kind of the open message; none if only a control frame is in progress.
     message: Option<Opcode>,
-    /// True if the open message is compressed.
     deflated: bool,
     /// The length of the part of `bytes` that is whole, valid characters of a text.
     text_bytes: usize,
@@ -458,64 +456,4 @@ fn header_bytes(begin: &[u8]) -> usize {
         _ => 0,
     };
     2 + length + if second & 0x80 == 0 { 0 } else { 4 }
-}
-
-#[cfg(test)]
-mod moving_tests {
-    use std::ops::ControlFlow;
-
-    use throng_types::check_saved;
-
-    use super::*;
-    use crate::{WsEvent, WsLimits, WsRole};
-
-    /// Describes the events of the bytes.
-    fn feed(decoder: &mut WsDecoder, bytes: &[u8]) -> Vec<String> {
-        let (mut told, mut bytes) = (Vec::new(), bytes.to_vec());
-        let fed = decoder.feed(&mut bytes, &WsLimits::new(1000), |event| {
-            told.push(match event {
-                WsEvent::Message { opcode, data } => format!("{opcode:?} {data:?}"),
-                WsEvent::Ping(data) => format!("ping {data:?}"),
-                WsEvent::Pong(data) => format!("pong {data:?}"),
-                WsEvent::Close(frame) => format!("close {}", frame.is_some()),
-            });
-            ControlFlow::Continue(())
-        });
-        if let Err(fault) = fed {
-            told.push(format!("{fault:?}"));
-        }
-        told
-    }
-
-    #[test]
-    fn a_decoder_goes_on_in_another_process_after_any_byte() {
-        // A text in two fragments with a ping between them, a binary message with a long header,
-        // and a text with a character that is cut.
-        let mut wire = vec![0x01, 0x83, 1, 2, 3, 4, b'a' ^ 1, b'b' ^ 2, b'c' ^ 3];
-        wire.extend([0x89, 0x82, 9, 8, 7, 6, 1, 2]);
-        wire.extend([0x80, 0x81, 5, 5, 5, 5, b'd' ^ 5]);
-        wire.extend([0x82, 0xfe, 0, 200, 0, 0, 0, 0]);
-        wire.extend([7; 200]);
-        wire.extend([0x81, 0x82, 0, 0, 0, 0, 0xc3, 0xa4, 0x88, 0x80, 1, 1, 1, 1]);
-        let whole = feed(&mut WsDecoder::new(WsRole::Server), &wire);
-        assert_eq!(whole.len(), 5, "{whole:?}");
-        for cut in 0..=wire.len() {
-            let mut before = WsDecoder::new(WsRole::Server);
-            let mut told = feed(&mut before, &wire[..cut]);
-            check_saved(&before);
-            let bytes = before.saved();
-            let mut after = WsDecoder::load_whole(&bytes).expect("what was saved");
-            told.extend(feed(&mut after, &wire[cut..]));
-            assert_eq!(told, whole, "cut at {cut}");
-            for at in 0..bytes.len() {
-                for wrong in [0, 1, 2, 0x7f, 0x80, 0xff] {
-                    let mut bytes = bytes.clone();
-                    bytes[at] = wrong;
-                    if let Some(mut decoder) = WsDecoder::load_whole(&bytes) {
-                        feed(&mut decoder, &wire[cut..]);
-                    }
-                }
-            }
-        }
-    }
 }

@@ -11,7 +11,6 @@ use crate::{CloseFrame, Opcode, close_code_valid};
 /// Mask of a frame, which tells the side that sends it (RFC 6455 section 5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Masking {
-    /// No mask, as a server sends.
     Server,
     /// XORed by a client with a key that must be fresh and unpredictable for each frame (section
     /// 5.3).
@@ -131,7 +130,6 @@ fn put_header(masking: Masking, opcode_bits: u8, payload_bytes: usize, out: &mut
     out.extend_from_slice(&header[..bytes]);
 }
 
-/// A header, and how many of the bytes are it.
 fn header(
     masking: Masking,
     opcode_bits: u8,

@@ -1,12 +1,10 @@
-//! Frame headers (RFC 6455 section 5.2): what they say, and every rule that can be
-//! checked on them alone.
+//! Frame headers (RFC 6455 section 5.2): what they say, every rule that can be checked on them
+//! alone, and the faults of a peer on an open connection.
 //!
 //! Invariant: the rules are checked in the order of the bytes that they speak about, and
 //! as soon as those are there. So the verdict does not depend on how the bytes were cut.
 
-use throng_types::Save;
-
-use crate::WsError;
+use throng_types::{Save, coded_enum, error_text};
 
 /// The longest header: two bytes, eight of length, four of mask.
 pub const HEADER_BYTES_MAX: usize = 14;
@@ -29,12 +27,10 @@ pub enum WsRole {
     Client,
 }
 
-/// Kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Save)]
 pub enum Opcode {
     /// Text in UTF-8, checked.
     Text = 0x1,
-    /// Binary data of any bytes.
     Binary = 0x2,
 }
 
@@ -46,15 +42,60 @@ pub(crate) enum Control {
     Pong = 0xa,
 }
 
-/// Kind of frame that a header opens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Save)]
 pub(crate) enum Kind {
-    /// The first frame of a message.
     Start(Opcode),
-    /// A further frame of the message that is open.
     Continuation,
     Control(Control),
 }
+
+coded_enum! {
+    /// Reason for failing a connection (RFC 6455 section 7.1.7).
+    ///
+    /// Every fault is the peer's; [`WsError::MessageTooBig`] alone depends on our limits.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum WsError {
+        /// Code for our close frame (section 7.4.1): 1002, 1007 or 1009.
+        fn close_code -> u16;
+        /// Sentence for our close frame and the log; it fits a close frame.
+        fn reason;
+        /// RSV1, RSV2 or RSV3 is set although no extension was agreed on (section 5.2).
+        ReservedBits = 1002, "a reserved bit is set without an extension";
+        /// Opcodes 0x3 to 0x7 and 0xB to 0xF are reserved (section 5.2).
+        UnknownOpcode = 1002, "the opcode is reserved";
+        /// A client sent a frame without a mask (section 5.1).
+        MaskMissing = 1002, "a client's frame must be masked";
+        /// A server sent a frame with a mask (section 5.1).
+        MaskForbidden = 1002, "a server's frame must not be masked";
+        /// The length is written in more bytes than it needs (section 5.2).
+        LengthNotMinimal = 1002, "the length takes more bytes than it needs";
+        /// The top bit of a 64-bit length is set (section 5.2).
+        LengthTopBit = 1002, "the top bit of the length is set";
+        /// A control frame is not final (section 5.5).
+        ControlFragmented = 1002, "a control frame must not be fragmented";
+        /// A control frame declares more than 125 bytes (section 5.5).
+        ControlTooLong = 1002, "a control frame holds at most 125 bytes";
+        /// A continuation, and there is nothing to continue (section 5.4).
+        ContinuationUnexpected = 1002, "there is no message to continue";
+        /// A new message although the last one has not ended (section 5.4).
+        ContinuationExpected = 1002, "the last message has not ended";
+        /// A close frame with half a code: one byte of payload (section 5.5.1).
+        CloseCodeTruncated = 1002, "a close code takes two bytes";
+        /// A close code that must not be sent (section 7.4).
+        CloseCodeInvalid = 1002, "this close code must not be sent";
+        /// A close reason that is not UTF-8 (section 5.5.1).
+        CloseReasonNotUtf8 = 1007, "the close reason is not UTF-8";
+        /// A text message that is not UTF-8 (section 8.1).
+        TextNotUtf8 = 1007, "the text is not UTF-8";
+        /// A message that declares more bytes, over all its fragments, than the limit,
+        /// or that is longer once it is inflated.
+        MessageTooBig = 1009, "the message is too big";
+        /// A compressed message whose bytes are not DEFLATE (RFC 7692 section 7.2.2).
+        NotDeflate = 1007, "the compressed message cannot be inflated";
+    }
+}
+
+error_text!(WsError.reason);
 
 /// Facts beside its bytes that a header's rules depend on.
 pub(crate) struct Context {
@@ -63,7 +104,6 @@ pub(crate) struct Context {
     pub(crate) message_open: bool,
     /// Bytes that a further data frame may declare.
     pub(crate) message_bytes_left: usize,
-    /// True if messages may be compressed.
     pub(crate) deflates: bool,
 }
 
@@ -75,9 +115,7 @@ pub(crate) struct Header {
     /// True if the message that it opens is compressed.
     pub(crate) deflated: bool,
     pub(crate) mask: Mask,
-    /// Length of the header itself.
     pub(crate) header_bytes: usize,
-    /// Length of what follows it.
     pub(crate) payload_bytes: usize,
 }
 
@@ -118,7 +156,6 @@ impl Header {
     }
 }
 
-/// FIN, the reserved bits and the opcode.
 fn first_byte(byte: u8, context: &Context) -> Result<(bool, bool, Kind), WsError> {
     let fin = byte & 0x80 != 0;
     let deflated = context.deflates && byte & RSV1 != 0;
@@ -280,11 +317,6 @@ mod tests {
         mask.apply(&mut data);
         assert_eq!(&data, b"untouched");
     }
-}
-
-#[cfg(test)]
-mod close_tests {
-    use super::*;
 
     #[test]
     fn codes_follow_the_registry() {
@@ -298,6 +330,14 @@ mod close_tests {
             0, 1, 999, 1004, 1005, 1006, 1015, 1016, 1100, 2000, 2999, 5000, 65535,
         ] {
             assert!(!close_code_valid(invalid), "{invalid}");
+        }
+    }
+
+    #[test]
+    fn every_fault_can_be_sent() {
+        for fault in WsError::ALL {
+            assert!(close_code_valid(fault.close_code()), "{fault:?}");
+            assert!(fault.reason().len() <= CLOSE_REASON_BYTES_MAX, "{fault:?}");
         }
     }
 }

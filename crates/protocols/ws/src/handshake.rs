@@ -54,7 +54,6 @@ coded_enum! {
     pub enum HandshakeError {
         /// HTTP status of the answer: 400, 405 or 426.
         fn status -> u16;
-        /// Sentence for the answer's body.
         fn reason;
         Method = 405, "A WebSocket handshake is a GET request.";
         HostMissing = 400, "The request has no Host header.";
@@ -210,16 +209,13 @@ pub enum UpgradeError {
     /// Not a fault of the protocol: the server said no, or where else to ask.
     #[error("the server answered {0}, not 101")]
     Status(u16),
-    /// `Upgrade` does not name `websocket`.
     #[error("the answer's Upgrade header does not name websocket")]
     Upgrade,
-    /// `Connection` does not name `Upgrade`.
     #[error("the answer's Connection header does not name Upgrade")]
     Connection,
     /// `Sec-WebSocket-Accept` is missing or does not belong to our key.
     #[error("the answer's Sec-WebSocket-Accept does not belong to our key")]
     Accept,
-    /// The server claims an extension that we never ask for.
     #[error("the answer's Sec-WebSocket-Extensions names what we did not ask for")]
     Extension,
 }

@@ -12,7 +12,6 @@
 mod decode;
 mod deflate;
 mod encode;
-mod fault;
 mod frame;
 pub mod handshake;
 
@@ -22,8 +21,7 @@ pub use encode::{
     Masking, encode_close, encode_close_answer, encode_header, encode_message, encode_message_with,
     encode_ping, encode_pong, header_bytes,
 };
-pub use fault::WsError;
 pub use frame::{
-    CLOSE_REASON_BYTES_MAX, CONTROL_BYTES_MAX, CloseFrame, HEADER_BYTES_MAX, Opcode, WsRole,
-    close_code_valid,
+    CLOSE_REASON_BYTES_MAX, CONTROL_BYTES_MAX, CloseFrame, HEADER_BYTES_MAX, Opcode, WsError,
+    WsRole, close_code_valid,
 };

@@ -15,7 +15,6 @@ use throng_types::ShardId;
 use crate::mailbox::{self, MailboxSender, Mailboxes, Waker};
 use crate::{App, ConnLimits, Conns, Kernel, Linux, LoopStats, Running, ShardParts};
 
-/// The most listeners of one shard.
 const LISTENERS_MAX: usize = 16;
 
 /// Parts from which a shard on Linux is built.
@@ -34,9 +33,7 @@ pub type ShardBuilders<M, K = Linux> = (Vec<ShardBuilder<M, K>>, Vec<MailboxSend
 /// Makes shards on Linux without their apps, and the ways into their mailboxes, in the same order.
 ///
 /// A [`ShardBuilder`] can be sent to its thread, where [`ShardBuilder::with`] puts an app on it.
-///
-/// # Errors
-/// If the kernel gives no reactor (descriptors) or a listener cannot be watched;
+/// Fails if the kernel gives no reactor (descriptors) or a listener cannot be watched;
 /// `InvalidInput` for more than 16 listeners.
 pub fn builders<M: Send + 'static>(options: Vec<ShardOptions>) -> io::Result<ShardBuilders<M>> {
     let parts = options.into_iter().map(|options| {
@@ -51,9 +48,6 @@ pub fn builders<M: Send + 'static>(options: Vec<ShardOptions>) -> io::Result<Sha
 }
 
 /// Makes shards on any kernel, as [`builders`] does.
-///
-/// # Errors
-/// As [`builders`].
 pub fn builders_on<M: Send + 'static, K: Kernel>(
     mut parts: Vec<ShardParts<K>>,
 ) -> io::Result<ShardBuilders<M, K>> {
@@ -94,13 +88,11 @@ impl<M, K: Kernel> ShardBuilder<M, K> {
     }
 
     /// Speaks TLS on listeners, by their places; those that are missing or `None` are plain.
-    #[must_use]
     pub fn secure(mut self, tls: Vec<Option<ServerTls>>) -> Self {
         self.tls = tls;
         self
     }
 
-    #[must_use]
     pub const fn shard(&self) -> ShardId {
         self.parts.shard
     }
@@ -121,11 +113,8 @@ pub struct Shard<A: App<K>, K: Kernel = Linux> {
 impl<A: App<K>, K: Kernel> Shard<A, K> {
     /// Runs until the app says that it is finished; gives the app back.
     ///
-    /// `observe` is called at the end of each turn. Connections that are still open
-    /// when it ends are closed as they are.
-    ///
-    /// # Errors
-    /// If the reactor itself fails, which leaves nothing to run on.
+    /// `observe` is called at the end of each turn. Connections that are still open when it ends
+    /// are closed as they are. Fails if the reactor itself fails, which leaves nothing to run on.
     pub fn run(
         self,
         mut observe: impl FnMut(&A, &Conns<A::Session, K>, LoopStats),

@@ -15,7 +15,6 @@
 
 mod links;
 mod moving;
-mod relief;
 mod secure;
 mod serve;
 mod write;
@@ -42,7 +41,6 @@ const LIST_KEPT: usize = 4096;
 /// peer closes.
 const LINGER_MS: u64 = 5_000;
 
-/// Bits of a slot's state.
 mod flag {
     /// In the list of connections to write to at the end of the turn.
     pub(super) const DIRTY: u16 = 1;
@@ -92,15 +90,6 @@ impl<S, F> Slot<S, F> {
         self.flags & flag != 0
     }
 
-    /// Returns the effects with which the app acts on it. Bytes are appended to `out`.
-    #[inline]
-    const fn effects<'a>(&self, now: Now, out: &'a mut Vec<u8>) -> Effects<'a> {
-        let mut fx = Effects::new(out, now);
-        fx.tag = self.tag;
-        fx.is_tls = self.has(flag::SECURE);
-        fx
-    }
-
     /// Whether it is on its way out and may take longer if the kernel takes bytes.
     const fn progress_gives_time(&self) -> bool {
         self.has(flag::LEAVING) && !self.has(flag::SLOW)
@@ -124,7 +113,6 @@ impl<S, F> Slot<S, F> {
     }
 }
 
-/// Bounds of the table.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnLimits {
     /// Bytes of deliveries that may wait for one connection.
@@ -153,7 +141,6 @@ impl Default for ConnLimits {
     }
 }
 
-/// The frames of a delivery.
 #[derive(Clone, Copy)]
 pub enum Pieces<'a> {
     Made(&'a [Frame]),
@@ -165,7 +152,6 @@ pub enum Pieces<'a> {
 }
 
 impl<'a> Pieces<'a> {
-    #[must_use]
     pub const fn len(self) -> usize {
         match self {
             Self::Made(frames) | Self::Parts(frames) => frames.len(),
@@ -173,13 +159,10 @@ impl<'a> Pieces<'a> {
         }
     }
 
-    #[must_use]
     pub const fn is_empty(self) -> bool {
         self.len() == 0
     }
 
-    /// Each by itself, in order.
-    #[must_use]
     pub fn each(self) -> &'a [Frame] {
         match self {
             Self::Made(frames) | Self::Parts(frames) => frames,
@@ -251,32 +234,25 @@ impl<S, K: Kernel> Conns<S, K> {
         }
     }
 
-    /// Connections in the table.
-    #[must_use]
     pub const fn len(&self) -> usize {
         self.slots.len()
     }
 
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
 
-    /// Returns the table's counters.
-    #[must_use]
     pub const fn stats(&self) -> ConnStats {
         self.stats
     }
 
     /// Bytes that one idle connection occupies in the table, without what its session owns
     /// elsewhere.
-    #[must_use]
     pub const fn slot_bytes() -> usize {
         size_of::<Slot<S, K::Socket>>()
     }
 
     /// The id of the connection in a slot.
-    #[must_use]
     pub fn id(&self, index: u32) -> Option<ConnId> {
         let slot = self.slots.get(index)?;
         Some(ConnId::new(self.shard, index, slot.generation))
@@ -292,13 +268,11 @@ impl<S, K: Kernel> Conns<S, K> {
     }
 
     /// The session of a connection that is still there.
-    #[must_use]
     pub fn session(&self, id: ConnId) -> Option<&S> {
         let slot = self.slots.get(id.index())?;
         (id == ConnId::new(self.shard, id.index(), slot.generation)).then_some(&slot.session)
     }
 
-    #[must_use]
     pub fn queued_bytes(&self, id: ConnId) -> usize {
         let slot = self.slots.get(id.index());
         slot.filter(|slot| id == ConnId::new(self.shard, id.index(), slot.generation))
@@ -308,7 +282,6 @@ impl<S, K: Kernel> Conns<S, K> {
 
     /// Last time that the kernel took some of the bytes that wait for a connection, or that they
     /// began to wait; `None` if none waits.
-    #[must_use]
     pub fn waits_since(&self, id: ConnId) -> Option<Millis> {
         self.session(id)?;
         let slot = self.slots.get(id.index())?;
@@ -317,7 +290,6 @@ impl<S, K: Kernel> Conns<S, K> {
     }
 
     /// Whether a connection is on its way out because its queue was full.
-    #[must_use]
     pub fn is_slow(&self, id: ConnId) -> bool {
         let slot = self.slots.get(id.index());
         slot.filter(|slot| id == ConnId::new(self.shard, id.index(), slot.generation))
@@ -325,7 +297,6 @@ impl<S, K: Kernel> Conns<S, K> {
     }
 
     /// The clocks, as read at the start of the turn.
-    #[must_use]
     pub const fn now(&self) -> Now {
         self.now
     }
@@ -340,11 +311,8 @@ impl<S, K: Kernel> Conns<S, K> {
     }
 
     /// Opens an outgoing connection; [`crate::App::connected`] or [`crate::App::closed`] follows.
-    /// Bytes that are written before leave once it is established.
-    ///
-    /// # Errors
-    /// Errors that the kernel reports at once, for example no free port (`EADDRNOTAVAIL`) or
-    /// descriptor (`EMFILE`).
+    /// Bytes that are written before leave once it is established. Errors: errors that the kernel
+    /// reports at once, for example no free port (`EADDRNOTAVAIL`) or descriptor (`EMFILE`).
     pub fn connect(
         &mut self,
         source: Option<std::net::SocketAddr>,
@@ -357,9 +325,6 @@ impl<S, K: Kernel> Conns<S, K> {
     }
 
     /// As [`Self::connect`], to the socket at a path of this machine.
-    ///
-    /// # Errors
-    /// As [`Self::connect`].
     pub fn connect_path(
         &mut self,
         path: &std::path::Path,
@@ -440,7 +405,6 @@ impl<S, K: Kernel> Conns<S, K> {
 
     /// Whether no connection is left but those to which all was said, and whose peers may not have
     /// taken note of it.
-    #[must_use]
     pub fn all_have_left(&self) -> bool {
         let mut slots = self.slots.iter();
         slots.all(|(_, slot)| slot.has(flag::LINGERING | flag::CLOSED))
@@ -516,12 +480,10 @@ impl<S, K: Kernel> Conns<S, K> {
 /// Counters of the connection table, for metrics. They only rise.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ConnStats {
-    /// Bytes that the kernel took.
     pub sent_bytes: u64,
     pub writes: u64,
     /// Frames handed over by [`crate::Conns::deliver`] and not refused.
     pub deliveries: u64,
-    /// Frames forgotten under [`Overflow::DropOldest`].
     pub dropped_oldest: u64,
     /// Frames forgotten under [`Overflow::LatestOnly`], mostly because a newer one replaced them.
     pub dropped_latest_only: u64,

@@ -4,15 +4,12 @@ use throng_types::{Actions, End, Millis, Now};
 
 /// Answer of an app to a new connection.
 pub struct Accepted<S> {
-    /// Kept with the connection.
     pub session: S,
     /// Given back when it closes.
     pub tag: u32,
-    /// First deadline of the connection, if any.
     pub deadline: Option<Millis>,
 }
 
-/// Why a connection is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Closed {
     /// The peer closed or shut its sending side, and what waited for it has left or was discarded.
@@ -20,7 +17,6 @@ pub enum Closed {
     ByApp,
     /// The kernel reported an error, by number.
     Error(i32),
-    /// The connection's queue was full.
     Slow,
 }
 
@@ -32,7 +28,6 @@ pub struct Effects<'a> {
     pub now: Now,
     /// Value of [`Accepted::tag`] for this connection.
     pub tag: u32,
-    /// Whether TLS is spoken on the connection.
     pub is_tls: bool,
     /// Actions on the connection, for the engine to carry out.
     pub actions: Actions,
@@ -40,20 +35,13 @@ pub struct Effects<'a> {
 
 impl<'a> Effects<'a> {
     /// Effects over a buffer; for the engine and for tests of sessions.
-    #[must_use]
-    pub const fn new(out: &'a mut Vec<u8>, now: Now) -> Self {
+    pub fn new(out: &'a mut Vec<u8>, now: Now) -> Self {
         Self {
             out,
             now,
             tag: 0,
             is_tls: false,
-            actions: Actions {
-                deadline: None,
-                end: None,
-                hold: None,
-                forget_held: false,
-                pause: None,
-            },
+            actions: Actions::default(),
         }
     }
 

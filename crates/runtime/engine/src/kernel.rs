@@ -63,9 +63,7 @@ pub enum Interest {
 pub trait Kernel: Sized {
     /// A connection. Dropping it closes it as [`Kernel::close`] does.
     type Socket;
-    /// A socket that connections are accepted from.
     type Listener;
-    /// Wakes this shard from other threads.
     type Wake: Wake;
     /// A descriptor that is held so that another can be had for it. Dropping it frees it.
     type Spare;
@@ -77,48 +75,31 @@ pub trait Kernel: Sized {
     /// Microseconds since a moment that all shards of a process share.
     fn mono_us(&self) -> u64;
 
-    /// Returns the Unix time in milliseconds.
     fn unix_ms(&self) -> u64;
 
-    /// Makes what wakes [`Kernel::wait`]; called once, before the shard runs.
-    ///
-    /// # Errors
-    /// If there is no descriptor left.
+    /// Makes what wakes [`Kernel::wait`]; called once, before the shard runs. Fails if there is no
+    /// descriptor left.
     fn make_wake(&mut self) -> io::Result<Self::Wake>;
 
     /// Makes a bounded mailbox, first in first out, in which this shard sends.
     fn make_mailbox<M>(&mut self) -> (Self::Sender<M>, Self::Receiver<M>);
 
-    /// Waits until something is ready, at most for `timeout` (without end if `None`), and
-    /// replaces what is in `ready`.
-    ///
-    /// # Errors
-    /// If the shard cannot go on. An interruption is no error: nothing is ready.
+    /// Waits until something is ready, at most for `timeout` (without end if `None`), and replaces
+    /// what is in `ready`. Fails if the shard cannot go on. An interruption is no error: nothing is
+    /// ready.
     fn wait(&mut self, timeout: Option<Duration>, ready: &mut Vec<Ready>) -> io::Result<()>;
 
-    /// Reports from now on when connections wait at a listener.
-    ///
-    /// # Errors
-    /// If there is no memory for it.
+    /// Reports from now on when connections wait at a listener. Fails if there is no memory for it.
     fn watch_listener(&mut self, listener: &Self::Listener, number: u8) -> io::Result<()>;
 
-    /// Takes one connection from a listener.
-    ///
-    /// # Errors
-    /// See [`throng_sys::socket::accept`].
+    /// Takes one connection from a listener. Errors: see [`throng_sys::socket::accept`].
     fn accept(&mut self, listener: &Self::Listener) -> io::Result<(Self::Socket, SocketAddr)>;
 
-    /// Takes a descriptor that nothing uses.
-    ///
-    /// # Errors
-    /// If there is none left.
+    /// Takes a descriptor that nothing uses. Fails if there is none left.
     fn make_spare(&mut self) -> io::Result<Self::Spare>;
 
-    /// Starts an outgoing connection; once it is writable, [`Kernel::take_error`] says how it
-    /// went.
-    ///
-    /// # Errors
-    /// See [`throng_sys::socket::connect`].
+    /// Starts an outgoing connection; once it is writable, [`Kernel::take_error`] says how it went.
+    /// Errors: see [`throng_sys::socket::connect`].
     fn connect(
         &mut self,
         source: Option<SocketAddr>,
@@ -126,11 +107,7 @@ pub trait Kernel: Sized {
     ) -> io::Result<Self::Socket>;
 
     /// Starts an outgoing connection to the Unix socket at a path; otherwise as
-    /// [`Kernel::connect`].
-    ///
-    /// # Errors
-    ///
-    /// See [`throng_sys::socket::connect_path`].
+    /// [`Kernel::connect`]. Errors: see [`throng_sys::socket::connect_path`].
     fn connect_path(&mut self, _path: &Path) -> io::Result<Self::Socket> {
         Err(io::ErrorKind::Unsupported.into())
     }
@@ -139,48 +116,30 @@ pub trait Kernel: Sized {
     /// if it is not.
     fn keep_alive(&mut self, _socket: &Self::Socket, _after: Duration) {}
 
-    /// Takes a connection's pending error.
-    ///
-    /// # Errors
-    /// If the question itself fails.
+    /// Takes a connection's pending error. Fails if the question itself fails.
     fn take_error(&mut self, socket: &Self::Socket) -> io::Result<Option<io::Error>>;
 
     /// Begins to report events of a connection. Readiness that exists already is reported too.
-    ///
-    /// # Errors
-    /// If there is no memory for it.
+    /// Fails if there is no memory for it.
     fn watch(&mut self, socket: &Self::Socket, index: u32, interest: Interest) -> io::Result<()>;
 
     /// Reports also room to write, of a connection that is watched for input. Room that has come
-    /// meanwhile is reported too.
-    ///
-    /// # Errors
-    /// If there is no memory for it.
+    /// meanwhile is reported too. Fails if there is no memory for it.
     fn watch_room(&mut self, socket: &Self::Socket, index: u32) -> io::Result<()>;
 
-    /// Reads; 0 bytes are the end of the peer's stream.
-    ///
-    /// # Errors
-    /// `WouldBlock` if nothing is there; otherwise the connection has failed.
+    /// Reads; 0 bytes are the end of the peer's stream. Errors: `WouldBlock` if nothing is there;
+    /// otherwise the connection has failed.
     fn recv(&mut self, socket: &Self::Socket, buffer: &mut [u8]) -> io::Result<usize>;
 
-    /// Writes; returns how many bytes were taken.
-    ///
-    /// # Errors
-    /// `WouldBlock` if there is no room; otherwise the connection has failed.
+    /// Writes; returns how many bytes were taken. Errors: `WouldBlock` if there is no room;
+    /// otherwise the connection has failed.
     fn send(&mut self, socket: &Self::Socket, bytes: &[u8]) -> io::Result<usize>;
 
     /// Writes several slices in order, as one write.
-    ///
-    /// # Errors
-    /// As [`Kernel::send`].
     fn send_vectored(&mut self, socket: &Self::Socket, slices: &[IoSlice<'_>])
     -> io::Result<usize>;
 
-    /// Ends the stream towards the peer; reading goes on.
-    ///
-    /// # Errors
-    /// If the connection has failed.
+    /// Ends the stream towards the peer; reading goes on. Fails if the connection has failed.
     fn shutdown_write(&mut self, socket: &Self::Socket) -> io::Result<()>;
 
     /// The peer's address, if the kernel still knows it.
@@ -206,7 +165,6 @@ pub trait Kernel: Sized {
 
 /// Wakes a shard that waits; see [`Kernel::wait`].
 pub trait Wake: Send + Sync + 'static {
-    /// Makes the next or current wait return.
     fn wake(&self);
 }
 
@@ -225,7 +183,6 @@ pub trait MailSender<M> {
 
 /// The receiving end of a mailbox between two shards.
 pub trait MailReceiver<M> {
-    /// Takes the oldest message.
     fn pop(&mut self) -> Option<M>;
 
     fn is_empty(&self) -> bool;

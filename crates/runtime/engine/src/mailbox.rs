@@ -32,7 +32,6 @@ pub(crate) struct Mailboxes<M, K: Kernel> {
 }
 
 impl<M, K: Kernel> Mailboxes<M, K> {
-    /// The next mail from outside the shards.
     pub(crate) fn pop_outside(&mut self) -> Option<M> {
         self.outside.0.lock().as_mut()?.pop_front()
     }
@@ -54,7 +53,6 @@ impl<M, K: Kernel> Mailboxes<M, K> {
         { self.from.iter().flatten() }.any(|from| !from.is_empty())
     }
 
-    /// Says that the shard is awake.
     pub(crate) fn awake(&self) {
         self.waker.awake();
     }

@@ -17,12 +17,10 @@
 //!   the queue is held they overtake the frames that came after it was, and there are no
 //!   own bytes behind those.
 
-mod moving;
-
 use std::collections::VecDeque;
 use std::io::IoSlice;
 
-use throng_types::{Frame, Millis, Overflow};
+use throng_types::{Frame, Load, Millis, Overflow, Save, Saved, save_count};
 
 /// Outcome of pushing a frame into a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,13 +83,11 @@ impl Sum {
         self.since = self.since.saturating_add(bytes);
     }
 
-    /// Notes a frame in one more queue.
     pub(crate) fn note_frame(&mut self, frame: &Frame) {
         let part = frame.len().min(HOLDERS * frame.len() / frame.holders());
         self.note(part + Outbound::ITEM_BYTES);
     }
 
-    /// Whether they are to be counted again.
     pub(crate) const fn is_due(&self) -> bool {
         self.since > self.since_max
     }
@@ -115,7 +111,6 @@ pub(crate) struct Outbound {
     /// While the queue is held, how many items at its head may leave. Own bytes join them;
     /// frames wait behind.
     held_behind: Option<usize>,
-    /// The slot that names it.
     pub(crate) owner: u32,
     /// When the kernel last took something of it, or it was empty.
     pub(crate) moved_at: Millis,
@@ -151,7 +146,6 @@ impl Outbound {
         self.items.is_empty()
     }
 
-    /// Whether anything may leave now.
     pub(crate) fn may_leave(&self) -> bool {
         !self.items.is_empty() && self.held_behind != Some(0)
     }
@@ -447,12 +441,6 @@ impl Outbound {
         }
     }
 
-    /// Memory that the queue holds on to while it is empty.
-    #[cfg(test)]
-    pub(crate) fn kept_bytes(&self) -> usize {
-        size_of::<Self>() + self.items.capacity() * size_of::<Item>() + self.own.capacity()
-    }
-
     /// Makes a queue fit for the next connection, and smaller if it has grown.
     pub(crate) fn recycle(&mut self) {
         if !self.items.is_empty() {
@@ -515,6 +503,94 @@ impl Outbound {
     }
 }
 
+/// Kinds of items: own bytes; a frame, which may be dropped, or stays, or is the next part of the
+/// message before it; TLS records.
+const OWN: u8 = 0;
+const FRAME: u8 = 1;
+const FRAME_STAYS: u8 = 2;
+const SEALED: u8 = 3;
+const FRAME_GOES_ON: u8 = 4;
+
+/// A queue as bytes. Frames that were shared with other queues are copies where they arrive.
+impl Save for Outbound {
+    fn save(&self, out: &mut Vec<u8>) {
+        save_count(self.items.len(), out);
+        let (mut own_at, mut skip) = (0, self.head_sent);
+        for item in &self.items {
+            match item {
+                Item::Own { bytes } => {
+                    let end = own_at + (*bytes as usize - skip);
+                    let own: Vec<u8> = self.own.range(own_at..end).copied().collect();
+                    own_at = end;
+                    out.push(OWN);
+                    own.save(out);
+                }
+                Item::Frame {
+                    frame,
+                    stays,
+                    goes_on,
+                    ..
+                } => {
+                    out.push(match (goes_on, stays) {
+                        (true, _) => FRAME_GOES_ON,
+                        (_, true) => FRAME_STAYS,
+                        // The rest of a frame that has begun to leave must follow.
+                        _ if skip > 0 => FRAME_STAYS,
+                        _ => FRAME,
+                    });
+                    frame[skip..].save(out);
+                }
+                Item::Sealed { records, .. } => {
+                    out.push(SEALED);
+                    records[skip..].save(out);
+                }
+            }
+            skip = match item {
+                Item::Sealed { next_sent, .. } => *next_sent as usize,
+                _ => 0,
+            };
+        }
+        self.held_behind.save(out);
+        (self.lagged, self.dropped).save(out);
+    }
+}
+
+impl Load for Outbound {
+    fn load(from: &mut Saved<'_>) -> Option<Self> {
+        let mut queue = Self::default();
+        for _ in 0..from.count()? {
+            let (kind, bytes) = (u8::load(from)?, from.bytes()?);
+            queue.bytes += bytes.len();
+            queue.items.push_back(match kind {
+                OWN => {
+                    queue.own.extend(bytes);
+                    let bytes = u32::try_from(bytes.len()).ok()?;
+                    Item::Own { bytes }
+                }
+                // No other frame is told to replace it: the channel's key is another one here.
+                FRAME | FRAME_STAYS | FRAME_GOES_ON => Item::Frame {
+                    frame: Frame::new(bytes),
+                    key: u32::MAX,
+                    stays: kind != FRAME,
+                    goes_on: kind == FRAME_GOES_ON,
+                },
+                // What they say of the next item was not saved with that.
+                SEALED if queue.items.is_empty() => Item::Sealed {
+                    records: Frame::new(bytes),
+                    next_sent: 0,
+                },
+                _ => return None,
+            });
+        }
+        queue.held_behind = Load::load(from)?;
+        (queue.lagged, queue.dropped) = Load::load(from)?;
+        let is_sound = queue.held_behind.is_none_or(|behind| {
+            let mut after = queue.items.iter().skip(behind);
+            behind <= queue.items.len() && after.all(|item| matches!(item, Item::Frame { .. }))
+        });
+        is_sound.then_some(queue)
+    }
+}
+
 #[cfg(test)]
-#[path = "outbound/tests.rs"]
 mod tests;

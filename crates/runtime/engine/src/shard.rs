@@ -4,8 +4,7 @@
 //! the app run its hub, posts what that gave for other shards, delivers, and writes each dirty
 //! connection once. Every part of it is bounded, so that no crowd of one kind starves another.
 
-mod arrivals;
-mod input;
+mod events;
 
 use std::io;
 use std::time::Duration;
@@ -34,7 +33,6 @@ const WAIT: Duration = Duration::from_millis(1);
 /// Parts from which a shard on any kernel is built.
 pub struct ShardParts<K: Kernel> {
     pub shard: ShardId,
-    /// Kernel that the shard runs on.
     pub kernel: K,
     /// Listening sockets, at most 16; the place in this list is the number that the app gets.
     pub listeners: Vec<K::Listener>,
@@ -44,14 +42,12 @@ pub struct ShardParts<K: Kernel> {
 /// Counters of a shard's loop, for metrics. They only rise, but for `last_turn_us`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LoopStats {
-    /// Turns that the loop has taken.
     pub turns: u64,
     pub accepted: u64,
     /// Connections that the app refused at once.
     pub refused: u64,
     pub read_bytes: u64,
     pub accept_pauses: u64,
-    /// Messages sent to other shards.
     pub mail: u64,
     /// Shards that slept and were woken for it.
     pub wakes: u64,
@@ -76,7 +72,6 @@ impl<L> Listener<L> {
     }
 }
 
-/// A shard at work, on its thread.
 pub struct Running<A: App<K>, K: Kernel = Linux> {
     app: A,
     conns: Conns<A::Session, K>,
@@ -94,9 +89,7 @@ pub struct Running<A: App<K>, K: Kernel = Linux> {
     unread: Vec<u32>,
     /// Connections with more input than their share of this turn.
     again: Vec<u32>,
-    /// Microseconds for which a turn reads now.
     reading_us: u64,
-    /// Time at which this turn stops reading.
     reads_until_us: u64,
     /// Read since the last look at the clock.
     unlooked_bytes: usize,
@@ -202,22 +195,10 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
         Some(Duration::from_millis(wait_ms))
     }
 
-    /// Waits until there is something to do, and does it.
-    ///
-    /// # Errors
-    /// If the kernel cannot wait, which leaves nothing to run on.
+    /// Waits until there is something to do, and does it. Fails if the kernel cannot wait, which
+    /// leaves nothing to run on.
     pub fn turn(&mut self) -> io::Result<()> {
-        let timeout = self.wait_max();
-        let mut ready = std::mem::take(&mut self.ready);
-        self.conns.kernel.wait(timeout, &mut ready)?;
-        if std::mem::take(&mut self.asleep) {
-            self.mail.awake();
-        }
-        let begun_us = self.conns.kernel.mono_us();
-        let now = Now {
-            mono: Millis(begun_us / 1000),
-            unix_ms: self.conns.kernel.unix_ms(),
-        };
+        let (ready, now, begun_us) = self.wait(self.wait_max())?;
         self.reads_until_us = begun_us + self.reading_us;
         self.unlooked_bytes = 0;
         self.more = self.work(&ready, now);
@@ -234,6 +215,23 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
         Ok(())
     }
 
+    /// Waits for events, and reads the clocks; the monotonic one also in microseconds.
+    fn wait(&mut self, timeout: Option<Duration>) -> io::Result<(Vec<Ready>, Now, u64)> {
+        let mut ready = std::mem::take(&mut self.ready);
+        self.conns.kernel.wait(timeout, &mut ready)?;
+        if std::mem::take(&mut self.asleep) {
+            self.mail.awake();
+        }
+        let mono_us = self.conns.kernel.mono_us();
+        let now = Now {
+            mono: Millis(mono_us / 1000),
+            unix_ms: self.conns.kernel.unix_ms(),
+        };
+        self.conns.set_now(now);
+        self.stats.turns += 1;
+        Ok((ready, now, mono_us))
+    }
+
     /// Announces to others that the next wait is a sleep; or finds that there is no time for one.
     fn fall_asleep(&mut self) {
         self.asleep = self.mail.fall_asleep(self.app.wants_mail());
@@ -245,8 +243,6 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
 
     /// Handles what is ready; true if work is left for the next turn.
     fn work(&mut self, ready: &[Ready], now: Now) -> bool {
-        self.conns.set_now(now);
-        self.stats.turns += 1;
         let mut flushed = Flushed::default();
         for index in std::mem::take(&mut self.unread) {
             // Events that were reported, such as the peer's close, are not reported again.
@@ -257,11 +253,7 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
         for event in ready {
             match event.source {
                 Source::Mailbox => {}
-                Source::Listener(number) => {
-                    if let Some(listener) = self.listeners.get_mut(usize::from(number)) {
-                        listener.waiting = true;
-                    }
-                }
+                Source::Listener(number) => self.connections_wait(number),
                 Source::Connection(index) => self.ready(index, event, &mut flushed),
             }
         }
@@ -284,16 +276,7 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
             self.read_last(index);
             self.conns.fail(index, &error);
         }
-        for (index, dropped) in flushed.drained {
-            if self.conns.is_ending(index) {
-                continue;
-            }
-            let app = &mut self.app;
-            self.conns.act(index, |id, session, fx| {
-                app.drained(id, session, dropped, fx)
-            });
-            more = true;
-        }
+        more |= self.tell_drained(flushed.drained);
         self.unread.append(&mut flushed.unread);
         more |= self.tell_slow();
         // Why a connection broke comes before its end.
@@ -306,6 +289,21 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
         more |= self.mail_left && self.app.wants_mail();
         self.unread.append(&mut self.again);
         more || !self.unread.is_empty()
+    }
+
+    /// Tells the app of connections whose queues are empty again; true if there was one.
+    fn tell_drained(&mut self, drained: Vec<(u32, u32)>) -> bool {
+        let mut has_told = false;
+        for (index, dropped) in drained {
+            if !self.conns.is_ending(index) {
+                let app = &mut self.app;
+                self.conns.act(index, |id, session, fx| {
+                    app.drained(id, session, dropped, fx)
+                });
+                has_told = true;
+            }
+        }
+        has_told
     }
 
     /// Lets the app say its last word on connections whose queue was full; true if there was one.
@@ -381,31 +379,14 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
     /// to its end, so that another process can go on from there. True if more is to be done. It
     /// does not sleep, read, accept, or look at deadlines; what becomes ready is read in the next
     /// ordinary turn, if there is one.
-    ///
-    /// # Errors
-    /// As [`Running::turn`].
     pub fn still_turn(&mut self) -> io::Result<bool> {
         let wait = if self.more { Duration::ZERO } else { WAIT };
-        let mut ready = std::mem::take(&mut self.ready);
-        self.conns.kernel.wait(Some(wait), &mut ready)?;
-        if std::mem::take(&mut self.asleep) {
-            self.mail.awake();
-        }
-        let now = Now {
-            mono: Millis(self.conns.kernel.mono_us() / 1000),
-            unix_ms: self.conns.kernel.unix_ms(),
-        };
-        self.conns.set_now(now);
-        self.stats.turns += 1;
+        let (ready, now, _) = self.wait(Some(wait))?;
         let mut flushed = Flushed::default();
         for event in &ready {
             match event.source {
                 Source::Mailbox => {}
-                Source::Listener(number) => {
-                    if let Some(listener) = self.listeners.get_mut(usize::from(number)) {
-                        listener.waiting = true;
-                    }
-                }
+                Source::Listener(number) => self.connections_wait(number),
                 Source::Connection(index) => {
                     if event.writable && !self.conns.is_connecting(index) {
                         self.conns.write(index, &mut flushed);
@@ -429,15 +410,7 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
         for (index, error) in flushed.broken {
             self.conns.fail(index, &error);
         }
-        for (index, dropped) in flushed.drained {
-            if !self.conns.is_ending(index) {
-                let app = &mut self.app;
-                self.conns.act(index, |id, session, fx| {
-                    app.drained(id, session, dropped, fx)
-                });
-                more = true;
-            }
-        }
+        more |= self.tell_drained(flushed.drained);
         more |= self.tell_slow();
         more |= self.remove_closed(now);
         self.tell_tls();

@@ -80,7 +80,6 @@ impl Wheel {
     }
 
     /// The deadline of an index, rounded up to a tick.
-    #[must_use]
     pub fn get(&self, index: u32) -> Option<Millis> {
         let link = self.links.get(index as usize)?;
         if link.previous == NONE {
@@ -101,7 +100,6 @@ impl Wheel {
 
     /// The time at which [`Wheel::expire`] has something to do next; it may turn out to be a move
     /// between levels.
-    #[must_use]
     pub fn next_deadline(&self) -> Option<Millis> {
         (0..LEVELS)
             .filter_map(|level| self.next_in(level))

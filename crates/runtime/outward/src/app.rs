@@ -16,12 +16,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use throng_engine::{Accepted, App, Closed, Conns, Effects, End, Kernel, TlsEvent, TlsNews};
-use throng_peer::{Context, Dial, DialTls, Ended, Flow, LinkId, Peer, Want, Wants};
+use throng_peer::{Context, Dial, DialTls, Ended, Flow, LinkEvent, LinkId, Peer, Want, Wants};
 use throng_tls::Fault;
 use throng_types::{ConnId, Millis, Now};
 
 use crate::calls::CallSender;
-use crate::names::{Found, Mail};
+use crate::names::{Addresses, Mail};
 use crate::tls::Clients;
 
 /// Between two tries to deliver a reply whose destination is busy, in milliseconds.
@@ -33,7 +33,6 @@ const NAME_TTL_MS: u64 = 10_000;
 /// Names whose addresses are kept; beyond, all are forgotten.
 const NAMES_MAX: usize = 1024;
 
-/// Takes a reply; gives it back if its destination is busy.
 pub type Deliver<R> = Box<dyn FnMut(R) -> Result<(), R> + Send>;
 
 /// Begins to look a name up; [`Mail::Found`] follows, unless an error says why not.
@@ -50,7 +49,6 @@ struct Link {
     connect_by: Millis,
     /// Why the last address failed.
     fault: Option<String>,
-    /// As the peer set it.
     deadline: Option<Millis>,
     /// The peer is to hear when all that was written is taken.
     awaits: bool,
@@ -58,12 +56,10 @@ struct Link {
     is_over: bool,
 }
 
-/// Kinds of what is due for a link.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Due {
     /// The link's connection must be established by then.
     Connection,
-    /// The peer's own deadline.
     Deadline,
 }
 
@@ -88,7 +84,6 @@ pub struct Outward<P: Peer> {
     failed: Vec<LinkId>,
     /// When replies are offered again.
     deliver_at: Option<Millis>,
-    /// The peer's own deadline.
     wake_at: Option<Millis>,
     /// First fault of TLS, until the connection's end is reported.
     tls_faults: BTreeMap<ConnId, String>,
@@ -152,6 +147,10 @@ impl<P: Peer> Outward<P> {
             }
         }
         result
+    }
+
+    fn tell(&mut self, id: LinkId, event: LinkEvent<'_>, now: Now) -> Flow {
+        self.act(now, |peer, cx| peer.event(id, event, cx))
     }
 
     /// Whether the peer still gets events of a link.
@@ -222,7 +221,7 @@ impl<P: Peer> Outward<P> {
             Ok(client) => conns.begin_tls(conn, &client),
             Err(why) => {
                 self.forget(id, End::Now, conns);
-                self.act(now, |peer, cx| peer.ended(id, Ended::Broken(why), cx));
+                self.tell(id, LinkEvent::Ended(Ended::Broken(why)), now);
             }
         }
     }
@@ -282,7 +281,7 @@ impl<P: Peer> Outward<P> {
     fn found<K: Kernel>(
         &mut self,
         name: String,
-        found: Found,
+        found: Addresses,
         conns: &mut Conns<LinkId, K>,
         now: Now,
     ) {
@@ -354,7 +353,7 @@ impl<P: Peer> Outward<P> {
             let is_over = link.is_over;
             self.forget(id, End::Now, conns);
             if !is_over {
-                self.act(now, |peer, cx| peer.ended(id, Ended::Unreachable(why), cx));
+                self.tell(id, LinkEvent::Ended(Ended::Unreachable(why)), now);
             }
         }
     }
@@ -375,7 +374,7 @@ impl<P: Peer> Outward<P> {
                     link.deadline = None;
                     let waits_since = link.conn.and_then(|conn| conns.waits_since(conn));
                     if !link.is_over {
-                        self.act(now, |peer, cx| peer.timeout(id, waits_since, cx));
+                        self.tell(id, LinkEvent::Timeout(waits_since), now);
                     }
                 }
             }
@@ -386,7 +385,6 @@ impl<P: Peer> Outward<P> {
         }
     }
 
-    /// Offers replies to their destinations, in order for each.
     fn send_replies(&mut self, now: Now) {
         let mut busy = BTreeSet::new();
         let mut kept = VecDeque::new();
@@ -404,7 +402,6 @@ impl<P: Peer> Outward<P> {
     }
 }
 
-/// Begins to connect to an address.
 fn connect<K: Kernel>(
     id: LinkId,
     dial: &Dial,
@@ -439,13 +436,13 @@ impl<P: Peer, K: Kernel> App<K> for Outward<P> {
         if let Some(link) = self.links.get_mut(&id).filter(|link| !link.is_over) {
             link.is_established = true;
             self.due.remove(&(link.connect_by, id, Due::Connection));
-            self.act(fx.now, |peer, cx| peer.connected(id, cx));
+            self.tell(id, LinkEvent::Connected, fx.now);
         }
     }
 
     fn bytes(&mut self, _: ConnId, id: &mut LinkId, input: &mut [u8], fx: &mut Effects<'_>) {
         let id = *id;
-        if self.hears(id) && self.act(fx.now, |peer, cx| peer.bytes(id, input, cx)) == Flow::Hold {
+        if self.hears(id) && self.tell(id, LinkEvent::Bytes(input), fx.now) == Flow::Hold {
             fx.pause(true);
         }
     }
@@ -482,7 +479,7 @@ impl<P: Peer, K: Kernel> App<K> for Outward<P> {
                 true => Ended::ByPeer,
                 false => Ended::Broken(text),
             };
-            self.act(now, |peer, cx| peer.ended(id, why, cx));
+            self.tell(id, LinkEvent::Ended(why), now);
         }
     }
 
@@ -520,7 +517,7 @@ impl<P: Peer, K: Kernel> App<K> for Outward<P> {
                 .is_some_and(|conn| conns.waits_since(conn).is_none())
             {
                 link.awaits = false;
-                self.act(now, |peer, cx| peer.written(id, cx));
+                self.tell(id, LinkEvent::Written, now);
             }
         }
         self.is_urgent()

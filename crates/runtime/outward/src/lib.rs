@@ -27,7 +27,7 @@ use throng_types::ShardId;
 
 pub use app::{AskName, Deliver, Outward};
 pub use calls::CallSender;
-pub use names::{Found, Mail};
+pub use names::{Addresses, Mail};
 
 /// Bytes that may wait for one link. Requests and their bodies are bounded where they are made, so
 /// this is far above all that a peer writes.
@@ -54,7 +54,6 @@ impl<C> Drop for Host<C> {
     }
 }
 
-/// Bounds of a shard that serves a peer.
 #[must_use]
 pub fn limits() -> ConnLimits {
     ConnLimits {

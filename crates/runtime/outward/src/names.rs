@@ -16,12 +16,10 @@ const THREADS_MAX: usize = 4;
 const WAITING_MAX: usize = 1024;
 
 /// The addresses of a name, or why there are none.
-pub type Found = Result<Vec<IpAddr>, String>;
+pub type Addresses = Result<Vec<IpAddr>, String>;
 
-/// Mail of helper threads.
 pub enum Mail {
-    /// Result of looking a name up.
-    Found(String, Found),
+    Found(String, Addresses),
 }
 
 /// Threads that look names up, at most [`THREADS_MAX`]; each is started by a look-up.

@@ -8,18 +8,14 @@ use std::mem::MaybeUninit;
 use rustix::param::clock_ticks_per_second;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// CPU time used, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuTime {
-    /// Microseconds spent in user code.
     pub user_us: u64,
     /// In the kernel, on behalf of that code.
     pub system_us: u64,
 }
 
 impl CpuTime {
-    /// User and system time together.
-    #[must_use]
     pub const fn total_us(self) -> u64 {
         self.user_us.saturating_add(self.system_us)
     }
@@ -27,7 +23,6 @@ impl CpuTime {
 
 /// Returns the number of threads that can run at once: allowed cores, cut by a cgroup's quota; at
 /// least 1.
-#[must_use]
 pub fn count() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
@@ -35,10 +30,8 @@ pub fn count() -> usize {
 /// The kernel's numbers of the cores the calling thread may run on, ascending.
 ///
 /// A container or `taskset` may leave holes, so shard `n` belongs on `allowed()[n]`, not on `n`.
-/// Ask before pinning: afterwards the answer is the pinned core.
-///
-/// # Errors
-/// Those of sched_getaffinity(2).
+/// Ask before pinning: afterwards the answer is the pinned core. Errors: those of
+/// sched_getaffinity(2).
 pub fn allowed() -> io::Result<Vec<usize>> {
     let set = sched_getaffinity(None)?;
     Ok((0..CpuSet::MAX_CPU)
@@ -47,9 +40,8 @@ pub fn allowed() -> io::Result<Vec<usize>> {
 }
 
 /// Binds the calling thread, and threads it starts later, to one core by the kernel's number.
-///
-/// # Errors
-/// `InvalidInput` when the core does not exist, is off, or is outside what this thread may use.
+/// Errors: `InvalidInput` when the core does not exist, is off, or is outside what this thread may
+/// use.
 pub fn pin(core: usize) -> io::Result<()> {
     if CpuSet::MAX_CPU <= core {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -62,9 +54,8 @@ pub fn pin(core: usize) -> io::Result<()> {
 /// CPU time of a process since its start, all threads; `None` is this process.
 ///
 /// This process is measured to the microsecond, another one to the kernel's clock tick (10 ms).
-///
-/// # Errors
-/// `NotFound` when no such process exists; `InvalidData` when its `/proc` entry is unreadable.
+/// Errors: `NotFound` when no such process exists; `InvalidData` when its `/proc` entry is
+/// unreadable.
 pub fn process_time(pid: Option<u32>) -> io::Result<CpuTime> {
     let Some(pid) = pid else {
         return usage(libc::RUSAGE_SELF);
@@ -73,10 +64,8 @@ pub fn process_time(pid: Option<u32>) -> io::Result<CpuTime> {
     parse_stat(&stat, clock_ticks_per_second()).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// CPU time of the calling thread since its start.
-///
-/// # Errors
-/// Those of getrusage(2), which has none for valid arguments.
+/// CPU time of the calling thread since its start. Errors: those of getrusage(2), which has none
+/// for valid arguments.
 pub fn thread_time() -> io::Result<CpuTime> {
     usage(libc::RUSAGE_THREAD)
 }

@@ -22,11 +22,8 @@ pub const DESCRIPTORS_MAX: usize = 253;
 const SPACE: usize = rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX));
 
 /// Sends bytes, and with the first of them up to [`DESCRIPTORS_MAX`] descriptors; returns how many
-/// bytes were taken. If that is one at least, so were the descriptors.
-///
-/// # Errors
-/// Those of sendmsg(2): `ETOOMANYREFS` if more descriptors are under way than this process may
-/// have open.
+/// bytes were taken. If that is one at least, so were the descriptors. Errors: those of sendmsg(2):
+/// `ETOOMANYREFS` if more descriptors are under way than this process may have open.
 pub fn send(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<usize> {
     let mut space = [MaybeUninit::uninit(); SPACE];
     let mut control = SendAncillaryBuffer::new(&mut space);
@@ -39,10 +36,8 @@ pub fn send(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io:
     })?)
 }
 
-/// Receives bytes, and appends the descriptors that came with them; 0 bytes are the end.
-///
-/// # Errors
-/// Those of recvmsg(2); `EMFILE` if there was no room for all descriptors, some of which are then
+/// Receives bytes, and appends the descriptors that came with them; 0 bytes are the end. Errors:
+/// those of recvmsg(2); `EMFILE` if there was no room for all descriptors, some of which are then
 /// lost.
 pub fn recv(
     socket: BorrowedFd<'_>,

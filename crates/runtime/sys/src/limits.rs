@@ -17,7 +17,6 @@ pub struct Nofile {
 }
 
 /// Reads the limit of this process.
-#[must_use]
 pub fn nofile() -> Nofile {
     let limit = getrlimit(Resource::Nofile);
     Nofile {
@@ -27,9 +26,7 @@ pub fn nofile() -> Nofile {
 }
 
 /// Raises the soft limit to the hard one, which needs no privilege, and returns what holds now.
-///
-/// # Errors
-/// Those of setrlimit(2).
+/// Errors: those of setrlimit(2).
 pub fn raise_nofile() -> io::Result<Nofile> {
     let before = nofile();
     set_nofile(Nofile {
@@ -39,11 +36,9 @@ pub fn raise_nofile() -> io::Result<Nofile> {
     Ok(nofile())
 }
 
-/// Sets both limits of this process. Raising `hard` needs `CAP_SYS_RESOURCE`, and
-/// `fs.nr_open` bounds it even then.
-///
-/// # Errors
-/// `EPERM` without the privilege or above `fs.nr_open`; `EINVAL` when `soft` is above `hard`.
+/// Sets both limits of this process. Raising `hard` needs `CAP_SYS_RESOURCE`, and `fs.nr_open`
+/// bounds it even then. Errors: `EPERM` without the privilege or above `fs.nr_open`; `EINVAL` when
+/// `soft` is above `hard`.
 pub fn set_nofile(limit: Nofile) -> io::Result<()> {
     let finite = |value| (value != u64::MAX).then_some(value);
     let limit = Rlimit {

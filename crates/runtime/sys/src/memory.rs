@@ -89,7 +89,6 @@ unsafe extern "C" fn forget_program(
 }
 
 /// The size of a page in bytes; `tcp_mem` and `sockstat` count in pages.
-#[must_use]
 pub fn page_bytes() -> u64 {
     rustix::param::page_size() as u64
 }
@@ -105,9 +104,7 @@ pub struct ProcessMemory {
     pub private_bytes: u64,
 }
 
-/// Memory of a process; `None` is this one. Kernel memory, hence sockets, is not in it.
-///
-/// # Errors
+/// Memory of a process; `None` is this one. Kernel memory, hence sockets, is not in it. Errors:
 /// `NotFound` when no such process exists; `PermissionDenied` when it belongs to somebody else;
 /// `InvalidData` when the file lacks a field.
 pub fn process(pid: Option<u32>) -> io::Result<ProcessMemory> {
@@ -143,14 +140,11 @@ pub struct SystemMemory {
     pub caches: Vec<SlabCache>,
 }
 
-/// One line of `slabinfo`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlabCache {
     /// The kernel's name, such as `TCP`.
     pub name: String,
-    /// Number of objects in use.
     pub objects: u64,
-    /// Size of one object.
     pub object_bytes: u64,
 }
 
@@ -168,13 +162,11 @@ const CONNECTION_CACHES: [&str; 9] = [
 ];
 
 /// Reads the kernel's own books.
-#[must_use]
 pub fn system() -> SystemMemory {
     system_below(Path::new("/"))
 }
 
 /// As [`system`], with `/proc` below another root.
-#[must_use]
 pub fn system_below(root: &Path) -> SystemMemory {
     let read = |path| std::fs::read_to_string(root.join(path)).unwrap_or_default();
     let (meminfo, sockstat) = (read("proc/meminfo"), read("proc/net/sockstat"));

@@ -21,7 +21,6 @@ pub fn repeat(first: Option<u64>) {
 ///
 /// Where a sandbox forbids that call the standard library's hash keys stand in: they are drawn
 /// from the system as well, and a server that starts with weaker luck beats one that does not.
-#[must_use]
 pub fn seed() -> u64 {
     if let Some(seed) = REPEATED.get() {
         REPEATED.set(Some(seed.wrapping_add(0x9e37_79b9_7f4a_7c15)));
@@ -35,7 +34,6 @@ pub fn seed() -> u64 {
 }
 
 /// 32 random bytes, for a key; drawn as [`seed`] draws.
-#[must_use]
 pub fn secret() -> [u8; 32] {
     let mut bytes = [0; 32];
     for chunk in bytes.chunks_mut(8) {

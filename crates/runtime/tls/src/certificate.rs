@@ -26,7 +26,6 @@ const SOON_DAYS: i64 = 14;
 pub enum CertificateError {
     NoCertificate,
     NoKey,
-    /// The key belongs to another certificate.
     OtherKey,
     /// The key belongs to a certificate that comes later in the text.
     KeyOfLater,
@@ -76,7 +75,6 @@ pub enum Finding {
     Early(i64),
     /// The certificate of this place (from 1) was not signed by the one that follows.
     Order(usize),
-    /// The certificate is not for this name.
     OtherName(String),
 }
 
@@ -115,7 +113,6 @@ pub struct Validity {
 
 impl Validity {
     /// Whole days until it ends; negative once it has.
-    #[must_use]
     pub const fn days_left(self, now_s: i64) -> i64 {
         (self.not_after - now_s).div_euclid(DAY_S)
     }
@@ -133,10 +130,8 @@ pub struct Site {
 
 impl Site {
     /// Reads both from PEM texts. A name such as `push.example.com` or `*.example.com` is the one
-    /// that clients ask for; the empty one stands for all others.
-    ///
-    /// # Errors
-    /// A certificate that cannot be used, with the reason and what to do.
+    /// that clients ask for; the empty one stands for all others. Errors: a certificate that cannot
+    /// be used, with the reason and what to do.
     pub fn read_certificate(name: &str, certificate: &[u8]) -> Result<Unkeyed, CertificateError> {
         let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(certificate)
             .collect::<Result<_, _>>()
@@ -172,13 +167,11 @@ impl Site {
     }
 
     /// Returns the time for which the certificate is valid.
-    #[must_use]
     pub const fn validity(&self) -> Validity {
         self.validity
     }
 
     /// Returns findings for the operator at this time (in Unix seconds).
-    #[must_use]
     pub fn findings(&self, now_s: i64) -> Vec<Finding> {
         let days = self.validity.days_left(now_s);
         let time = if days < 0 {
@@ -204,10 +197,7 @@ pub struct Unkeyed {
 }
 
 impl Unkeyed {
-    /// Adds the key, from a PEM text.
-    ///
-    /// # Errors
-    /// If it is none, or belongs to another certificate.
+    /// Adds the key, from a PEM text. Fails if it is none, or belongs to another certificate.
     pub fn with_key(self, key: &[u8]) -> Result<Site, CertificateError> {
         let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| match error {
             pem::Error::NoItemsFound => CertificateError::NoKey,

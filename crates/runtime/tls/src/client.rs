@@ -37,10 +37,8 @@ impl fmt::Debug for ClientTls {
 
 impl ClientTls {
     /// Makes the settings for the server of this name or address. With `resumes`, later connections
-    /// begin where earlier ones ended (tickets are kept, at most 256 of them).
-    ///
-    /// # Errors
-    /// If the name is none.
+    /// begin where earlier ones ended (tickets are kept, at most 256 of them). Fails if the name is
+    /// none.
     pub fn new(name: &str, trust: &Trust, resumes: bool) -> Result<Self, Error> {
         let name = server_name(name)?;
         let mut config = client_config(trust)?;
@@ -54,10 +52,7 @@ impl ClientTls {
         })
     }
 
-    /// A client as this one, for a server of another name.
-    ///
-    /// # Errors
-    /// If the name is none.
+    /// A client as this one, for a server of another name. Fails if the name is none.
     pub fn for_name(&self, name: &str) -> Result<Self, Error> {
         Ok(Self {
             config: self.config.clone(),
@@ -66,7 +61,6 @@ impl ClientTls {
     }
 
     /// Returns these settings without HTTP's protocol name (ALPN), for other protocols.
-    #[must_use]
     pub fn without_http(mut self) -> Self {
         Arc::make_mut(&mut self.config).alpn_protocols.clear();
         self
@@ -101,11 +95,7 @@ fn server_name(name: &str) -> Result<ServerName<'static>, Error> {
 }
 
 /// Returns the configuration that all clients start from, without application protocols (ALPN):
-/// both versions, one provider.
-///
-/// # Errors
-///
-/// If the provider does not know the versions.
+/// both versions, one provider. Fails if the provider does not know the versions.
 pub fn client_config(trust: &Trust) -> Result<ClientConfig, Error> {
     let provider = Arc::new(suites::provider());
     let builder = ClientConfig::builder_with_provider(provider.clone())
@@ -164,10 +154,7 @@ impl ServerCertVerifier for Anybody {
 pub struct Authorities(pub(crate) Arc<RootCertStore>);
 
 impl Authorities {
-    /// Those of a text in PEM form.
-    ///
-    /// # Errors
-    /// If it has none, or one that is no certificate.
+    /// Those of a text in PEM form. Fails if it has none, or one that is no certificate.
     pub fn read(pem: &[u8]) -> Result<Self, CertificateError> {
         let mut roots = RootCertStore::empty();
         for certificate in CertificateDer::pem_slice_iter(pem) {
@@ -184,7 +171,6 @@ impl Authorities {
 
     /// Those that this machine believes. Certificates that cannot be read are left out; without any
     /// no peer is trusted.
-    #[must_use]
     pub fn of_this_machine() -> Self {
         let mut roots = RootCertStore::empty();
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);

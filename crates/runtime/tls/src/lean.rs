@@ -69,10 +69,8 @@ impl Lean {
     }
 
     /// Goes on where rustls stands, with what its two directions use. Hands are shaken, and nothing
-    /// waits to be sent. In TLS 1.3 the keys come from two of `secrets`.
-    ///
-    /// # Errors
-    /// If rustls does not tell the keys.
+    /// waits to be sent. In TLS 1.3 the keys come from two of `secrets`. Fails if rustls does not
+    /// tell the keys.
     pub(crate) fn new(
         keys: ExtractedSecrets,
         secrets: &[Secret],
@@ -309,10 +307,7 @@ impl Lean {
         self.seals.update();
     }
 
-    /// Appends records that say `plain`.
-    ///
-    /// # Errors
-    /// If TLS 1.2 may seal no more with its keys.
+    /// Appends records that say `plain`. Fails if TLS 1.2 may seal no more with its keys.
     pub(crate) fn seal(&mut self, plain: &[u8], wire: &mut Vec<u8>) -> Result<(), Fault> {
         if self.has_closed {
             return Ok(());
@@ -377,7 +372,6 @@ impl Lean {
     }
 }
 
-/// Outcome of a handshake that succeeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Save)]
 pub struct Shaken {
     pub is_tls13: bool,

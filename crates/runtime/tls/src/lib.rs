@@ -11,8 +11,6 @@
 mod certificate;
 mod client;
 mod der;
-mod fault;
-mod halves;
 mod lean;
 mod link;
 mod opening;
@@ -25,10 +23,10 @@ mod tests;
 
 pub use certificate::{CertificateError, Finding, Site, Unkeyed, Validity};
 pub use client::{Authorities, ClientTls, Trust, client_config};
-pub use fault::Fault;
-pub use halves::{ReadHalf, WriteHalf};
 pub use lean::Shaken;
 pub use link::Link;
 pub use opening::PrefaceLength;
 pub use server::{Certificates, MinVersion, Records, ServerTls};
 pub use stream::Stream;
+pub use stream::{ReadHalf, WriteHalf};
+pub use talk::Fault;

@@ -41,7 +41,6 @@ enum Side {
     Gone,
 }
 
-/// TLS of one connection.
 pub struct Link {
     side: Side,
     /// State that most connections need during the handshake, and hardly ever afterwards.
@@ -50,10 +49,7 @@ pub struct Link {
 }
 
 impl Link {
-    /// The server's end of a new connection.
-    ///
-    /// # Errors
-    /// If there is no randomness to be had.
+    /// The server's end of a new connection. Fails if there is no randomness to be had.
     pub fn server(tls: &ServerTls) -> Result<Self, Fault> {
         let config = Arc::clone(tls.config());
         let side = UnbufferedServerConnection::new(config).map_err(Fault::Refused)?;
@@ -66,10 +62,8 @@ impl Link {
         Ok(Self::new(Side::Server(Box::new(side)), aside))
     }
 
-    /// The client's end of a new connection to the server of this name.
-    ///
-    /// # Errors
-    /// If there is no randomness to be had.
+    /// The client's end of a new connection to the server of this name. Fails if there is no
+    /// randomness to be had.
     pub fn client(tls: &ClientTls) -> Result<Self, Fault> {
         let name: ServerName<'static> = tls.name().clone();
         let config = Arc::clone(tls.config());
@@ -118,14 +112,11 @@ impl Link {
         }
     }
 
-    /// Whether this is the client's end.
-    #[must_use]
     pub const fn is_client(&self) -> bool {
         matches!(self.side, Side::Client(_))
     }
 
     /// Returns the outcome of the handshake; `None` before its end.
-    #[must_use]
     pub fn shaken(&self) -> Option<Shaken> {
         if let Side::Lean(lean) = &self.side {
             return Some(lean.shaken());
@@ -166,9 +157,6 @@ impl Link {
     }
 
     /// Appends what a client says first to `wire`.
-    ///
-    /// # Errors
-    /// See [`Fault`].
     pub fn start(&mut self, wire: &mut Vec<u8>) -> Result<(), Fault> {
         self.receive(&mut [], &mut Vec::new(), wire).map(drop)
     }
@@ -176,11 +164,8 @@ impl Link {
     /// Takes bytes of the peer's. Appends what they say to `plain`, and what is to be sent because
     /// of them to `wire`. True if the peer has said that nothing more will come from it. What
     /// stands before TLS, see [`ServerTls::behind`], goes to `plain` first, once the handshake is
-    /// done.
-    ///
-    /// # Errors
-    /// The fault that ends the connection; `wire` may have got an alert for the peer. Bytes in
-    /// `plain` came before it.
+    /// done. Errors: the fault that ends the connection; `wire` may have got an alert for the peer.
+    /// Bytes in `plain` came before it.
     pub fn receive(
         &mut self,
         input: &mut [u8],
@@ -258,9 +243,7 @@ impl Link {
     }
 
     /// Appends records that say `plain` to `wire`. Nothing is sealed before the handshake is done.
-    ///
-    /// # Errors
-    /// See [`Fault`]; the connection cannot go on.
+    /// Errors: see [`Fault`]; the connection cannot go on.
     pub fn seal(&mut self, plain: &[u8], wire: &mut Vec<u8>) -> Result<(), Fault> {
         match &mut self.side {
             Side::Lean(_) if self.has_failed => Ok(()),
@@ -378,7 +361,6 @@ impl Link {
 
     /// Whether another process can go on with it, once [`Link::leave_rustls`] has taken its keys
     /// out. It cannot during the handshake, nor for a client's end.
-    #[must_use]
     pub fn can_move(&self) -> bool {
         !self.has_failed
             && match &self.side {
@@ -398,10 +380,8 @@ impl Link {
     /// own, wherever it does. What rustls had yet to say is appended to `wire`. False, and nothing
     /// changes, where [`Link::can_move`] says no.
     ///
-    /// The caller has neither said that nothing more comes nor heard it.
-    ///
-    /// # Errors
-    /// If rustls does not tell the keys; the connection cannot go on.
+    /// The caller has neither said that nothing more comes nor heard it. Fails if rustls does not
+    /// tell the keys; the connection cannot go on.
     pub fn leave_rustls(&mut self, wire: &mut Vec<u8>) -> Result<bool, Fault> {
         let shaken = match &self.side {
             Side::Server(_) if self.can_move() => self.shaken(),

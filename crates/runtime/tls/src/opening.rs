@@ -34,10 +34,8 @@ pub(crate) struct Opening {
 }
 
 impl Opening {
-    /// Looks at bytes that come next.
-    ///
-    /// # Errors
-    /// [`Fault::PlainHttp`], for which `wire` has got an answer.
+    /// Looks at bytes that come next. Errors: [`Fault::PlainHttp`], for which `wire` has got an
+    /// answer.
     pub(crate) fn look(&mut self, mut input: &[u8], wire: &mut Vec<u8>) -> Result<(), Fault> {
         let is_first = self.record_bytes == 0 && self.hello_bytes == 0;
         // Methods have capital letters, and no record begins with one.
@@ -108,10 +106,8 @@ impl Opening {
 
 /// Says how long what stands at the beginning of these bytes is; `None` while it is not whole.
 ///
-/// Contract: it comes to an end, because bytes are kept until it has an answer.
-///
-/// # Errors
-/// A sentence on why the connection does not begin as it must.
+/// Contract: it comes to an end, because bytes are kept until it has an answer. Errors: a sentence
+/// on why the connection does not begin as it must.
 pub type PrefaceLength = fn(&[u8]) -> Result<Option<usize>, &'static str>;
 
 /// The preface of one connection.

@@ -23,13 +23,11 @@ use crate::{Authorities, CertificateError, Site, suites};
 /// record when the handshake is done.
 const TICKETS: usize = 1;
 
-/// The lowest version that is spoken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MinVersion {
     /// TLS 1.2 (RFC 5246), with forward secrecy and authenticated encryption alone.
     #[default]
     Tls12,
-    /// TLS 1.3 (RFC 8446).
     Tls13,
 }
 
@@ -78,7 +76,6 @@ impl Table {
 
 impl Certificates {
     /// With one certificate for each name. The first one is for all others if none is named so.
-    #[must_use]
     pub fn new(sites: &[Site]) -> Self {
         Self(Arc::new(RwLock::new(Table::new(sites))))
     }
@@ -114,10 +111,7 @@ pub struct ServerTls {
 
 impl ServerTls {
     /// A port with these certificates. With authorities, clients must show a certificate of one of
-    /// them.
-    ///
-    /// # Errors
-    /// If the authorities cannot be used, or there is no randomness for tickets.
+    /// them. Fails if the authorities cannot be used, or there is no randomness for tickets.
     pub fn new(
         certificates: &Certificates,
         min_version: MinVersion,
@@ -159,7 +153,6 @@ impl ServerTls {
 
     /// Returns these settings for a port on which other bytes come before TLS. The connection ends
     /// if it does not begin with them.
-    #[must_use]
     pub const fn behind(mut self, preface: PrefaceLength) -> Self {
         self.preface = Some(preface);
         self

@@ -1,9 +1,9 @@
 //! TLS over anything that blocks: for commands and tests that have one connection and time to wait.
 
 use std::io::{self, Read, Write};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::halves::halves;
-use crate::{ClientTls, Fault, Link, ReadHalf, ServerTls, WriteHalf};
+use crate::{ClientTls, Fault, Link, ServerTls};
 
 const READ_BYTES: usize = 16 << 10;
 
@@ -25,10 +25,8 @@ pub struct Stream<S> {
 }
 
 impl<S: Read + Write> Stream<S> {
-    /// Performs the client's handshake.
-    ///
-    /// # Errors
-    /// Those of the socket; `InvalidData` with a [`Fault`] if the server is refused, or refuses us.
+    /// Performs the client's handshake. Errors: those of the socket; `InvalidData` with a [`Fault`]
+    /// if the server is refused, or refuses us.
     pub fn connect(socket: S, tls: &ClientTls) -> io::Result<Self> {
         let mut link = Link::client(tls)?;
         let mut wire = Vec::new();
@@ -36,10 +34,7 @@ impl<S: Read + Write> Stream<S> {
         Self::shake(socket, link, &wire)
     }
 
-    /// Performs the server's handshake.
-    ///
-    /// # Errors
-    /// As [`Stream::connect`], for the client.
+    /// Performs the server's handshake. Errors: as [`Stream::connect`], for the client.
     pub fn accept(socket: S, tls: &ServerTls) -> io::Result<Self> {
         Self::shake(socket, Link::server(tls)?, &[])
     }
@@ -112,6 +107,104 @@ impl<S: Read + Write> Write for Stream<S> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut wire = Vec::new();
         self.link.seal(bytes, &mut wire)?;
+        self.socket.write_all(&wire)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.socket.flush()
+    }
+}
+
+struct Shared {
+    link: Link,
+    /// Sealed and not sent. Bound: an answer to what one read gave.
+    unsent: Vec<u8>,
+}
+
+fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub struct ReadHalf<S> {
+    socket: S,
+    shared: Arc<Mutex<Shared>>,
+    /// Plain bytes that were read and not taken.
+    plain: Vec<u8>,
+    taken: usize,
+    has_ended: bool,
+}
+
+pub struct WriteHalf<S> {
+    socket: S,
+    shared: Arc<Mutex<Shared>>,
+}
+
+/// Makes halves of a connection that has done its handshake.
+pub(crate) fn halves<S>(
+    (reads, writes): (S, S),
+    link: Link,
+    (plain, taken, has_ended): (Vec<u8>, usize, bool),
+) -> (ReadHalf<S>, WriteHalf<S>) {
+    let unsent = Vec::new();
+    let shared = Arc::new(Mutex::new(Shared { link, unsent }));
+    let read = ReadHalf {
+        socket: reads,
+        shared: shared.clone(),
+        plain,
+        taken,
+        has_ended,
+    };
+    let write = WriteHalf {
+        socket: writes,
+        shared,
+    };
+    (read, write)
+}
+
+impl<S> ReadHalf<S> {
+    /// The socket below, for its options.
+    pub const fn socket(&self) -> &S {
+        &self.socket
+    }
+}
+
+impl<S> WriteHalf<S> {
+    /// The socket below, for its options.
+    pub const fn socket(&self) -> &S {
+        &self.socket
+    }
+}
+
+impl<S: Read> Read for ReadHalf<S> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        while self.plain.len() == self.taken {
+            if self.has_ended {
+                return Ok(0);
+            }
+            self.plain.clear();
+            self.taken = 0;
+            let mut bytes = [0; READ_BYTES];
+            let count = self.socket.read(&mut bytes)?;
+            let mut shared = lock(&self.shared);
+            let Shared { link, unsent } = &mut *shared;
+            let is_over = link.receive(&mut bytes[..count], &mut self.plain, unsent)?;
+            self.has_ended = is_over || count == 0;
+        }
+        let rest = &self.plain[self.taken..];
+        let count = rest.len().min(into.len());
+        into[..count].copy_from_slice(&rest[..count]);
+        self.taken += count;
+        Ok(count)
+    }
+}
+
+impl<S: Write> Write for WriteHalf<S> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut shared = lock(&self.shared);
+        let mut wire = std::mem::take(&mut shared.unsent);
+        shared.link.seal(bytes, &mut wire)?;
+        drop(shared);
         self.socket.write_all(&wire)?;
         Ok(bytes.len())
     }

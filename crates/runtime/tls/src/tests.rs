@@ -34,13 +34,8 @@ fn both() -> (ServerTls, ClientTls) {
 fn both_with(records: Records) -> (ServerTls, ClientTls) {
     let authority = Authority::new("ours");
     let issued = authority.issue(&["localhost"]);
-    let server = ServerTls::new(
-        &certificates(&[("", &issued)]),
-        MinVersion::Tls12,
-        records,
-        None,
-    )
-    .unwrap();
+    let shown = certificates(&[("", &issued)]);
+    let server = ServerTls::new(&shown, MinVersion::Tls12, records, None).unwrap();
     let trust = Trust::Of(Authorities::read(authority.pem().as_bytes()).unwrap());
     (server, ClientTls::new("localhost", &trust, true).unwrap())
 }
@@ -380,51 +375,30 @@ fn certificates_are_looked_at() {
             .map_err(|error| error.to_string())?;
         Ok::<_, String>(site.findings(now_s))
     };
-    assert_eq!(
-        findings("push.example", &good.certificate, &good.key),
-        Ok(vec![])
-    );
-    assert_eq!(
-        findings(
-            "",
-            &format!("{}{}", good.certificate, authority.pem()),
-            &good.key
-        ),
-        Ok(vec![])
-    );
-    let other = Finding::OtherName("chat.example".to_owned());
-    assert_eq!(
-        findings("chat.example", &good.certificate, &good.key),
-        Ok(vec![other])
-    );
     let stranger = Authority::new("theirs");
-    assert_eq!(
-        findings(
-            "",
-            &format!("{}{}", good.certificate, stranger.pem()),
-            &good.key
-        ),
-        Ok(vec![Finding::Order(1)])
-    );
+    let behind = |authority: &Authority| format!("{}{}", good.certificate, authority.pem());
+    let other = Finding::OtherName("chat.example".to_owned());
+    for (name, pem, found) in [
+        ("push.example", &good.certificate, vec![]),
+        ("", &behind(&authority), vec![]),
+        ("chat.example", &good.certificate, vec![other]),
+        ("", &behind(&stranger), vec![Finding::Order(1)]),
+    ] {
+        assert_eq!(findings(name, pem, &good.key), Ok(found), "{name}");
+    }
     let late = authority.issue_until(&["push.example"], 2030);
     assert!(matches!(
         findings("", &late.certificate, &late.key).unwrap()[..],
         [Finding::Expired(76)]
     ));
+    let (certificate, key) = (good.certificate.as_str(), good.key.as_str());
+    let turned = format!("{}{certificate}", authority.pem());
     for (pem, key, why) in [
-        ("", good.key.as_str(), "no certificate in it"),
-        (good.key.as_str(), good.key.as_str(), "no certificate in it"),
-        (good.certificate.as_str(), "", "no private key in it"),
-        (
-            good.certificate.as_str(),
-            late.key.as_str(),
-            "does not belong",
-        ),
-        (
-            &format!("{}{}", authority.pem(), good.certificate),
-            good.key.as_str(),
-            "belongs to a later certificate",
-        ),
+        ("", key, "no certificate in it"),
+        (key, key, "no certificate in it"),
+        (certificate, "", "no private key in it"),
+        (certificate, &late.key, "does not belong"),
+        (&turned, key, "belongs to a later certificate"),
     ] {
         let error = findings("", pem, key).unwrap_err();
         assert!(error.contains(why), "{error}");

@@ -65,13 +65,9 @@ fn expand(mut input: DeriveInput) -> Result<TokenStream> {
     })
 }
 
-/// Code for the fields of a struct or variant.
 struct Parts {
-    /// Takes a value apart.
     pattern: TokenStream,
-    /// Saves what the pattern has named.
     save: TokenStream,
-    /// Expression that loads a value.
     value: TokenStream,
 }
 
@@ -172,7 +168,6 @@ fn literal(number: &Expr) -> Result<Option<u8>> {
     }
 }
 
-/// Words in the attribute `#[save(…)]`.
 #[derive(Default)]
 struct Words {
     skip: bool,

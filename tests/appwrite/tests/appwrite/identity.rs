@@ -1,6 +1,6 @@
 //! Identity: the requests to Appwrite, their number, and the effects of its faults.
 
-use serde_json::{Value, json};
+use serde_json::json;
 use throng_testkit::{Authority, PemFiles, until};
 
 use crate::account::{AccountApi, account};
@@ -176,61 +176,4 @@ fn accounts_come_by_https_from_who_is_believed() {
         }
         stage.server.stop();
     }
-}
-
-/// "Log out that device": the device is told, and gets no event of its user afterwards.
-#[test]
-fn a_user_hears_what_ends_its_rights() {
-    let stage = Stage::new("");
-    let mut blocked = updated("ann", "status", "user:ann", &[]);
-    blocked.payload["status"] = json!(false);
-    let mut deleted = Event::signed_out("ann", "user:ann");
-    deleted.names = vec!["users.ann.delete".to_owned()];
-    deleted.payload = account("ann");
-    let mut everywhere = Event::signed_out("ann", "user:ann");
-    everywhere.names = vec!["users.ann.sessions.delete".to_owned()];
-    for (end, id) in [
-        (Event::signed_out("ann", "user:ann"), "S"),
-        (everywhere, "S"),
-        (blocked, "ann"),
-        (deleted, "ann"),
-    ] {
-        let mut devices: Vec<Socket> = (0..2).map(|_| stage.open_as("ann", DOCUMENTS)).collect();
-        stage.accounts.go_away(true);
-        stage.publish(&end);
-        stage.publish(&Event::document("no", "user:ann", "open"));
-        stage.publish(&Event::document("yes", "any", "open"));
-        for device in &mut devices {
-            assert_eq!([device.event(), device.event()], [id, "yes"]);
-        }
-        stage.accounts.go_away(false);
-    }
-    stage.server.stop();
-}
-
-#[test]
-fn a_token_is_looked_at_once_as_in_stock() {
-    let stage = Stage::new("");
-    // {"userId":"ann","sessionId":"S","exp":1}: expired in 1970, and good until Appwrite refuses
-    // it.
-    let token = "e30.eyJ1c2VySWQiOiJhbm4iLCJzZXNzaW9uSWQiOiJTIiwiZXhwIjoxfQ.x";
-    stage.accounts.sign_in(token, "ann");
-    let (mut ann, first) = stage.open(&format!("{DOCUMENTS}&jwt={token}"));
-    assert_eq!(first["data"]["user"]["$id"], "ann");
-    let message = "Failed to verify JWT. Invalid token: Expired";
-    stage.accounts.fail(Some((
-        401,
-        json!({"message": message, "code": 401, "type": "user_jwt_invalid"}),
-    )));
-    stage.publish(&updated("ann", "labels", "user:ann", &["vip"]));
-    stage.publish(&Event::document("D", "label:vip", "open"));
-    assert_eq!([ann.event(), ann.event()], ["ann", "D"]);
-    // Coming back with it is refused as in stock: without a close frame that would end it all.
-    stage.publish(&updated("ann", "name", "user:ann", &[]));
-    assert_eq!(ann.event(), "ann");
-    let (mut again, frame) = stage.open(&format!("{DOCUMENTS}&jwt={token}"));
-    let expect: Value = json!({"type": "error", "data": {"code": 401, "message": message}});
-    assert_eq!(frame, expect);
-    assert!(again.ended());
-    stage.server.stop();
 }

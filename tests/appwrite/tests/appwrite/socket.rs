@@ -8,7 +8,6 @@ use throng_testkit::{Deadline, Wire};
 /// A connection after its handshake.
 pub(crate) struct Socket {
     wire: Wire,
-    pings: usize,
 }
 
 impl Socket {
@@ -26,7 +25,7 @@ impl Socket {
              Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n{more}\r\n"
         ));
         assert_eq!(wire.head().status, 101);
-        Self { wire, pings: 0 }
+        Self { wire }
     }
 
     /// Sends a text frame, masked with zeros.
@@ -67,13 +66,7 @@ impl Socket {
             if head[0] != 0x89 {
                 return (head[0] & 0x0f, payload);
             }
-            self.pings += 1;
         }
-    }
-
-    /// Pings that came before the frames that were read, and were not answered.
-    pub(crate) const fn pings(&self) -> usize {
-        self.pings
     }
 
     /// Returns the next message, which must be text.

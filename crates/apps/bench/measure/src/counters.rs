@@ -143,7 +143,6 @@ reasons! {
     ConnectFailure {
         /// No source port is free for this source and target.
         AddressNotAvailable = "address_not_available",
-        /// The planned source port is taken.
         AddressInUse = "address_in_use",
         ProcessDescriptors = "process_descriptors",
         SystemDescriptors = "system_descriptors",

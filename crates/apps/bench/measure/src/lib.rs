@@ -16,7 +16,6 @@ mod generator;
 mod latency;
 mod running;
 mod sequence;
-mod series;
 mod tally;
 
 pub use counters::{ConnectFailure, Counters, LostReason};
@@ -24,5 +23,5 @@ pub use generator::{GeneratorHealth, GeneratorLimits, Verdict};
 pub use latency::{Latency, LatencySummary, LogWriter, PERCENTILES};
 pub use running::Running;
 pub use sequence::{DeliveryCounts, SequenceOutcome, TRACKS_MAX, Tracker, Tracks};
-pub use series::{Sample, ServerSample};
 pub use tally::{Histograms, Sums, Tally};
+pub use tally::{Sample, ServerSample};

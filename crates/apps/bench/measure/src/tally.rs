@@ -113,3 +113,151 @@ impl Sums {
         }
     }
 }
+
+/// State at the end of an interval, and counts of what happened in it (not per second).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Sample {
+    /// End of the interval, in ms from the run's start.
+    pub at_ms: u64,
+    pub length_ms: u64,
+    pub attempted: u64,
+    pub tcp_connected: u64,
+    pub upgraded: u64,
+    pub subscribed: u64,
+    pub alive: u64,
+    pub lost: u64,
+    pub failed: u64,
+    pub published: u64,
+    /// Measured messages received in the interval.
+    pub received: u64,
+    pub sent_bytes: u64,
+    pub received_bytes: u64,
+    /// Deliveries: 50th, 90th, 99th, 99.9th percentile and maximum in µs; none without data.
+    pub latency_us: Option<[u64; 5]>,
+    /// Times to be usable (connect, upgrade, subscribe): the same figures.
+    pub connect_us: Option<[u64; 5]>,
+    pub lag_us: Option<[u64; 5]>,
+    /// Busiest thread of the generator, as a share of one CPU.
+    pub generator_busy: f64,
+    /// Memory of the generator in bytes (PSS), where known.
+    pub generator_memory_bytes: Option<u64>,
+    pub server: Option<ServerSample>,
+}
+
+/// Server at the end of an interval, from its machine or its metrics.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ServerSample {
+    /// CPU of its processes in the interval, as a share of one CPU.
+    pub cpu: Option<f64>,
+    /// Memory of its processes in bytes (PSS).
+    pub memory_bytes: Option<u64>,
+    pub slab_bytes: Option<u64>,
+    pub sockets: Option<u64>,
+    pub connections: Option<u64>,
+}
+
+impl Sample {
+    pub fn figures(latency: &Latency) -> Option<[u64; 5]> {
+        Some([
+            latency.percentile_us(50.0)?,
+            latency.percentile_us(90.0)?,
+            latency.percentile_us(99.0)?,
+            latency.percentile_us(99.9)?,
+            latency.max_us()?,
+        ])
+    }
+
+    /// Converts a count of the interval to a rate per second, rounded down.
+    pub fn per_s(&self, count: u64) -> u64 {
+        count
+            .saturating_mul(1000)
+            .checked_div(self.length_ms)
+            .unwrap_or(0)
+    }
+
+    /// Names of the CSV's columns, with commas between.
+    pub const CSV_HEADER: &'static str = "at_ms,length_ms,attempted,tcp_connected,upgraded,\
+        subscribed,alive,lost,failed,published,received,sent_bytes,received_bytes,\
+latency_p50_us,latency_p90_us,latency_p99_us,latency_p999_us,latency_max_us,\
+connect_p50_us,connect_p90_us,connect_p99_us,connect_p999_us,connect_max_us,\
+lag_p50_us,lag_p90_us,lag_p99_us,lag_p999_us,lag_max_us,\
+generator_busy,generator_memory_bytes,server_cpu,server_memory_bytes,server_slab_bytes,\
+        server_sockets,server_connections";
+
+    /// Appends one line of CSV. Unknown figures are empty, not zero.
+    pub fn write_csv(&self, out: &mut String) {
+        let counts = [
+            self.at_ms,
+            self.length_ms,
+            self.attempted,
+            self.tcp_connected,
+            self.upgraded,
+            self.subscribed,
+            self.alive,
+            self.lost,
+            self.failed,
+            self.published,
+            self.received,
+            self.sent_bytes,
+            self.received_bytes,
+        ];
+        let mut cells: Vec<String> = counts.iter().map(u64::to_string).collect();
+        for figures in [self.latency_us, self.connect_us, self.lag_us] {
+            match figures {
+                Some(figures) => cells.extend(figures.iter().map(u64::to_string)),
+                None => cells.extend(std::iter::repeat_n(String::new(), 5)),
+            }
+        }
+        let number = |value: Option<u64>| value.map_or_else(String::new, |value| value.to_string());
+        let server = self.server.unwrap_or_default();
+        cells.push(format!("{:.3}", self.generator_busy));
+        cells.push(number(self.generator_memory_bytes));
+        cells.push(
+            server
+                .cpu
+                .map_or_else(String::new, |cpu| format!("{cpu:.3}")),
+        );
+        let [memory, slab] = [server.memory_bytes, server.slab_bytes];
+        cells.extend([memory, slab, server.sockets, server.connections].map(number));
+        out.push_str(&cells.join(","));
+        out.push('\n');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_has_the_header_s_columns() {
+        let columns = Sample::CSV_HEADER.split(',').count();
+        let full = Sample {
+            latency_us: Some([1, 2, 3, 4, 5]),
+            connect_us: Some([1, 2, 3, 4, 5]),
+            lag_us: Some([1, 2, 3, 4, 5]),
+            generator_memory_bytes: Some(7),
+            server: Some(ServerSample {
+                cpu: Some(0.5),
+                memory_bytes: Some(1),
+                slab_bytes: Some(2),
+                sockets: Some(3),
+                connections: Some(4),
+            }),
+            ..Sample::default()
+        };
+        for sample in [Sample::default(), full] {
+            let mut line = String::new();
+            sample.write_csv(&mut line);
+            assert_eq!(line.trim_end().split(',').count(), columns, "{line}");
+        }
+    }
+
+    #[test]
+    fn what_is_unknown_is_empty() {
+        let mut line = String::new();
+        Sample::default().write_csv(&mut line);
+        assert!(line.contains("0,,,,,,,,,,,,,,,,0.000,,,,,,\n"), "{line}");
+    }
+}

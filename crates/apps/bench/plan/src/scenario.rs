@@ -16,7 +16,6 @@ use crate::{Data, Target};
 pub struct Scenario {
     pub name: String,
     pub kind: Workload,
-    /// Servers to which connections go, in turn.
     pub targets: Vec<Target>,
     #[serde(default)]
     pub tls: TlsTrust,
@@ -214,14 +213,12 @@ impl Workload {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Transport {
-    /// A WebSocket (RFC 6455).
     WebSocket {
         dialect: Dialect,
         /// Frames sent in order once it is open, templates.
         first_frames: Vec<String>,
         /// Header lines of the handshake, values are templates.
         headers: Vec<(String, String)>,
-        /// Value of `Sec-WebSocket-Protocol`, if any.
         subprotocol: Option<String>,
         /// Interval of pings in µs; pings that arrive are always answered.
         ping_interval_us: Option<u64>,
@@ -293,7 +290,6 @@ impl Transport {
         centrifugo || matches!(self, Self::Sse { .. })
     }
 
-    /// Name of the protocol in a scenario.
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::WebSocket { dialect, .. } => match dialect {

@@ -101,7 +101,6 @@ impl Schedule {
         self.phases.iter().map(|phase| phase.duration_us).sum()
     }
 
-    /// Number of events due before the end.
     pub fn count(&self) -> u64 {
         let all: f64 = self.phases.iter().map(ArrivalPhase::count).sum();
         // The first event is due at the start, so a phase of 9.5 has ten; a whole number is itself

@@ -67,7 +67,6 @@ impl<'t> Complaints<'t> {
 
 type Value<'t> = Spanned<DeValue<'t>>;
 
-/// A table whose keys are being taken.
 pub(crate) struct Section<'t> {
     /// `publish` in `[publish]`; empty at the top.
     name: String,

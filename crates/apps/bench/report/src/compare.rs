@@ -19,7 +19,6 @@ const NOISE: f64 = 0.05;
 pub enum Reading {
     Better,
     Worse,
-    /// Difference within the noise.
     Same,
     /// Different, and neither way is better by itself.
     Different,

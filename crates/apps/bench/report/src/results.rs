@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-
 use throng_bench_measure::{Counters, DeliveryCounts, LatencySummary, Sample, Verdict};
 use throng_bench_plan::Scenario;
 use throng_bench_plan::check::{Check, CheckOutcome, Figure, LatencyKind, Metric};

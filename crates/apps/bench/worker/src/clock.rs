@@ -23,7 +23,6 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Starts a clock that shows Unix time.
     pub fn start() -> Self {
         let unix = SystemTime::now()
             .duration_since(UNIX_EPOCH)

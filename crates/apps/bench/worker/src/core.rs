@@ -16,7 +16,7 @@ use throng_bench_plan::payload::ScanMatch;
 
 use crate::clock::{Clock, NEVER};
 use crate::script::{Script, WARM_UP_PUBLISHER};
-use crate::session::{Carried, Carry, Stage, Subscriber};
+use crate::session::{Carried, Carry, Client, Stage};
 
 /// First publisher number of messages that connections send themselves; no publisher has it.
 const SELF_PUBLISHER: u32 = 1 << 31;
@@ -122,7 +122,7 @@ impl<'s> SharedState<'s> {
     /// Forgets connections that are away; their counts end where they left.
     pub(crate) fn forget_away(&mut self) {
         for ((_, n), carried) in std::mem::take(&mut self.returns) {
-            self.finish_tracks(&mut Subscriber::new(n, 0, carried), false);
+            self.finish_tracks(&mut Client::new(n, 0, carried), false);
         }
     }
 
@@ -152,59 +152,59 @@ impl<'s> SharedState<'s> {
 
     pub(crate) fn fail(
         &mut self,
-        subscriber: &mut Subscriber,
+        client: &mut Client,
         reason: ConnectFailure,
         fx: &mut Effects<'_>,
     ) {
         self.tally.failed(reason);
-        if matches!(subscriber.stage, Stage::Subscribing(_)) {
+        if matches!(client.stage, Stage::Subscribing(_)) {
             // It counts as upgraded already, and must not count as alive.
             self.tally.counters.closed_by_plan += 1;
         }
-        subscriber.stage = Stage::Gone;
-        self.retry(subscriber);
+        client.stage = Stage::Gone;
+        self.retry(client);
         fx.end(throng_engine::End::Now);
     }
 
     /// Schedules another try for a connection that came back; a first failure is a result.
-    pub(crate) fn retry(&mut self, subscriber: &mut Subscriber) {
-        if subscriber.returning || self.script.scenario.replace_lost {
+    pub(crate) fn retry(&mut self, client: &mut Client) {
+        if client.returning || self.script.scenario.replace_lost {
             let wait_us = 100_000 + self.rng.below(900_000);
             let at_us = self.clock.now_us() + wait_us;
-            let carried = self.take_carried(subscriber);
-            self.come_back(at_us, subscriber.n, carried);
+            let carried = self.take_carried(client);
+            self.come_back(at_us, client.n, carried);
         }
     }
 
     /// Takes the state that the connection needs when it comes back.
-    pub(crate) fn take_carried(&mut self, subscriber: &mut Subscriber) -> Carried {
+    pub(crate) fn take_carried(&mut self, client: &mut Client) -> Carried {
         let mut carried = Carried {
-            said: subscriber.said,
+            said: client.said,
             returning: true,
-            in_storm: subscriber.in_storm,
+            in_storm: client.in_storm,
             ..Carried::default()
         };
-        if self.resumes() && subscriber.has_place() {
-            carried.tracks = std::mem::take(&mut subscriber.tracks);
-            carried.resume = subscriber.resume.take();
+        if self.resumes() && client.has_place() {
+            carried.tracks = std::mem::take(&mut client.tracks);
+            carried.resume = client.resume.take();
         } else {
-            self.finish_tracks(subscriber, false);
+            self.finish_tracks(client, false);
         }
         carried
     }
 
     /// Ends the counts of a connection. `to_the_end` also counts messages that never came after
     /// the last one.
-    pub(crate) fn finish_tracks(&mut self, subscriber: &mut Subscriber, to_the_end: bool) {
-        let tracks = std::mem::take(&mut subscriber.tracks);
+    pub(crate) fn finish_tracks(&mut self, client: &mut Client, to_the_end: bool) {
+        let tracks = std::mem::take(&mut client.tracks);
         if tracks.is_empty() {
             return;
         }
-        if subscriber.slow {
+        if client.slow {
             return tracks.finish(|_, _| None, &mut self.tally.sums.slowly);
         }
         let before = self.tally.deliveries.missing;
-        let (script, said, n) = (self.script, subscriber.said, subscriber.n);
+        let (script, said, n) = (self.script, client.said, client.n);
         let last = |channel, publisher| match to_the_end {
             true => last_due(script, n, said, channel, publisher),
             false => None,
@@ -214,22 +214,22 @@ impl<'s> SharedState<'s> {
     }
 
     /// Number of deliveries that are due to a connection after the last one. Slow readers owe none.
-    pub(crate) fn behind(&self, subscriber: &Subscriber) -> u64 {
-        if subscriber.stage != Stage::Usable || subscriber.slow {
+    pub(crate) fn behind(&self, client: &Client) -> u64 {
+        if client.stage != Stage::Usable || client.slow {
             return 0;
         }
-        let (n, said) = (subscriber.n, subscriber.said);
+        let (n, said) = (client.n, client.said);
         let due = |channel, publisher| last_due(self.script, n, said, channel, publisher);
-        subscriber.tracks.behind(due)
+        client.tracks.behind(due)
     }
 
     /// Notes the messages that a connection dropped by a storm has missed.
-    pub(crate) fn begin_catching_up(&mut self, subscriber: &mut Subscriber) {
+    pub(crate) fn begin_catching_up(&mut self, client: &mut Client) {
         let script = self.script;
-        let missed = subscriber.tracks.missed(|channel, publisher| {
+        let missed = client.tracks.missed(|channel, publisher| {
             (script.publisher_of(channel) == Some(publisher)).then(|| script.last_sequence(channel))
         });
-        match &mut subscriber.resume {
+        match &mut client.resume {
             Some(resume) if !missed.is_empty() => resume.catches_up_to = missed,
             // Without a position, missed messages never come.
             _ => self.caught_up(),
@@ -243,19 +243,19 @@ impl<'s> SharedState<'s> {
     }
 
     /// Notes that a connection is subscribed to its channels.
-    pub(crate) fn expect(&mut self, subscriber: &mut Subscriber) {
+    pub(crate) fn expect(&mut self, client: &mut Client) {
         if self.script.scenario.publish.is_none() {
             return;
         }
         let mut any = false;
-        for channel in self.script.channels.of_connection(u64::from(subscriber.n)) {
+        for channel in self.script.channels.of_connection(u64::from(client.n)) {
             if let Some(publisher) = self.script.publisher_of(channel) {
                 let first = self.script.last_sequence(channel) + 1;
-                subscriber.tracks.expect(channel, publisher, first);
+                client.tracks.expect(channel, publisher, first);
                 any = true;
             }
         }
-        self.tally.sums.expecting += u64::from(any && !subscriber.returning);
+        self.tally.sums.expecting += u64::from(any && !client.returning);
     }
 
     /// Publisher and channel of a connection's own messages.
@@ -265,23 +265,18 @@ impl<'s> SharedState<'s> {
     }
 
     /// Finds the measured messages of a whole frame.
-    pub(crate) fn scan_frame(&mut self, subscriber: &mut Subscriber, frame: &[u8]) {
+    pub(crate) fn scan_frame(&mut self, client: &mut Client, frame: &[u8]) {
         let script = self.script;
         script.scanner.scan_frame(frame, |found| {
             if !found.is_whole_in(frame) {
                 self.tally.deliveries.damaged += 1;
             }
-            self.found(subscriber, found);
+            self.found(client, found);
         });
     }
 
     /// Finds the measured messages of a stream; keeps the possible beginning of another in `carry`.
-    pub(crate) fn scan_stream(
-        &mut self,
-        subscriber: &mut Subscriber,
-        carry: &mut Carry,
-        data: &[u8],
-    ) {
+    pub(crate) fn scan_stream(&mut self, client: &mut Client, carry: &mut Carry, data: &[u8]) {
         let script = self.script;
         let mut joined = std::mem::take(&mut self.scratch);
         let bytes = match carry.take() {
@@ -295,13 +290,13 @@ impl<'s> SharedState<'s> {
         };
         let keep = script
             .scanner
-            .scan_stream(bytes, |found| self.found(subscriber, found));
+            .scan_stream(bytes, |found| self.found(client, found));
         *carry = tail(bytes, keep);
         self.scratch = joined;
     }
 
-    fn found(&mut self, subscriber: &mut Subscriber, found: ScanMatch) {
-        let deliveries = if subscriber.slow {
+    fn found(&mut self, client: &mut Client, found: ScanMatch) {
+        let deliveries = if client.slow {
             &mut self.tally.sums.slowly
         } else {
             &mut self.tally.deliveries
@@ -310,21 +305,19 @@ impl<'s> SharedState<'s> {
         let (due_us, first_time) = match found {
             ScanMatch::Message { message, .. } if message.publisher == WARM_UP_PUBLISHER => return,
             ScanMatch::Message { message, .. } => {
-                if subscriber.tracks.is_unheard() {
+                if client.tracks.is_unheard() {
                     self.tally.sums.with_data += 1;
                 }
-                let heard = subscriber.tracks.on(&message, deliveries);
-                if let Some(resume) = subscriber.resume.as_mut().filter(|r| r.awaits_first) {
+                let heard = client.tracks.on(&message, deliveries);
+                if let Some(resume) = client.resume.as_mut().filter(|r| r.awaits_first) {
                     resume.awaits_first = false;
                     self.tally.counters.recovered +=
                         u64::from(heard == Some(SequenceOutcome::InOrder));
                 }
-                if let Some(resume) = &mut subscriber.resume
+                if let Some(resume) = &mut client.resume
                     && !resume.catches_up_to.is_empty()
                 {
-                    let reached = subscriber
-                        .tracks
-                        .highest(message.channel, message.publisher);
+                    let reached = client.tracks.highest(message.channel, message.publisher);
                     let lost =
                         heard == Some(SequenceOutcome::Ahead) || missing < deliveries.missing;
                     if resume.reached(message.channel, reached, lost) {
@@ -344,7 +337,7 @@ impl<'s> SharedState<'s> {
             }
         };
         let (from_us, to_us) = self.measured_us;
-        if !first_time || subscriber.slow || due_us < from_us || due_us >= to_us {
+        if !first_time || client.slow || due_us < from_us || due_us >= to_us {
             return;
         }
         self.tally

@@ -6,13 +6,13 @@
 //! share nothing but the script and the numbers of the last publications. Never: decides on the
 //! course of the run; commands come by mail, figures go back over a channel.
 
+mod client;
 mod clock;
 mod core;
 mod pool;
 mod publish;
 mod script;
 mod session;
-mod subscriber;
 mod worker;
 
 pub use self::clock::{Clock, NEVER};

@@ -43,10 +43,8 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// Starts the workers; nothing is due before `begin_us`.
-    ///
-    /// # Errors
-    /// [`PrepareError::System`] without threads or reactors.
+    /// Starts the workers; nothing is due before `begin_us`. Errors: [`PrepareError::System`]
+    /// without threads or reactors.
     pub fn start(script: &Arc<Script>, start: &WorkerOptions) -> Result<Self, PrepareError> {
         let system = |what| move |why| PrepareError::System(what, why);
         let workers = start.openers + usize::from(script.publish.is_some());

@@ -11,7 +11,7 @@ use throng_ws::WsDecoder;
 use throng_bench_measure::Tracks;
 
 pub(crate) enum Session {
-    Subscriber(Subscriber),
+    Client(Client),
     Publisher(u32),
 }
 
@@ -40,7 +40,7 @@ pub(crate) enum Wire {
 /// Bytes that may be the beginning of a message; mostly none.
 pub(crate) type Carry = Option<Box<[u8]>>;
 
-pub(crate) struct Subscriber {
+pub(crate) struct Client {
     pub(crate) n: u32,
     pub(crate) said: u32,
     /// Due time of its connect, in µs. The handshake's key is made from it.
@@ -95,7 +95,7 @@ pub(crate) struct Carried {
     pub(crate) returning: bool,
 }
 
-impl Subscriber {
+impl Client {
     pub(crate) fn new(n: u32, due_us: u64, mut carried: Carried) -> Self {
         if let Some(resume) = &mut carried.resume {
             Self::begin_stream(resume);

@@ -23,7 +23,7 @@ use crate::clock::{Clock, NEVER, Wakes};
 use crate::core::SharedState;
 use crate::publish::{PublishPace, Publishers};
 use crate::script::Script;
-use crate::session::{Carried, Session, Stage, Subscriber};
+use crate::session::{Carried, Client, Session, Stage};
 
 const BEGUN_PER_TURN: usize = 256;
 /// Most spare ports tried for a connection whose planned port is taken.
@@ -123,13 +123,13 @@ impl<'s> Worker<'s> {
         self.core.storm_at_us = self.core.clock.now_us();
         let seed = self.core.script.scenario.seed ^ 0x7374_6f72;
         let core = &mut self.core;
-        let is_hit = |subscriber: &Subscriber| {
-            let drawn = || Rng::for_member(seed, u64::from(subscriber.n)).unit();
-            subscriber.stage == Stage::Usable && drawn() < share
+        let is_hit = |client: &Client| {
+            let drawn = || Rng::for_member(seed, u64::from(client.n)).unit();
+            client.stage == Stage::Usable && drawn() < share
         };
         for id in subscribers(conns, is_hit) {
-            with_subscriber(conns, id, |subscriber, fx| {
-                core.drop_in_storm(subscriber, backoff_us, fx);
+            with_subscriber(conns, id, |client, fx| {
+                core.drop_in_storm(client, backoff_us, fx);
             });
         }
     }
@@ -142,10 +142,10 @@ impl<'s> Worker<'s> {
         }
         let core = &mut self.core;
         for id in subscribers(conns, |_| true) {
-            with_subscriber(conns, id, |subscriber, _| {
-                let usable = subscriber.stage == Stage::Usable;
-                let reads = !core.is_slow(subscriber.n);
-                core.finish_tracks(subscriber, usable && reads);
+            with_subscriber(conns, id, |client, _| {
+                let usable = client.stage == Stage::Usable;
+                let reads = !core.is_slow(client.n);
+                core.finish_tracks(client, usable && reads);
             });
         }
         self.core.forget_away();
@@ -155,7 +155,7 @@ impl<'s> Worker<'s> {
 
     fn behind(&self, conns: &Conns<Session>) -> u64 {
         let behind = |session: &Session| match session {
-            Session::Subscriber(subscriber) => self.core.behind(subscriber),
+            Session::Client(client) => self.core.behind(client),
             Session::Publisher(_) => 0,
         };
         conns.sessions().map(|(_, session)| behind(session)).sum()
@@ -199,9 +199,9 @@ impl<'s> Worker<'s> {
     }
 }
 
-fn subscribers(conns: &Conns<Session>, wanted: impl Fn(&Subscriber) -> bool) -> Vec<ConnId> {
+fn subscribers(conns: &Conns<Session>, wanted: impl Fn(&Client) -> bool) -> Vec<ConnId> {
     let is_wanted = |session: &Session| match session {
-        Session::Subscriber(subscriber) => wanted(subscriber),
+        Session::Client(client) => wanted(client),
         Session::Publisher(_) => false,
     };
     { conns.sessions() }
@@ -213,11 +213,11 @@ fn subscribers(conns: &Conns<Session>, wanted: impl Fn(&Subscriber) -> bool) -> 
 fn with_subscriber(
     conns: &mut Conns<Session>,
     id: ConnId,
-    change: impl FnOnce(&mut Subscriber, &mut Effects<'_>),
+    change: impl FnOnce(&mut Client, &mut Effects<'_>),
 ) {
     conns.with(id, |session, fx| {
-        if let Session::Subscriber(subscriber) = session {
-            change(subscriber, fx);
+        if let Session::Client(client) = session {
+            change(client, fx);
         }
     });
 }
@@ -237,7 +237,7 @@ impl App for Worker<'_> {
 
     fn connected(&mut self, id: ConnId, session: &mut Session, fx: &mut Effects<'_>) {
         match (session, &mut self.publishers) {
-            (Session::Subscriber(subscriber), _) => self.core.connected(id, subscriber, fx),
+            (Session::Client(client), _) => self.core.connected(id, client, fx),
             (Session::Publisher(number), Some(publishers)) => {
                 publishers.connected(*number, id, &mut self.core, fx);
             }
@@ -247,7 +247,7 @@ impl App for Worker<'_> {
 
     fn bytes(&mut self, id: ConnId, session: &mut Session, input: &mut [u8], fx: &mut Effects<'_>) {
         match (session, &mut self.publishers) {
-            (Session::Subscriber(subscriber), _) => self.core.bytes(id, subscriber, input, fx),
+            (Session::Client(client), _) => self.core.bytes(id, client, input, fx),
             (Session::Publisher(number), Some(publishers)) => {
                 publishers.bytes(*number, input, &mut self.core, fx);
             }
@@ -256,8 +256,8 @@ impl App for Worker<'_> {
     }
 
     fn timeout(&mut self, _: ConnId, session: &mut Session, fx: &mut Effects<'_>) {
-        if let Session::Subscriber(subscriber) = session {
-            self.core.timeout(subscriber, fx);
+        if let Session::Client(client) = session {
+            self.core.timeout(client, fx);
         }
     }
 
@@ -266,7 +266,7 @@ impl App for Worker<'_> {
             return;
         }
         match (session, &mut self.publishers) {
-            (Session::Subscriber(subscriber), _) => self.core.closed(subscriber, why),
+            (Session::Client(client), _) => self.core.closed(client, why),
             (Session::Publisher(number), Some(publishers)) => {
                 publishers.closed(number, why, &mut self.core);
             }
@@ -447,7 +447,7 @@ impl<'s> Arrivals<'s> {
         for _ in 0..SPARES_TRIED {
             let source: Option<SocketAddr> = tuple.map(|tuple| tuple.source);
             let accepted = Accepted {
-                session: Session::Subscriber(Subscriber::new(n, due_us, carried.clone())),
+                session: Session::Client(Client::new(n, due_us, carried.clone())),
                 tag: 0,
                 deadline: Some(deadline),
             };
@@ -503,8 +503,8 @@ fn send_due(core: &mut SharedState<'_>, conns: &mut Conns<Session>) -> bool {
         core.says.pop();
         let id = ConnId::from_bits(bits);
         let mut goes_on = false;
-        with_subscriber(conns, id, |subscriber, fx| {
-            goes_on = core.send_message(subscriber, due_us, fx);
+        with_subscriber(conns, id, |client, fx| {
+            goes_on = core.send_message(client, due_us, fx);
         });
         if let (true, Some(say)) = (goes_on, &core.script.scenario.say) {
             let next_us = due_us + say.every_us;

@@ -19,8 +19,7 @@ use throng_bench_report::{Results, compare, comparison_page, report_page, summar
 use self::args::stop_flag;
 use self::execute::listen;
 use crate::console;
-use crate::exit::Exit;
-use crate::failure::{Failure, Result};
+use crate::exit::{Exit, Failure, Result};
 
 /// Load a server with connections and messages, and measure what it does
 ///

@@ -10,11 +10,9 @@ use serde_json::json;
 use throng_config::centrifugo::{Effect, ImportNote, import, put_variables};
 use throng_config::{Config, ConfigFile, Sources};
 
-use crate::access::access;
 use crate::console::{self, Paint};
-use crate::exit::Exit;
-use crate::failure::{Failure, Result};
-use crate::load;
+use crate::exit::{Exit, Failure, Result};
+use crate::load::{self, access};
 
 /// Write, check or explain the configuration
 #[derive(Debug, clap::Args)]
@@ -124,8 +122,8 @@ fn told(loaded: Result<throng_config::Loaded>) -> Result {
             (told, Exit::Good)
         }
         Err(failure) if failure.exit == Exit::Config => {
-            let problems = failure.advice();
-            let told = json!({ "good": false, "problems": problems, "what": failure.what() });
+            let problems = failure.advice;
+            let told = json!({ "good": false, "problems": problems, "what": failure.what });
             (told, Exit::Config)
         }
         Err(failure) => return Err(failure),

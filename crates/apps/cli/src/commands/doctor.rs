@@ -4,9 +4,8 @@ use clap::ValueEnum;
 use throng_doctor::{Options, Plan, Role};
 
 use crate::console::{self, Paint};
-use crate::exit::Exit;
-use crate::failure::Result;
-use crate::values;
+use crate::exit::{Exit, Result};
+use crate::values::count;
 
 /// Find out how many connections this machine can hold, which limit binds first, and how to lift it
 ///
@@ -15,14 +14,14 @@ use crate::values;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Number of wanted connections: 50000, 50k, 1M; without it, as many as the memory holds
-    #[arg(long, value_name = "N", value_parser = values::count)]
+    #[arg(long, value_name = "N", value_parser = count)]
     connections: Option<u64>,
     /// Side of the connections that this machine takes
     #[arg(long, value_enum, default_value_t = End::Server)]
     role: End,
     /// Number of processes that share the connections; with --role both these are the clients, and
     /// the server is one
-    #[arg(long, value_name = "N", value_parser = values::count, default_value = "1")]
+    #[arg(long, value_name = "N", value_parser = count, default_value = "1")]
     processes: u64,
     /// Judge the limits of this process instead of your shell's, such as a running server
     #[arg(long)]

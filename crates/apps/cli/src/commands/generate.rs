@@ -6,8 +6,7 @@ use clap::ValueEnum;
 use clap_complete::Shell;
 
 use crate::console;
-use crate::exit::{self, Exit};
-use crate::failure::{Failure, Result};
+use crate::exit::{self, Exit, Failure, Result};
 
 /// Print a script that completes throng's arguments in your shell
 ///

@@ -4,26 +4,23 @@ pub(crate) mod bench;
 pub(crate) mod config;
 pub(crate) mod doctor;
 pub(crate) mod generate;
-pub(crate) mod health;
 pub(crate) mod publish;
 pub(crate) mod pushpin_publish;
-pub(crate) mod reload;
+pub(crate) mod running;
 pub(crate) mod serve;
 pub(crate) mod subscribe;
 pub(crate) mod token;
 pub(crate) mod top;
-pub(crate) mod upgrade;
 
 use crate::args::{self, Command};
 use crate::console;
-use crate::exit::Exit;
-use crate::failure::Result;
+use crate::exit::{Exit, Result};
 use crate::version::long;
 
 pub(crate) fn run(command: Command) -> Result {
     match command {
         Command::Serve(args) => serve::run(&args),
-        Command::Upgrade(args) => upgrade::run(&args),
+        Command::Upgrade(args) => running::upgrade(&args),
         Command::Publish(args) => publish::run(args),
         Command::PushpinPublish(args) => pushpin_publish::run(&args),
         Command::Subscribe(args) => subscribe::run(args),
@@ -38,8 +35,8 @@ pub(crate) fn run(command: Command) -> Result {
             Ok(Exit::Good)
         }
         Command::Completions(args) => generate::completions(&args, &mut args::command()),
-        Command::Reload(args) => reload::run(&args),
-        Command::Health(args) => health::run(&args),
+        Command::Reload(args) => running::reload(&args),
+        Command::Health(args) => running::health(&args),
         Command::Reference(args) => generate::reference(&args),
         Command::Man(args) => generate::man(&args, args::command()),
     }

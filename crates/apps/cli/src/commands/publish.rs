@@ -6,8 +6,7 @@ use throng_client::ResponseReadError;
 use throng_types::ChannelName;
 
 use crate::console;
-use crate::exit::Exit;
-use crate::failure::{Failure, Result};
+use crate::exit::{Exit, Failure, Result};
 use crate::http::{ApiArgs, Endpoint, RequestError, query};
 
 /// The largest body that any server takes (`limits.publish_bytes_max` goes no higher).

@@ -9,9 +9,9 @@ use serde_json::{Map, Value, json};
 use throng_grip::zmtp::{PeerLimits, SocketRole, ZmtpPeer, encode_message};
 
 use crate::console;
-use crate::exit::Exit;
-use crate::failure::{Failure, Result};
+use crate::exit::{Exit, Failure, Result};
 use crate::http::{Endpoint, RequestError, TrustArgs, ask};
+use crate::values::header;
 
 /// An answer to a publish is a line.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
@@ -71,11 +71,6 @@ pub(crate) fn is_asked_for() -> bool {
     std::env::args_os()
         .nth(1)
         .is_some_and(|command| command == "pushpin-publish")
-}
-
-fn header(text: &str) -> std::result::Result<(String, String), String> {
-    let (name, value) = text.split_once(':').ok_or("expected NAME: VALUE")?;
-    Ok((name.trim().to_owned(), value.trim().to_owned()))
 }
 
 fn meta(text: &str) -> std::result::Result<(String, String), String> {

@@ -2,9 +2,7 @@
 //! signal.
 
 mod banner;
-mod notify;
-mod reload;
-mod stop;
+mod calls;
 mod upgrade;
 
 use std::fmt;
@@ -17,8 +15,7 @@ use throng_server::Capacity;
 
 use crate::commands::config::warn;
 use crate::console::{self, Paint};
-use crate::exit::Exit;
-use crate::failure::{Failure, Result};
+use crate::exit::{Exit, Failure, Result};
 use crate::load::{self, ConfigFlag};
 use crate::version::VERSION;
 
@@ -107,13 +104,13 @@ fn address(flag: &str, value: &str) -> Result<String> {
 pub(crate) fn run(args: &Args) -> Result {
     throng_sys::memory::tune_allocator();
     // First of all, because it would end a process that is about to serve.
-    let calls = stop::Calls::catch()?;
+    let calls = calls::Calls::catch()?;
     let mut upgrade = upgrade::Upgrade::prepare()?;
     let predecessor = args.take_over.then(upgrade::greet).transpose()?;
     let flags = args.flags()?;
     let loaded = load::complete(args.config.config.as_deref(), flags.clone())?;
     let config = loaded.config;
-    let level = reload::start_log(&config.log);
+    let level = calls::start_log(&config.log);
     let mut warnings = loaded.warnings;
     if let Err(error) = throng_sys::limits::raise_nofile() {
         warnings.push(format!("the descriptor limit could not be raised: {error}"));
@@ -134,7 +131,7 @@ pub(crate) fn run(args: &Args) -> Result {
     }
     .map_err(|error| Failure::new(Exit::Start, format!("cannot start: {error}")))?;
     upgrade.listen(handle.api_address());
-    notify::ready();
+    upgrade::ready();
     let facts = banner::Facts {
         config: &config,
         clients: handle.client_addresses(),
@@ -156,8 +153,8 @@ pub(crate) fn run(args: &Args) -> Result {
         throng_sys::memory::forget_start();
     }
     let path = args.config.config.clone();
-    let current = reload::Current::new(path, flags, config, level);
-    stop::run(calls, handle, current, &mut upgrade)
+    let current = calls::Current::new(path, flags, config, level);
+    calls::run(calls, handle, current, &mut upgrade)
 }
 
 fn capacity(report: &Report) -> Capacity {

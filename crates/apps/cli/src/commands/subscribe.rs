@@ -3,12 +3,11 @@
 //! Before the first success any trouble is final, since it is most likely a wrong address; after
 //! it, only a refusal is.
 
-mod stamp;
-
 use std::io::{self, IsTerminal as _, Write as _};
 use std::thread;
 use std::time::Duration;
 
+use serde_json::Value;
 use throng_client::{
     Notice, ResponseReadError, Subscription, SubscriptionEvent, SubscriptionTransport,
 };
@@ -17,11 +16,9 @@ use throng_ws::handshake::{self, UpgradeError};
 
 use crate::commands::publish::{self, UNKNOWN_NAMESPACE, said};
 use crate::console;
-use crate::exit::Exit;
-use crate::failure::{Failure, Result};
+use crate::exit::{Exit, Failure, Result};
 use crate::http::{Answer, Endpoint, RequestError, TrustArgs, ask, query, send};
-use crate::values;
-use stamp::{harmless, stamped_now};
+use crate::values::count;
 
 /// Print the publications of channels, one on a line
 ///
@@ -70,7 +67,7 @@ struct FollowArgs {
     #[arg(long, env = "THRONG_TOKEN", hide_env_values = true)]
     token: Option<String>,
     /// End after this many publications
-    #[arg(long, value_name = "N", value_parser = values::count)]
+    #[arg(long, value_name = "N", value_parser = count)]
     count: Option<u64>,
 }
 
@@ -478,6 +475,48 @@ impl Backoff {
     }
 }
 
+/// Without the control characters that a terminal obeys: data are strangers' words. Lines and tabs
+/// stay.
+fn harmless(line: &[u8]) -> Vec<u8> {
+    let line = String::from_utf8_lossy(line);
+    let plain = line
+        .chars()
+        .filter(|letter| !letter.is_control() || matches!(letter, '\n' | '\t'));
+    plain.collect::<String>().into_bytes()
+}
+
+/// The time, the channel and the data of what comes now.
+fn stamped_now(line: &[u8]) -> Vec<u8> {
+    stamped(line, throng_sys::clock::unix_ms())
+}
+
+/// The time, the channel and the data, from a line of `/stream`. A line that cannot be read is
+/// shown as it came.
+fn stamped(line: &[u8], unix_ms: u64) -> Vec<u8> {
+    let time = clock(unix_ms);
+    let told: Option<Value> = serde_json::from_slice(line).ok();
+    let channel = told.as_ref().and_then(|told| told.get("channel")?.as_str());
+    let data = told.as_ref().and_then(|told| told.get("data"));
+    let (Some(channel), Some(data)) = (channel, data) else {
+        return [time.as_bytes(), b"  ", line].concat();
+    };
+    let data = match data {
+        // One line each, whatever is in it.
+        Value::String(text) => text.replace(['\n', '\r'], " "),
+        other => other.to_string(),
+    };
+    // Channels and data are strangers' words, and a terminal obeys control characters.
+    let shown = format!("{time}  {channel}  {data}");
+    let plain = shown.chars().filter(|letter| !letter.is_control());
+    plain.collect::<String>().into_bytes()
+}
+
+fn clock(unix_ms: u64) -> String {
+    let (seconds, ms) = (unix_ms / 1000 % 86_400, unix_ms % 1000);
+    let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
+    format!("{hours:02}:{minutes:02}:{:02}.{ms:03}Z", seconds % 60)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -518,5 +557,39 @@ mod tests {
         assert_eq!(wait, ms(1_500));
         backoff = Backoff::default();
         assert!(backoff.next(Some(u64::MAX), u64::MAX) <= ms(15_000));
+    }
+
+    #[test]
+    fn a_terminal_obeys_nobody() {
+        for (line, expected) in [
+            ("plain\n\ttext é", "plain\n\ttext é"),
+            ("\u{1b}[2J\u{1b}]0;title\u{7}", "[2J]0;title"),
+            ("\u{9b}31m\rover\u{8}\u{7f}", "31mover"),
+        ] {
+            assert_eq!(harmless(line.as_bytes()), expected.as_bytes());
+        }
+        assert_eq!(harmless(b"\xff\x1b["), "\u{fffd}[".as_bytes());
+    }
+
+    #[test]
+    fn each_publication_has_one_line() {
+        for (line, expected) in [
+            (
+                r#"{"channel":"news","data":{"a":1},"offset":4}"#,
+                r#"03:25:45.678Z  news  {"a":1}"#,
+            ),
+            (
+                r#"{"channel":"news","data":"two\nlines"}"#,
+                "03:25:45.678Z  news  two lines",
+            ),
+            (
+                "{\"channel\":\"news\",\"data\":\"\\u001b[2Jred\"}",
+                "03:25:45.678Z  news  [2Jred",
+            ),
+            ("not JSON", "03:25:45.678Z  not JSON"),
+        ] {
+            let shown = stamped(line.as_bytes(), 12_345_678 + 86_400_000 * 365);
+            assert_eq!(String::from_utf8(shown).unwrap(), expected);
+        }
     }
 }

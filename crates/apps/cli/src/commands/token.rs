@@ -18,8 +18,7 @@ use throng_types::ChannelName;
 
 use crate::commands::publish;
 use crate::console;
-use crate::exit::Exit;
-use crate::failure::{Failure, Result};
+use crate::exit::{Exit, Failure, Result};
 use crate::load::{self, ConfigFlag};
 use crate::values::{duration_s, span};
 

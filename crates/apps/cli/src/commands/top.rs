@@ -11,10 +11,9 @@ use throng_types::units::{format_bytes, format_us, grouped};
 
 use crate::commands::publish::said;
 use crate::console;
-use crate::exit::Exit;
-use crate::failure::{Failure, Result};
-use crate::http::{Answer, ApiArgs, RequestError};
-use crate::values::{self, span};
+use crate::exit::{Exit, Failure, Result};
+use crate::http::{Answer, ApiArgs, RequestError, no_api};
+use crate::values::{count, span};
 
 /// An answer that is no stream is a sentence.
 const REFUSAL_BYTES_MAX: usize = 16 * 1024;
@@ -31,17 +30,13 @@ pub(crate) struct Args {
     #[command(flatten)]
     server: ApiArgs,
     /// End after this many screens
-    #[arg(long, value_name = "N", value_parser = values::count)]
+    #[arg(long, value_name = "N", value_parser = count)]
     count: Option<u64>,
 }
 
 pub(crate) fn run(args: &Args) -> Result {
     let api = args.server.api.to_string();
-    let lost = |fault: RequestError| {
-        let text = format!("cannot watch {api}: {fault}");
-        Failure::unreachable(text)
-            .advise("is the server running, and is its API elsewhere? --api http://HOST:PORT")
-    };
+    let lost = |fault: RequestError| no_api(format!("cannot watch {api}: {fault}"));
     let mut stream = args.server.get("/sse?channel=throng:stats").map_err(lost)?;
     if stream.status != 200 || stream.media_type() != "text/event-stream" {
         return Err(refused(&api, &mut stream));

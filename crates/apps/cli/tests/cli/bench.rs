@@ -6,7 +6,7 @@ use std::fs;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::program::{Done, Running, run, run_line, throng, words};
+use crate::program::{Done, Running, failing, run, run_line, throng, words};
 
 /// A server on ports of its own.
 struct Server {
@@ -148,43 +148,19 @@ fn a_check_has_an_exit_code_of_its_own_and_nothing_heard_is_an_error() {
 #[test]
 fn mistakes_are_told_before_anything_is_opened() {
     let nowhere = "--url ws://127.0.0.1:1/";
-    for (arguments, code, says) in [
-        (format!("sub {nowhere} --clients 0"), 2, "no clients"),
-        ("sub --url 127.0.0.1:1".into(), 2, "--speak"),
-        (
-            format!("sub {nowhere} --channels a-{{m}}"),
-            2,
-            "did you mean",
-        ),
-        (
-            "sub --url wss://127.0.0.1:1/ --ca /nowhere.pem".into(),
-            2,
-            "--ca /nowhere.pem",
-        ),
-        (
-            format!("sub {nowhere} --clients 5M"),
-            13,
-            "ip_local_port_range",
-        ),
-        (format!("sub {nowhere} --check p99"), 2, "comparator"),
-        (
-            "pub --url http://127.0.0.1:1 --channels a --until p99<1s".into(),
-            2,
-            "--subscribe",
-        ),
-        ("run /nowhere.toml".into(), 2, "nowhere"),
-        ("tcpkali -- --nothing".into(), 2, "--nothing"),
-        ("agent --token=".into(), 2, "empty"),
-        (
-            format!("sub {nowhere} --agents 127.0.0.1:1 --agents-token t"),
-            5,
-            "bench agent",
-        ),
-    ] {
-        run_line(&format!("bench {arguments}"))
-            .expect(code)
-            .says(&[says]);
-    }
+    failing(&format!(
+        "bench sub {nowhere} --clients 0 => 2 no clients
+bench sub --url 127.0.0.1:1 => 2 --speak
+bench sub {nowhere} --channels a-{{m}} => 2 did you mean
+bench sub --url wss://127.0.0.1:1/ --ca /nowhere.pem => 2 --ca /nowhere.pem
+bench sub {nowhere} --clients 5M => 13 ip_local_port_range
+bench sub {nowhere} --check p99 => 2 comparator
+bench pub --url http://127.0.0.1:1 --channels a --until p99<1s => 2 --subscribe
+bench run /nowhere.toml => 2 nowhere
+bench tcpkali -- --nothing => 2 --nothing
+bench agent --token= => 2 empty
+bench sub {nowhere} --agents 127.0.0.1:1 --agents-token t => 5 bench agent"
+    ));
 }
 
 #[test]

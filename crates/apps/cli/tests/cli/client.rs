@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::process::Stdio;
 
 use crate::fake::{Fake, answer, events};
-use crate::program::{run, run_line, run_with, throng};
+use crate::program::{failing, run, run_line, run_with, throng};
 
 /// An address on which nobody listens.
 fn nobody() -> String {
@@ -17,16 +17,8 @@ fn nobody() -> String {
 fn publishing_sends_the_data_as_they_are() {
     let ok = answer(200, "{\"offset\":1}");
     let fake = Fake::new(&[&ok, &ok, &ok, &ok]);
-    let done = run(&[
-        "publish",
-        "a b",
-        "hé\"llo",
-        "--api",
-        &fake.url,
-        "--api-key",
-        "k",
-    ])
-    .expect(0);
+    let (data, more) = ("hé\"llo", ["--api", &fake.url, "--api-key", "k"]);
+    let done = run(&[&["publish", "a b", data], &more[..]].concat()).expect(0);
     assert_eq!((done.out.as_str(), done.err.as_str()), ("", ""));
     let asked = fake.asked();
     assert_eq!(asked.line, "POST /pub?channel=a%20b HTTP/1.1");
@@ -48,38 +40,24 @@ fn publishing_sends_the_data_as_they_are() {
 
 #[test]
 fn a_refused_publication_says_why_and_what_to_do() {
-    for (status, body, code, parts) in [
-        (
-            401,
-            "an API key is needed\n",
-            6,
-            ["401, an API key is needed", "--api-key"],
-        ),
-        (404, "", 6, ["404 Not Found", "8001"]),
-        (
-            413,
-            "too large",
-            6,
-            ["413, too large", "limits.publish_bytes_max"],
-        ),
-        (500, "\x1b[31mred", 6, ["500, [31mred", ""]),
+    let too_large = ["413, too large", "limits.publish_bytes_max"];
+    for (answer, code, parts) in [
+        (answer(401, "a key\n"), 6, ["401, a key", "--api-key"]),
+        (answer(404, ""), 6, ["404 Not Found", "8001"]),
+        (answer(413, "too large"), 6, too_large),
+        (answer(500, "\x1b[31mred"), 6, ["500, [31mred", ""]),
+        ("SSH-2.0-OpenSSH\r\n".into(), 5, ["not HTTP", ""]),
+        (String::new(), 5, ["closed", "unknown"]),
     ] {
-        let fake = Fake::new(&[&answer(status, body)]);
+        let fake = Fake::new(&[&answer]);
         let done = run(&["publish", "news", "x", "--api", &fake.url]).expect(code);
         assert_eq!(done.out, "");
         done.says(&parts);
     }
-    let fake = Fake::new(&["SSH-2.0-OpenSSH\r\n"]);
-    run(&["publish", "news", "x", "--api", &fake.url])
-        .expect(5)
-        .says(&["not HTTP"]);
-    let fake = Fake::new(&[""]);
-    run(&["publish", "news", "x", "--api", &fake.url])
-        .expect(5)
-        .says(&["closed", "unknown"]);
-    run(&["publish", "news", "x", "--api", &nobody()])
-        .expect(5)
-        .says(&["connection refused", "throng serve"]);
+    let nobody = nobody();
+    failing(&format!(
+        "publish news x --api {nobody} => 5 connection refused | throng serve"
+    ));
     run(&["publish", "", "x"])
         .expect(2)
         .says(&["channel name is empty"]);
@@ -92,12 +70,10 @@ fn a_refused_publication_says_why_and_what_to_do() {
             let _ = socket.read_to_end(&mut Vec::new());
         }
     });
-    run(&["publish", "news", "x", "--api", &secure, "--insecure"])
-        .expect(5)
-        .says(&["TLS failed", "the bytes received are not TLS"]);
-    run_line(&format!("publish news x --api {secure} --ca /nowhere.pem"))
-        .expect(5)
-        .says(&["--ca /nowhere.pem"]);
+    failing(&format!(
+        "publish news x --api {secure} --insecure => 5 TLS failed | the bytes received are not TLS
+publish news x --api {secure} --ca /nowhere.pem => 5 --ca /nowhere.pem"
+    ));
 }
 
 #[test]
@@ -151,14 +127,19 @@ fn what_was_missed_is_told() {
         .prints(&["x\n"]);
 }
 
-#[test]
-fn json_lines_come_as_the_server_wrote_them() {
-    let line = "{\"channel\":\"a\",\"data\":{\"x\": 1.50},\"offset\":1,\"id\":\"7\"}";
-    let stream = format!(
+/// A stream of JSON that ends after one line.
+fn lines(line: &str) -> String {
+    format!(
         "HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\
          \r\n{:x}\r\n{line}\n\r\n0\r\n\r\n",
         line.len() + 1
-    );
+    )
+}
+
+#[test]
+fn json_lines_come_as_the_server_wrote_them() {
+    let line = "{\"channel\":\"a\",\"data\":{\"x\": 1.50},\"offset\":1,\"id\":\"7\"}";
+    let stream = lines(line);
     let fake = Fake::new(&[&stream, &stream]);
     let server = &fake.url;
     let done = run_line(&format!("subscribe a --json --count 2 --server {server}")).expect(0);
@@ -170,12 +151,7 @@ fn json_lines_come_as_the_server_wrote_them() {
 #[test]
 fn tail_has_a_line_for_each_publication() {
     let line = "{\"channel\":\"a\",\"data\":{\"x\":1},\"offset\":1}";
-    let stream = format!(
-        "HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\
-         \r\n{:x}\r\n{line}\n\r\n0\r\n\r\n",
-        line.len() + 1
-    );
-    let fake = Fake::new(&[&stream]);
+    let fake = Fake::new(&[&lines(line)]);
     let done = run(&["tail", "a", "--count", "1", "--server", &fake.url]).expect(0);
     let (time, shown) = done.out.split_once("  ").expect("a time before it");
     assert_eq!(shown, "a  {\"x\":1}\n");
@@ -230,10 +206,10 @@ fn subscribing_ends_when_there_is_no_sense_in_going_on() {
             .expect(code)
             .says(&[part]);
     }
-    run(&["subscribe", "a", "--server", &nobody()])
-        .expect(5)
-        .says(&["throng serve"]);
-    run(&["subscribe"]).expect(2).says(&["CHANNEL"]);
+    let nobody = nobody();
+    failing(&format!(
+        "subscribe a --server {nobody} => 5 throng serve\nsubscribe => 2 CHANNEL"
+    ));
 }
 
 #[test]
@@ -243,21 +219,16 @@ fn a_websocket_is_asked_for_properly_and_may_be_refused() {
         "HTTP/1.1 101 Yes\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
     ]);
     let url = fake.url.replace("http://", "ws://");
-    run(&["subscribe", "a", "--url", &url])
-        .expect(6)
-        .says(&["403, no", "--token"]);
+    failing(&format!("subscribe a --url {url} => 6 403, no | --token"));
     let asked = fake.asked();
     assert_eq!(asked.line, "GET /ws?channel=a HTTP/1.1");
     assert_eq!(asked.header("upgrade"), Some("websocket"));
-    run(&["subscribe", "a", "--url", &url])
-        .expect(5)
-        .says(&["not a WebSocket"]);
-    run(&["subscribe", "a", "--url", &fake.url])
-        .expect(2)
-        .says(&["ws://"]);
-    run(&["subscribe", "a", "--url", &url, "--json"])
-        .expect(2)
-        .says(&["cannot be used with"]);
+    let http = &fake.url;
+    failing(&format!(
+        "subscribe a --url {url} => 5 not a WebSocket
+subscribe a --url {http} => 2 ws://
+subscribe a --url {url} --json => 2 cannot be used with"
+    ));
 }
 
 /// A pipe whose reader has gone is the ordinary end of `throng subscribe news | head -1`.
@@ -307,7 +278,8 @@ fn health_is_an_exit_code_for_containers() {
             done.says(&["does not serve", &status.to_string()]);
         }
     }
-    run(&["health", "--api", &nobody()])
-        .expect(5)
-        .says(&["connection refused", "--api"]);
+    let nobody = nobody();
+    failing(&format!(
+        "health --api {nobody} => 5 connection refused | --api"
+    ));
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use crate::program::{Running, run, throng};
+use crate::program::{Running, failing, run, throng};
 
 #[test]
 fn what_init_writes_is_good_and_is_not_overwritten() {
@@ -132,15 +132,11 @@ fn all_problems_are_told_with_their_places() {
             "THRONG_ENGINE_SHARDS",
         ]);
     }
-    run(&["config", "check", "/no/such/file"])
-        .expect(4)
-        .says(&["/no/such/file", "config init"]);
-    run(&["config", "check", "--set", "channel.history_sise=1"])
-        .expect(4)
-        .says(&["history_size"]);
-    run(&["config", "check", "--set", "nothing"])
-        .expect(2)
-        .says(&["path=value"]);
+    failing(
+        "config check /no/such/file => 4 /no/such/file | config init
+config check --set channel.history_sise=1 => 4 history_size
+config check --set nothing => 2 path=value",
+    );
 }
 
 #[test]
@@ -182,26 +178,16 @@ fn later_places_win_and_secrets_stay_hidden() {
 fn files_that_the_configuration_names_are_tried() {
     let folder = tempfile::tempdir().unwrap();
     let key = folder.path().join("key");
-    let set = format!("auth.hmac_secret_file={}", key.display());
-    let pem = format!("auth.rsa_public_key_file={}", key.display());
-    run(&["config", "check", "--set", &set])
-        .expect(4)
-        .says(&["auth.hmac_secret_file", "No such file"]);
+    let file = key.display();
+    let set = format!("config check --set auth.hmac_secret_file={file} => 4 auth.hmac_secret_file");
+    let pem =
+        format!("config check --set auth.rsa_public_key_file={file} => 4 auth.rsa_public_key");
+    failing(&format!("{set} | No such file"));
     fs::write(&key, "short\n").unwrap();
-    run(&["config", "check", "--set", &set])
-        .expect(4)
-        .says(&["auth.hmac_secret_file", "32 bytes"]);
-    run(&["config", "check", "--set", &pem])
-        .expect(4)
-        .says(&["auth.rsa_public_key_file"]);
-    fs::write(
-        &key,
-        "-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n",
-    )
-    .unwrap();
-    run(&["config", "check", "--set", &pem])
-        .expect(4)
-        .says(&["auth.rsa_public_key", "not an RSA key"]);
+    failing(&format!("{set} | 32 bytes\n{pem}_file"));
+    let pem_text = "-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n";
+    fs::write(&key, pem_text).unwrap();
+    failing(&format!("{pem} | not an RSA key"));
 }
 
 #[test]
@@ -226,9 +212,9 @@ fn pushpins_file_stands_below_ours() {
         .expect(0)
         .prints(&["client = [\"127.0.0.1:7999\"]", "p.conf: runner.http_port"]);
     fs::remove_file(conf).unwrap();
-    run(&["config", "check", file])
-        .expect(4)
-        .says(&["grip.pushpin_conf", "p.conf"]);
+    failing(&format!(
+        "config check {file} => 4 grip.pushpin_conf | p.conf"
+    ));
 }
 
 #[test]
@@ -250,9 +236,7 @@ fn routes_that_cannot_be_served_are_refused_with_their_lines() {
         run(&["config", "check", file]).expect(4).says(&[said]);
         run(&serve).expect(4).says(&[said]);
         if !line.contains("sig_key") {
-            run(&["config", "check", file])
-                .expect(4)
-                .says(&["line 2: "]);
+            failing(&format!("config check {file} => 4 line 2: "));
         }
     }
     // Pushpin passes over such a line too.
@@ -263,9 +247,7 @@ fn routes_that_cannot_be_served_are_refused_with_their_lines() {
         "this line makes no route",
     ]);
     fs::remove_file(&routes).unwrap();
-    run(&["config", "check", file])
-        .expect(4)
-        .says(&["grip.routes_file"]);
+    failing(&format!("config check {file} => 4 grip.routes_file"));
 }
 
 /// Checks that one configuration in the three forms that Centrifugo reads gives the same one of
@@ -334,9 +316,8 @@ fn a_configuration_of_centrifugo_becomes_one_of_ours() {
     let out = path("throng.toml");
     let mode = std::os::unix::fs::MetadataExt::mode(&fs::metadata(&out).unwrap());
     assert_eq!(mode & 0o077, 0);
-    run(&["config", "import", &path("c.json"), "--out", &out])
-        .expect(1)
-        .says(&["--force"]);
+    let json = path("c.json");
+    failing(&format!("config import {json} --out {out} => 1 --force"));
     for (name, text, said) in [
         ("c.ini", "", "ends in none of"),
         ("bad.json", "{", "bad.json"),

@@ -23,133 +23,55 @@ subscribe = true
 name = "staff"
 "#;
 
-/// A mistake: its name, the arguments, the exit code, and what standard error must have.
-type Mistake = (&'static str, &'static str, i32, &'static [&'static str]);
-
-/// Words in capitals stand for what the test has made.
-const MISTAKES: [Mistake; 15] = [
-    (
-        "wrong port: publishing to the clients' one",
-        "publish news:a x --api CLIENTS --api-key KEY",
-        6,
-        &[
-            "nothing at this path",
-            "is this the API port (by default 8001)",
-        ],
-    ),
-    (
-        "wrong port: subscribing at the API's one",
-        "subscribe news:a --server API",
-        6,
-        &["this is the API port", "by default 8000"],
-    ),
-    (
-        "port taken",
-        "serve --listen TAKEN --api 127.0.0.1:0",
-        7,
-        &[
-            "cannot listen on",
-            "another program listens there",
-            "--listen",
-        ],
-    ),
-    (
-        "unknown option",
-        "config check FOLDER/unknown.toml",
-        4,
-        &[
-            "unknown.toml:2:1",
-            "unknown option \"history_sise\"",
-            "did you mean \"history_size\"?",
-        ],
-    ),
-    (
-        "bad TOML",
-        "config check FOLDER/broken.toml",
-        4,
-        &["broken.toml:1:", "not valid TOML"],
-    ),
-    (
-        "wrong type",
-        "config check FOLDER/type.toml",
-        4,
-        &["type.toml:2:", "channel.recovery", "expected true or false"],
-    ),
-    (
-        "missing key file",
-        "config check FOLDER/missing.toml",
-        4,
-        &["auth.hmac_secret_file", "cannot read /nowhere/secret"],
-    ),
-    (
-        "unknown namespace",
-        "publish newz:a x --api API --api-key KEY",
-        6,
-        &[
-            "namespace is not configured",
-            "add a [[namespace]] with that name",
-        ],
-    ),
-    (
-        "unreachable server",
-        "publish a x --api http://127.0.0.1:1",
-        5,
-        &[
-            "http://127.0.0.1:1",
-            "connection refused",
-            "is the server running?",
-        ],
-    ),
-    (
-        "expired token",
-        "subscribe news:a --server CLIENTS --token EXPIRED",
-        6,
-        &["token has expired", "throng token create"],
-    ),
-    (
-        "no permission",
-        "subscribe staff:a --server CLIENTS --token TOKEN",
-        6,
-        &[
-            "no permission to subscribe to staff:a",
-            "docs/guides/channels.md",
-        ],
-    ),
-    (
-        "no API key",
-        "publish news:a x --api API",
-        6,
-        &["an API key is needed", "--api-key KEY", "THRONG_API_KEY"],
-    ),
-    (
-        "full disk for results",
-        "bench pub --url API --as centrifugo --key KEY --channels news:a --duration 1s --plain \
-         --out FOLDER/full",
-        1,
-        &[
-            "full/manifest.json",
-            "No space left on device",
-            "--out DIR",
-            "--json",
-        ],
-    ),
-    (
-        "results cannot be written",
-        "bench pub --url API --channels news:a --out /dev/full/results",
-        1,
-        &["cannot make the folder /dev/full/results"],
-    ),
-    (
-        "bad scenario",
-        "bench run FOLDER/scenario.toml",
-        2,
-        &[
-            "scenario.toml: line 1: ",
-            "`targets` is missing",
-            "as in `targets = ",
-        ],
-    ),
-];
+/// Mistakes: the name; exit code and arguments, in which words in capitals stand for what the test
+/// has made; and what standard error must have.
+const MISTAKES: &str = "\
+wrong port: publishing to the clients' one
+6 publish news:a x --api CLIENTS --api-key KEY
+nothing at this path | is this the API port (by default 8001)
+wrong port: subscribing at the API's one
+6 subscribe news:a --server API
+this is the API port | by default 8000
+port taken
+7 serve --listen TAKEN --api 127.0.0.1:0
+cannot listen on | another program listens there | --listen
+unknown option
+4 config check FOLDER/unknown.toml
+unknown.toml:2:1 | unknown option \"history_sise\" | did you mean \"history_size\"?
+bad TOML
+4 config check FOLDER/broken.toml
+broken.toml:1: | not valid TOML
+wrong type
+4 config check FOLDER/type.toml
+type.toml:2: | channel.recovery | expected true or false
+missing key file
+4 config check FOLDER/missing.toml
+auth.hmac_secret_file | cannot read /nowhere/secret
+unknown namespace
+6 publish newz:a x --api API --api-key KEY
+namespace is not configured | add a [[namespace]] with that name
+unreachable server
+5 publish a x --api http://127.0.0.1:1
+http://127.0.0.1:1 | connection refused | is the server running?
+expired token
+6 subscribe news:a --server CLIENTS --token EXPIRED
+token has expired | throng token create
+no permission
+6 subscribe staff:a --server CLIENTS --token TOKEN
+no permission to subscribe to staff:a | docs/guides/channels.md
+no API key
+6 publish news:a x --api API
+an API key is needed | --api-key KEY | THRONG_API_KEY
+full disk for results
+1 bench pub --url API --as centrifugo --key KEY --channels news:a --duration 1s --out FOLDER/full
+full/manifest.json | No space left on device | --out DIR | --json
+results cannot be written
+1 bench pub --url API --channels news:a --out /dev/full/results
+cannot make the folder /dev/full/results
+bad scenario
+2 bench run FOLDER/scenario.toml
+scenario.toml: line 1: | `targets` is missing | as in `targets =
+";
 
 #[test]
 fn each_mistake_is_told_with_what_where_and_what_to_do() {
@@ -187,7 +109,13 @@ fn each_mistake_is_told_with_what_where_and_what_to_do() {
     let (good, expired) = (token("1h"), token("1s"));
     let check = ["token", "check", "--secret", SECRET, &expired];
     while run(&check).code == Some(0) {}
-    for (name, arguments, code, says) in MISTAKES {
+    let lines: Vec<&str> = MISTAKES.lines().collect();
+    for mistake in lines.chunks(3) {
+        let [name, arguments, says] = mistake else {
+            panic!("three lines each: {mistake:?}");
+        };
+        let (code, arguments) = arguments.split_once(' ').unwrap();
+        let says: Vec<&str> = says.split(" | ").collect();
         let arguments: Vec<String> = words(arguments)
             .into_iter()
             .map(|word| match word {
@@ -202,8 +130,8 @@ fn each_mistake_is_told_with_what_where_and_what_to_do() {
             .collect();
         println!("{name}");
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        run(&arguments).expect(code).says(says);
-        documented(name, says);
+        run(&arguments).expect(code.parse().unwrap()).says(&says);
+        documented(name, &says);
     }
     let url = format!("ws://{}/ws?channel=news:a", address("clients"));
     let few = "ulimit -n 40; exec \"$0\" bench sub --clients 100 --url \"$1\"";

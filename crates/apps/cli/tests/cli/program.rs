@@ -74,6 +74,18 @@ pub(crate) fn run_line(line: &str) -> Done {
     run(&words(line))
 }
 
+/// Runs commands that must fail. A line has the command, `=>`, the exit code, and the parts of
+/// standard error, with bars between.
+#[track_caller]
+pub(crate) fn failing(lines: &str) {
+    for line in lines.lines() {
+        let (command, end) = line.split_once(" => ").expect(line);
+        let (code, parts) = end.split_once(' ').expect(line);
+        let parts: Vec<&str> = parts.split(" | ").collect();
+        run_line(command).expect(code.parse().unwrap()).says(&parts);
+    }
+}
+
 pub(crate) fn words(line: &str) -> Vec<&str> {
     line.split_whitespace().collect()
 }

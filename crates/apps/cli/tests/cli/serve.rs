@@ -7,7 +7,7 @@ use std::process::Command;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::program::{Done, Running, run, run_line, run_with, throng, words};
+use crate::program::{Done, Running, failing, run, run_line, run_with, throng, words};
 use crate::proxy::Proxy;
 
 const SECRET: &str = "0123456789abcdef0123456789abcdef";
@@ -103,9 +103,8 @@ fn what_is_published_arrives() {
     // What was published for the other one arrived here too, perhaps once, perhaps more often.
     run(&["publish", "news", "hello", "--api", &server.api]).expect(0);
     text.wait().expect(0);
-    run(&["publish", "un:known", "x", "--api", &server.api])
-        .expect(6)
-        .says(&["refused"]);
+    let api = &server.api;
+    failing(&format!("publish un:known x --api {api} => 6 refused"));
     server.stop();
 }
 
@@ -129,15 +128,12 @@ fn a_protected_server_wants_keys() {
     let server = Server::start(&["--set", &secret, "--set", "auth.api_keys=k"]);
     assert!(server.banner.contains("clients need a token") && server.banner.contains("X-API-Key"));
     assert!(!server.banner.contains(SECRET));
-    run(&["publish", "news", "x", "--api", &server.api])
-        .expect(6)
-        .says(&["--api-key"]);
-    run_line(&format!("publish news x --api {} --api-key no", server.api))
-        .expect(6)
-        .says(&["auth.api_keys"]);
-    run(&["subscribe", "news", "--server", &server.client])
-        .expect(6)
-        .says(&["--token"]);
+    let (api, client) = (&server.api, &server.client);
+    failing(&format!(
+        "publish news x --api {api} => 6 --api-key
+publish news x --api {api} --api-key no => 6 auth.api_keys
+subscribe news --server {client} => 6 --token"
+    ));
     let made = run_line(&format!(
         "token create --user a --secret {SECRET} --allow-subscribe news"
     ))
@@ -249,26 +245,16 @@ fn a_second_signal_ends_it_at_once() {
 fn what_keeps_it_from_starting_is_told() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    let arguments = ["serve", "--listen", "127.0.0.1:0", "--api", &address];
-    run(&arguments).expect(7).says(&[&address]);
-    run(&["serve", "--listen", "0.0.0.0:0"])
-        .expect(4)
-        .says(&["auth.hmac_secret"]);
-    run(&["serve", "--shards", "many", "--api", "nowhere"])
-        .expect(4)
-        .says(&["--shards", "--api"]);
-    run(&["serve", "--set", "log.levle=info"])
-        .expect(4)
-        .says(&["log.level"]);
-    run(&["serve", "--set", "log.level=loud"])
-        .expect(4)
-        .says(&["flag --set log.level: "]);
-    run(&["serve", "--log-level", "loud"])
-        .expect(4)
-        .says(&["flag --log-level: "]);
-    run(&["serve", "--listen", "no-such-host.invalid:8000"])
-        .expect(7)
-        .says(&["--listen no-such-host.invalid:8000: cannot find the address of"]);
+    let host = "no-such-host.invalid:8000";
+    failing(&format!(
+        "serve --listen 127.0.0.1:0 --api {address} => 7 {address}
+serve --listen 0.0.0.0:0 => 4 auth.hmac_secret
+serve --shards many --api nowhere => 4 --shards | --api
+serve --set log.levle=info => 4 log.level
+serve --set log.level=loud => 4 flag --set log.level:
+serve --log-level loud => 4 flag --log-level:
+serve --listen {host} => 7 --listen {host}: cannot find the address of"
+    ));
 }
 
 #[test]

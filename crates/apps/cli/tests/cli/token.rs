@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::program::{Running, run, run_line, run_with, throng, words};
+use crate::program::{Running, failing, run, run_with, throng, words};
 
 const SECRET: &str = "0123456789abcdef0123456789abcdef";
 
@@ -102,37 +102,20 @@ fn keys_come_from_flags_files_or_the_configuration() {
         .wait()
         .expect(0);
 
-    run(&["token", "create", "--user", "a"])
-        .expect(2)
-        .says(&["--secret", "--key-file"]);
-    run(&["token", "check", &token]).expect(2).says(&["no key"]);
-    run(&["token", "create", "--user", "a", "--key-file", "/no/such"])
-        .expect(1)
-        .says(&["/no/such"]);
-    fs::write(
-        &key,
-        "-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n",
-    )
-    .unwrap();
-    run(&["token", "create", "--user", "a", "--key-file", file])
-        .expect(1)
-        .says(&["public key"]);
-    run_line("token create --user a --secret s --ttl 5")
-        .expect(2)
-        .says(&["or never"]);
-    run(&[
-        "token", "create", "--user", "a", "--secret", "s", "--info", "{",
-    ])
-    .expect(2)
-    .says(&["not JSON"]);
-    for weak in [
-        "0123456789abcdef0123456789abcde",
-        "change-me-to-32-characters-or-more",
-    ] {
-        run(&["token", "create", "--user", "a", "--secret", weak])
-            .expect(1)
-            .says(&["--secret", "openssl rand"]);
-    }
+    let pem = "-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n";
+    fs::write(&key, pem).unwrap();
+    let create = "token create --user a";
+    let (short, known) = (&SECRET[1..], "change-me-to-32-characters-or-more");
+    failing(&format!(
+        "{create} => 2 --secret | --key-file
+token check {token} => 2 no key
+{create} --key-file /no/such => 1 /no/such
+{create} --key-file {file} => 1 public key
+{create} --secret s --ttl 5 => 2 or never
+{create} --secret s --info {{ => 2 not JSON
+{create} --secret {short} => 1 --secret | openssl rand
+{create} --secret {known} => 1 --secret | openssl rand"
+    ));
 }
 
 /// An Ed25519 key made for this test alone, by `openssl genpkey -algorithm ed25519`.

@@ -7,11 +7,9 @@
 //! - `holds_connections` is the lowest `allows_connections` among checks of `CheckKind::Holds`.
 //! - Only a check that warns or fails carries a fix: what is unknown may be well.
 
-mod descriptors;
 mod limit;
 mod memory;
 mod network;
-mod queues;
 mod traffic;
 
 use crate::machine::Machine;
@@ -25,7 +23,6 @@ use limit::Context;
 /// With `plan.connections` a limit below that number fails. Without it, limits are compared
 /// with what memory would allow, and of those below that only the one that binds first is a
 /// warning: the others matter once it is lifted, or once somebody names a number.
-#[must_use]
 pub fn assess(machine: &Machine, plan: &Plan) -> Report {
     let context = Context {
         machine,
@@ -35,11 +32,11 @@ pub fn assess(machine: &Machine, plan: &Plan) -> Report {
             .unwrap_or_else(|| memory::reach(machine, plan)),
     };
     let mut checks = Vec::new();
-    descriptors::check(&context, &mut checks);
+    memory::check_descriptors(&context, &mut checks);
     network::check(&context, &mut checks);
     memory::check(&context, &mut checks);
     traffic::check(&context, &mut checks);
-    queues::check(&context, &mut checks);
+    traffic::check_queues(&context, &mut checks);
     // Unknown limits go behind known ones; the sort is stable, so ties keep the order above.
     checks.sort_by_key(|check| (check.kind, check.allows_connections.unwrap_or(u64::MAX)));
     let first = checks

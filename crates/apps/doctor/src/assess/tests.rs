@@ -29,6 +29,14 @@ fn tuned() -> Machine {
     }
 }
 
+fn with_nofile(limit: u64) -> Machine {
+    let (soft, hard) = (limit, limit);
+    Machine {
+        nofile: Some(throng_sys::limits::Nofile { soft, hard }),
+        ..tuned()
+    }
+}
+
 #[track_caller]
 fn check_first(machine: &Machine, plan: &Plan, first: &str, holds: u64) {
     let report = assess(machine, plan);
@@ -200,19 +208,14 @@ fn a_container_leaves_much_unknown_and_fails_on_what_it_knows() {
         &machine(&[container()]),
         &Plan::new(Role::Server, Some(1_000_000)),
     );
-    assert_eq!(
-        report.check("nr_open").unwrap().status,
-        CheckStatus::Unknown
-    );
-    assert_eq!(
-        report.check("nf_conntrack_max").unwrap().status,
-        CheckStatus::Unknown
-    );
-    assert_eq!(report.check("nofile").unwrap().status, CheckStatus::Ok);
-    assert_eq!(
-        report.check("memory.max").unwrap().status,
-        CheckStatus::Fail
-    );
+    for (id, status) in [
+        ("nr_open", CheckStatus::Unknown),
+        ("nf_conntrack_max", CheckStatus::Unknown),
+        ("nofile", CheckStatus::Ok),
+        ("memory.max", CheckStatus::Fail),
+    ] {
+        assert_eq!(report.check(id).unwrap().status, status, "{id}");
+    }
     assert_eq!(report.status(), CheckStatus::Fail);
     let empty = assess(&Machine::default(), &Plan::new(Role::Both, None));
     assert_eq!((empty.holds_connections, empty.binds_first), (None, None));
@@ -248,112 +251,52 @@ fn roles_ask_what_concerns_them() {
     }
 }
 
-#[track_caller]
-fn check_lines(machine: &Machine, plan: &Plan, id: &str, expect: &[&str]) {
-    let report = assess(machine, plan);
-    let lines: Vec<String> = report
-        .check(id)
-        .unwrap()
-        .fix
-        .iter()
-        .map(Fix::line)
-        .collect();
-    for line in expect {
-        assert!(
-            lines.iter().any(|have| have.starts_with(line)),
-            "{id}: {line} not in {lines:#?}"
-        );
-    }
-}
+/// Rows of machine, role, connections, limit, and a line that lifts it.
+const LINES: &str = "\
+stock server 1000000 nofile LimitNOFILE=1048576
+stock server 1000000 nofile ulimit -n 1048576
+stock server 2000000 nofile LimitNOFILE=2097152
+stock server 2000000 nr_open sysctl -w fs.nr_open=2097152
+odd server 1200000 nofile LimitNOFILE=1500000
+stock server 1000000 tcp_mem sysctl -w net.ipv4.tcp_mem='262144 393216 524288'
+stock server 100000 tcp_mem sysctl -w net.ipv4.tcp_mem='75000 112500 150000'
+stock server 1000000 netdev_max_backlog sysctl -w net.core.netdev_max_backlog=16384
+stock both 20000 netdev_max_backlog sysctl -w net.core.netdev_max_backlog=40000
+stock server 1000000 nf_conntrack_max sysctl -w net.netfilter.nf_conntrack_max=1048576
+stock server 1000000 nf_conntrack_max iptables -t raw
+stock both 1000000 ip_local_port_range sysctl -w net.ipv4.ip_local_port_range='1024 65535'
+stock both 1000000 ip_local_port_range use 32 source addresses
+stock server 1000000 tcp_ehash_entries kernel command line: thash_entries=131072
+stock server 1000000 rx_queues ethtool -L eth0 combined 2
+boxed server 1000000 nofile docker run --ulimit nofile=1048576:1048576
+";
 
 #[test]
 fn lines_lift_what_they_belong_to() {
-    let million = Plan::new(Role::Server, Some(1_000_000));
-    let two = Plan::new(Role::Server, Some(2_000_000));
-    check_lines(
-        &stock(),
-        &million,
-        "nofile",
-        &["LimitNOFILE=1048576", "ulimit -n 1048576"],
-    );
-    check_lines(&stock(), &two, "nofile", &["LimitNOFILE=2097152"]);
-    check_lines(&stock(), &two, "nr_open", &["sysctl -w fs.nr_open=2097152"]);
-    // A power of two above nr_open would be refused.
-    let odd = Machine {
-        nr_open: Some(1_500_000),
-        ..stock()
-    };
-    check_lines(
-        &odd,
-        &Plan::new(Role::Server, Some(1_200_000)),
-        "nofile",
-        &["LimitNOFILE=1500000"],
-    );
-    check_lines(
-        &stock(),
-        &million,
-        "tcp_mem",
-        // Half of 4 GiB.
-        &["sysctl -w net.ipv4.tcp_mem='262144 393216 524288'"],
-    );
-    check_lines(
-        &stock(),
-        &Plan::new(Role::Server, Some(100_000)),
-        "tcp_mem",
-        &["sysctl -w net.ipv4.tcp_mem='75000 112500 150000'"],
-    );
-    check_lines(
-        &stock(),
-        &million,
-        "netdev_max_backlog",
-        &["sysctl -w net.core.netdev_max_backlog=16384"],
-    );
-    check_lines(
-        &stock(),
-        &Plan::new(Role::Both, Some(20_000)),
-        "netdev_max_backlog",
-        &["sysctl -w net.core.netdev_max_backlog=40000"],
-    );
-    check_lines(
-        &stock(),
-        &million,
-        "nf_conntrack_max",
-        &[
-            "sysctl -w net.netfilter.nf_conntrack_max=1048576",
-            "iptables -t raw",
-        ],
-    );
-    check_lines(
-        &stock(),
-        &Plan::new(Role::Both, Some(1_000_000)),
-        "ip_local_port_range",
-        &[
-            "sysctl -w net.ipv4.ip_local_port_range='1024 65535'",
-            "use 32 source addresses",
-        ],
-    );
-    check_lines(
-        &stock(),
-        &million,
-        "tcp_ehash_entries",
-        &["kernel command line: thash_entries=131072"],
-    );
-    check_lines(
-        &stock(),
-        &million,
-        "rx_queues",
-        &["ethtool -L eth0 combined 2"],
-    );
-    let container = Machine {
-        container: true,
-        ..stock()
-    };
-    check_lines(
-        &container,
-        &million,
-        "nofile",
-        &["docker run --ulimit nofile=1048576:1048576"],
-    );
+    for row in LINES.lines() {
+        let [name, role, connections, id, line] = row.splitn(5, ' ').collect::<Vec<_>>()[..] else {
+            panic!("{row}");
+        };
+        let machine = Machine {
+            container: name == "boxed",
+            // A power of two above it would be refused.
+            nr_open: match name {
+                "odd" => Some(1_500_000),
+                _ => stock().nr_open,
+            },
+            ..stock()
+        };
+        let role = match role {
+            "both" => Role::Both,
+            _ => Role::Server,
+        };
+        let report = assess(&machine, &Plan::new(role, connections.parse().ok()));
+        let fixes: Vec<String> = { report.check(id).unwrap().fix.iter() }
+            .map(Fix::line)
+            .collect();
+        let found = fixes.iter().any(|fix| fix.starts_with(line));
+        assert!(found, "{row}: {fixes:#?}");
+    }
 }
 
 #[test]
@@ -456,12 +399,8 @@ fn what_is_lifted_as_told_is_enough() {
 fn clients_share_and_the_server_beside_them_does_not() {
     // Enough for a quarter of the connections, and not for all of them.
     let low = Machine {
-        nofile: Some(throng_sys::limits::Nofile {
-            soft: 30_000,
-            hard: 30_000,
-        }),
         nr_open: Some(60_000),
-        ..tuned()
+        ..with_nofile(30_000)
     };
     for (role, processes, nofile, nr_open) in [
         (Role::Server, 1, 29_872, 59_872),
@@ -512,13 +451,7 @@ fn half_a_port_range_is_a_knee() {
 
 #[test]
 fn the_banner_names_the_limit_and_the_line() {
-    let low = Machine {
-        nofile: Some(throng_sys::limits::Nofile {
-            soft: 20_000,
-            hard: 20_000,
-        }),
-        ..tuned()
-    };
+    let low = with_nofile(20_000);
     for (connections, expect) in [
         (
             None,

@@ -3,43 +3,35 @@
 use super::*;
 use crate::tests::{container, put, stock, tree, tuned};
 
+const fn nofile(soft: u64, hard: u64) -> Option<Nofile> {
+    Some(Nofile { soft, hard })
+}
+
 #[test]
 fn a_stock_machine_is_read() {
     let root = tree(&[stock()]);
     let machine = Machine::read(root.path());
-    assert_eq!(machine.cpus, Some(2));
-    assert!(!machine.container);
-    assert_eq!(
-        machine.nofile,
-        Some(Nofile {
-            soft: 1_024,
-            hard: 524_288
-        })
-    );
-    assert_eq!(machine.nr_open, Some(1_048_576));
-    assert_eq!(machine.file_max, Some(i64::MAX as u64));
-    assert_eq!(machine.file_allocated, Some(1_504));
-    assert_eq!(machine.epoll_watches_max, Some(897_634));
-    assert_eq!(machine.memory_total_bytes, Some(4 << 30));
-    assert_eq!(machine.group, None);
-    assert_eq!(machine.ports(), Some(28_232));
-    assert_eq!(machine.addresses, Some(2));
-    assert_eq!(machine.tcp_mem, Some([45_804, 61_072, 91_608]));
-    assert_eq!(
-        machine.conntrack,
-        Conntrack::Active {
-            max: 32_768,
-            count: 68
-        }
-    );
-    assert_eq!(machine.ehash_entries, Some(32_768));
     let link = NetworkDevice {
         name: "eth0".into(),
         rx_queues: 1,
         spread: false,
         irq_cpus: [1].into(),
     };
+    let (max, count) = (32_768, 68);
+    assert_eq!((machine.cpus, machine.container), (Some(2), false));
+    assert_eq!(machine.nofile, nofile(1_024, 524_288));
+    assert_eq!(machine.nr_open, Some(1_048_576));
+    assert_eq!(machine.file_max, Some(i64::MAX as u64));
+    assert_eq!(machine.file_allocated, Some(1_504));
+    assert_eq!(machine.epoll_watches_max, Some(897_634));
+    assert_eq!(machine.memory_total_bytes, Some(4 << 30));
+    assert_eq!((machine.group, machine.addresses), (None, Some(2)));
+    assert_eq!(machine.tcp_mem, Some([45_804, 61_072, 91_608]));
+    assert_eq!(machine.conntrack, Conntrack::Active { max, count });
+    assert_eq!(machine.ehash_entries, Some(32_768));
     assert_eq!(machine.links, [link]);
+    let ports = Machine::read(root.path()).ports();
+    assert_eq!(ports, Some(28_232));
 }
 
 #[test]
@@ -48,10 +40,8 @@ fn a_tuned_machine_is_read() {
     let machine = Machine::read(root.path());
     assert_eq!(machine.cpus, Some(24));
     // 64,512 ports, less 1024 to 1033 and 8000.
-    assert_eq!(
-        (machine.ports_reserved, machine.ports()),
-        (11, Some(64_501))
-    );
+    let ports = (machine.ports_reserved, machine.ports());
+    assert_eq!(ports, (11, Some(64_501)));
     assert_eq!(machine.ehash_entries, Some(524_288));
     let link = &machine.links[0];
     assert_eq!((link.rx_queues, link.spread), (2, true));
@@ -62,26 +52,15 @@ fn a_tuned_machine_is_read() {
 fn a_container_hides_much() {
     let root = tree(&[container()]);
     let machine = Machine::read(root.path());
-    assert!(machine.container);
-    assert_eq!(
-        machine.nofile,
-        Some(Nofile {
-            soft: 1_024,
-            hard: u64::MAX
-        })
-    );
     let group = machine.group.clone().unwrap();
+    assert!(machine.container && machine.links.is_empty());
+    assert_eq!(machine.nofile, nofile(1_024, u64::MAX));
     assert_eq!((group.file, group.path.as_str()), ("memory.max", "/"));
-    assert_eq!(
-        (group.limit_bytes, group.used_bytes),
-        (512 << 20, 67_000_000)
-    );
+    let bytes = (group.limit_bytes, group.used_bytes);
+    assert_eq!(bytes, (512 << 20, 67_000_000));
     assert_eq!(machine.conntrack, Conntrack::Unknown);
-    assert_eq!(
-        (machine.nr_open, machine.ports(), machine.tcp_mem),
-        (None, None, None)
-    );
-    assert!(machine.links.is_empty());
+    let unknown = (machine.nr_open, machine.ports(), machine.tcp_mem);
+    assert_eq!(unknown, (None, None, None));
 }
 
 #[test]

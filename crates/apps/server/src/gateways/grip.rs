@@ -11,8 +11,8 @@ use throng_auth::Verifier;
 use throng_config::{Config, ForwardedFor, Grip as Section};
 use throng_engine::MailboxSender;
 use throng_gateway_grip::{
-    Backends, Grip, GripOptions, GripShared, Mail as GripMail, PortKind, RouteBook, Socket,
-    StatsOptions, Ticket,
+    Backends, Grip, GripOptions, GripShared, Mail as GripMail, PortKind, Socket, StatsOptions,
+    Ticket,
 };
 use throng_grip::command::ZmqUris;
 use throng_grip::proxy::XffRule;
@@ -23,13 +23,12 @@ use throng_sys::random;
 use throng_types::ConnId;
 
 use super::GatewayMail;
-use super::origin::{self, Client, Deliver, Origin, OriginOptions};
+use super::origin::{Client, Deliver, Origin, OriginOptions};
 use crate::options::StartError;
 use crate::shard::Mail;
 use crate::stats::PushpinMetrics;
 use reload::{Reload, Watch};
 
-/// State that all shards have in common.
 #[derive(Clone)]
 pub(crate) struct GripPlan {
     options: Arc<GripOptions>,
@@ -131,12 +130,7 @@ impl GripPlan {
         let mailboxes = mailboxes.to_vec();
         let watch = self.watch.lock();
         if let Some(watch) = watch.unwrap_or_else(PoisonError::into_inner).take() {
-            let shards = mailboxes.clone();
-            let tell = move |book: &Arc<RouteBook>, shard: usize| {
-                let mail = Mail::to_gateway(GatewayMail::Grip(GripMail::Routes(book.clone())));
-                shards.get(shard).map(|mailbox| mailbox.send(mail).is_ok())
-            };
-            watch.start(tell).map_err(StartError::Shard)?;
+            watch.start(mailboxes.clone()).map_err(StartError::Shard)?;
         }
         let deliver: Deliver =
             Arc::new(move |conn, token, event| deliver(&mailboxes, conn, token, event));
@@ -161,10 +155,8 @@ impl GripPlan {
     }
 }
 
-/// Delivers a backend's event to the shard of its connection.
-///
-/// # Errors
-/// The event, if the shard has no room or has ended.
+/// Delivers a backend's event to the shard of its connection. Error: the event, if the shard has no
+/// room or has ended.
 pub(crate) fn deliver(
     mailboxes: &[MailboxSender<Mail>],
     conn: ConnId,
@@ -200,27 +192,11 @@ impl Backends for Driver {
         request: OriginRequest,
     ) -> Result<Box<dyn Ticket>, OriginFailure> {
         let ticket = self.client.submit(conn, token, request)?;
-        Ok(Box::new(DriverTicket(ticket)))
+        Ok(Box::new(ticket))
     }
 
     fn tell(&self, request: OriginRequest) -> Result<(), OriginFailure> {
         self.client.tell(request)
-    }
-}
-
-struct DriverTicket(origin::Ticket);
-
-impl Ticket for DriverTicket {
-    fn grant(&self, bytes: usize) {
-        self.0.grant(bytes);
-    }
-
-    fn send(&mut self, bytes: Vec<u8>) {
-        self.0.send(bytes);
-    }
-
-    fn finish(&mut self) {
-        self.0.finish();
     }
 }
 

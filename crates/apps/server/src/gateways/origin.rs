@@ -47,10 +47,7 @@ pub(super) struct Origin {
 }
 
 impl Origin {
-    /// Starts its thread.
-    ///
-    /// # Errors
-    /// If the kernel gives none.
+    /// Fails if its thread cannot be started.
     pub(super) fn start(options: OriginOptions, to: Deliver) -> io::Result<Self> {
         let backend = Backend::new(options.backend);
         let deliver = Box::new(move |reply| deliver(reply, &to));
@@ -65,7 +62,6 @@ impl Origin {
     }
 
     /// The way in, one for each shard.
-    #[must_use]
     pub(super) fn client(&self) -> Client {
         Client {
             calls: self.host.calls(),
@@ -90,22 +86,16 @@ pub(super) struct Ticket {
     id: TicketId,
 }
 
-impl Ticket {
-    /// Allows as many more bytes of the answer as the client has taken.
-    pub(super) fn grant(&self, bytes: usize) {
+impl throng_gateway_grip::Ticket for Ticket {
+    fn grant(&self, bytes: usize) {
         self.calls.send(Call::Grant(self.id, bytes));
     }
 
-    /// Sends more of what follows the request. [`Taken`] tells when the backend has it; until then
-    /// it is kept, so the sender is to stop while much is on its way.
-    ///
-    /// [`Taken`]: throng_http1::origin::OriginEvent::Taken
-    pub(super) fn send(&mut self, bytes: Vec<u8>) {
+    fn send(&mut self, bytes: Vec<u8>) {
         self.calls.send(Call::Follow(self.id, Some(bytes)));
     }
 
-    /// Ends what follows the request.
-    pub(super) fn finish(&mut self) {
+    fn finish(&mut self) {
         self.calls.send(Call::Follow(self.id, None));
     }
 }
@@ -117,10 +107,8 @@ impl Drop for Ticket {
 }
 
 impl Client {
-    /// Takes a request. Its events go to `conn`, with `number`.
-    ///
-    /// # Errors
-    /// [`OriginFailureKind::Busy`] if there is no room; nothing follows then.
+    /// Takes a request. Its events go to `conn`, with `number`. Error: [`OriginFailureKind::Busy`]
+    /// if there is no room; nothing follows then.
     pub(super) fn submit(
         &self,
         conn: ConnId,
@@ -140,10 +128,7 @@ impl Client {
     }
 
     /// Takes a request whose answer is of no interest; it goes on whatever happens to the one who
-    /// asked.
-    ///
-    /// # Errors
-    /// [`OriginFailureKind::Busy`] if there is no room.
+    /// asked. Error: [`OriginFailureKind::Busy`] if there is no room.
     pub(super) fn tell(&self, request: OriginRequest) -> Result<(), OriginFailure> {
         let token = Held::new(self.permit(request.rest)?, None);
         let call = |ticket| Call::Tell {
@@ -155,9 +140,7 @@ impl Client {
     }
 
     /// Takes a request whose answer is wanted once it is whole, or has failed: `read` makes of it
-    /// what `done` hands on. `done` gives it back if there is no room at the moment.
-    ///
-    /// # Errors
+    /// what `done` hands on. `done` gives it back if there is no room at the moment. Error:
     /// [`OriginFailureKind::Busy`] if there is no room; neither is called then.
     pub(super) fn ask<A: Send + 'static>(
         &self,
@@ -209,7 +192,7 @@ impl Client {
     }
 }
 
-/// Hands an event to the connection that asked, with the number that its request carried. Gives it
+/// Passes an event to the connection that asked, with the number that its request carried. Gives it
 /// back if there is no room at the moment.
 pub(super) type Deliver =
     Arc<dyn Fn(ConnId, u32, OriginEvent) -> Result<(), OriginEvent> + Send + Sync>;
@@ -237,10 +220,7 @@ impl Room {
         }
     }
 
-    /// Takes a place.
-    ///
-    /// # Errors
-    /// [`OriginFailureKind::Busy`] if there is none.
+    /// Takes a place. Error: [`OriginFailureKind::Busy`] if there is none.
     pub(super) fn take(&self) -> Result<Permit, OriginFailure> {
         let more = |used: usize| (used < self.max).then_some(used + 1);
         let taken = self

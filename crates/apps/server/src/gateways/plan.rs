@@ -219,7 +219,9 @@ impl GatewaysRenewer {
                 Some(plan) => {
                     let parts = plan.start(&self.asker, &self.mailboxes, wrap);
                     let parts = parts.map_err(|error| error.to_string())?.into_iter();
-                    parts.rev().map(ProxyPart::into_mail).collect()
+                    { parts.rev() }
+                        .map(|part| BackendMail::Renewed(part.options, Some(part.driver)))
+                        .collect()
                 }
                 None => { self.mailboxes.iter() }
                     .map(|_| BackendMail::Renewed(ProxyOptions::default(), None))
@@ -232,9 +234,6 @@ impl GatewaysRenewer {
 
     /// Reads the sections. Nothing changes before [`Self::commit`], and nothing at all if that is
     /// not called.
-    ///
-    /// # Errors
-    /// Sentences on what is wrong.
     pub(crate) fn prepare(&mut self, config: &Config) -> Result<(), Vec<String>> {
         let mut faults = Vec::new();
         self.fresh_routes = None;

@@ -9,7 +9,7 @@ use throng_centrifuge::proxy::{ProxyKind, ProxyRefusal};
 use throng_config::{Config, Proxy as Section, ProxyStatus, Secret};
 use throng_engine::MailboxSender;
 use throng_http1::field::Header;
-use throng_http1::origin::{Destination, OriginRequest};
+use throng_http1::origin::OriginRequest;
 use throng_session::{
     BackendMail, BackendOptions, Backends, ProxyOptions, Question, StatusMeaning,
 };
@@ -26,14 +26,11 @@ const ANSWER_BYTES_MAX: usize = 1 << 20;
 struct Backend {
     id: BackendId,
     kind: Option<ProxyKind>,
-    to: Arc<Destination>,
-    host: String,
-    path: String,
-    authorization: Option<Box<str>>,
+    address: Address,
+    authorization: Option<Secret>,
     timeout_ms: u64,
 }
 
-/// State that all shards have in common.
 #[derive(Clone)]
 pub(crate) struct ProxyPlan {
     options: ProxyOptions,
@@ -69,21 +66,10 @@ impl SharedClient {
     }
 }
 
-impl ProxyPart {
-    /// Wraps it as mail for a shard that runs.
-    pub(crate) fn into_mail(self) -> BackendMail {
-        BackendMail::Renewed(self.options, Some(self.driver))
-    }
-}
-
 impl ProxyPlan {
     pub(crate) fn new(config: &Config) -> Result<Option<Self>, StartError> {
         let Some(section) = &config.proxy else {
             return Ok(None);
-        };
-        let authorization = |secret: &Option<Secret>| {
-            let secret = secret.as_ref()?;
-            Some(Box::<str>::from(secret.expose()))
         };
         let mut backends = Vec::new();
         let mut kinds = Vec::new();
@@ -92,15 +78,12 @@ impl ProxyPlan {
                 continue;
             };
             let option = format!("proxy.{}", kind.name());
-            let (to, host, path) = place(&option, url, section.timeout_ms)?;
             kinds.push(kind);
             backends.push(Backend {
                 id: BackendId::DEFAULT,
                 kind: Some(kind),
-                to,
-                host,
-                path,
-                authorization: authorization(&section.authorization),
+                address: address(&option, url, section.timeout_ms)?,
+                authorization: section.authorization.clone(),
                 timeout_ms: section.timeout_ms,
             });
         }
@@ -120,14 +103,11 @@ impl ProxyPlan {
             let id = BackendId(u16::try_from(at + 1).unwrap_or(u16::MAX));
             let option = format!("proxy.backend[{at}]");
             let url = named.endpoint.as_deref().unwrap_or_default();
-            let (to, host, path) = place(&format!("{option}.endpoint"), url, named.timeout_ms)?;
             backends.push(Backend {
                 id,
                 kind: None,
-                to,
-                host,
-                path,
-                authorization: authorization(&named.authorization),
+                address: address(&format!("{option}.endpoint"), url, named.timeout_ms)?,
+                authorization: named.authorization.clone(),
                 timeout_ms: named.timeout_ms,
             });
             options.push(BackendOptions {
@@ -209,15 +189,9 @@ fn statuses(option: &str, given: &[ProxyStatus]) -> Result<Vec<StatusMeaning>, S
     given.iter().map(meaning).collect()
 }
 
-/// The destination, the field `Host` and the path of an address.
-fn place(
-    option: &str,
-    url: &str,
-    timeout_ms: u64,
-) -> Result<(Arc<Destination>, String, String), StartError> {
-    let address = Address::from_url(url, timeout_ms)
-        .map_err(|fault| StartError::Proxy(format!("{option}: {fault}")))?;
-    Ok((address.to, address.host, address.path))
+fn address(option: &str, url: &str, timeout_ms: u64) -> Result<Address, StartError> {
+    Address::from_url(url, timeout_ms)
+        .map_err(|fault| StartError::Proxy(format!("{option}: {fault}")))
 }
 
 /// The driver as the gateway sees it.
@@ -241,18 +215,18 @@ impl Backends for Driver {
             return false;
         };
         let mut headers = vec![
-            Header::new("Host", backend.host.as_str()),
+            Header::new("Host", backend.address.host.as_str()),
             Header::new("Content-Type", "application/json"),
         ];
-        if let Some(authorization) = backend.authorization.as_deref() {
-            headers.push(Header::new("Authorization", authorization));
+        if let Some(authorization) = &backend.authorization {
+            headers.push(Header::new("Authorization", authorization.expose()));
         }
         let mut passed = question.headers;
         // Our own fields are not taken from the client.
         passed.retain(|(name, _)| !headers.iter().any(|header| header.is(name)));
         let passed = passed.into_iter();
         headers.extend(passed.map(|(name, value)| Header::new(name, value.as_bytes())));
-        let (to, path) = (backend.to.clone(), backend.path.clone());
+        let (to, path) = (backend.address.to.clone(), backend.address.path.clone());
         let request = OriginRequest {
             body: question.body,
             ..OriginRequest::new(to, "POST", path, headers)

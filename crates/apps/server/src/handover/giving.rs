@@ -15,14 +15,10 @@ use crate::shard::ShardApp;
 /// before that.
 const CUT: Duration = Duration::from_secs(8);
 /// Hands over one shard, which goes on afterwards: as before, or to drain what has stayed.
-///
-/// # Errors
-/// If the reactor fails.
 pub(crate) fn give(running: &mut Running<ShardApp>, order: &HandOver) -> io::Result<()> {
     steps::be_still(running);
     let rests = rest(running, order)?;
-    // The caller may have given up; the verdict says so.
-    let mut goes_on = || drop(order.report.send(Word::GoesOn));
+    let mut goes_on = || order.way.report(Word::GoesOn);
     let parcel = rests.map(|()| Parcel::pack(running, &mut goes_on));
     let sent = match &parcel {
         Ok(parcel) => send(parcel, order).map_err(|error| error.to_string()),
@@ -32,9 +28,8 @@ pub(crate) fn give(running: &mut Running<ShardApp>, order: &HandOver) -> io::Res
         moved: parcel.as_ref().map_or(0, Parcel::len),
         stay: running.conns().len(),
     });
-    // Then no verdict comes.
-    let _ = order.report.send(Word::Sent(counts));
-    let is_over = order.verdict.recv().is_ok();
+    order.way.report(Word::Sent(counts));
+    let is_over = order.way.hears_word();
     match parcel {
         Ok(parcel) if is_over => steps::leave(running, parcel, order.drain),
         parcel => steps::go_on(running, parcel.ok()),
@@ -53,7 +48,7 @@ fn rest(running: &mut Running<ShardApp>, order: &HandOver) -> io::Result<Result<
     let expects = steps::stop_at(running, order.cut, |message| {
         if sent.is_ok() {
             sent = order.link.send(message, &[]);
-            let _ = order.report.send(Word::GoesOn);
+            order.way.report(Word::GoesOn);
         }
     });
     if let Err(error) = sent {
@@ -103,8 +98,7 @@ fn send(parcel: &Parcel<Linux>, order: &HandOver) -> io::Result<()> {
     parcel.each(|message, sockets| {
         let fds: Vec<BorrowedFd<'_>> = sockets.iter().map(|socket| socket.as_fd()).collect();
         order.link.send(message, &fds)?;
-        // The caller may have given up; the verdict says so.
-        let _ = order.report.send(Word::GoesOn);
+        order.way.report(Word::GoesOn);
         Ok(())
     })
 }

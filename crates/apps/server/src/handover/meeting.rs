@@ -1,11 +1,52 @@
-//! Where the shards of the old process find out that all of them are at rest.
+//! The way between a shard that moves and the handle; and where the shards of the old process find
+//! out that all of them are at rest.
 //!
 //! A shard that has nothing to do may get mail from one that has. So they meet: when all have
 //! come, none runs, and what is in their mailboxes then is all that there is. Each says whether it
 //! sees something; if one does, they go on and meet again.
 
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Condvar, Mutex};
 use std::time::Instant;
+
+/// A shard's end: it reports, and waits for one word.
+pub(crate) struct Reporter<T> {
+    reports: Sender<T>,
+    word: Receiver<()>,
+}
+
+/// The handle's end. Dropping it says that the shard is not to go on with what moves.
+pub(crate) struct Reports<T> {
+    pub(super) heard: Receiver<T>,
+    word: Sender<()>,
+}
+
+pub(crate) fn reports<T>() -> (Reporter<T>, Reports<T>) {
+    // Bound: one report a message of the hand-over, and one word.
+    let (reports, heard) = channel();
+    let (said, word) = channel();
+    let reporter = Reporter { reports, word };
+    (reporter, Reports { heard, word: said })
+}
+
+impl<T> Reporter<T> {
+    /// Reports; the handle may have given up, which the missing word tells.
+    pub(crate) fn report(&self, report: T) {
+        let _ = self.reports.send(report);
+    }
+
+    /// Waits for the word; false if it does not come.
+    pub(crate) fn hears_word(&self) -> bool {
+        self.word.recv().is_ok()
+    }
+}
+
+impl<T> Reports<T> {
+    /// Says the word: the new process has everything. A shard that has ended does not hear it.
+    pub(crate) fn say_word(self) {
+        let _ = self.word.send(());
+    }
+}
 
 #[derive(Default)]
 struct State {

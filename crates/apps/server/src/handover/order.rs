@@ -1,11 +1,10 @@
 //! Messages between the handle and a shard of the old process.
 
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use super::link::Link;
-use super::meeting::Meeting;
+use super::meeting::{Meeting, Reporter, Reports, reports};
 use super::successor::HandOverError;
 use crate::drain::DrainOptions;
 
@@ -17,7 +16,7 @@ const REST: Duration = Duration::from_secs(2);
 const GIVE: Duration = Duration::from_secs(20);
 
 /// Report of a shard that hands over.
-pub(super) enum Word {
+pub(crate) enum Word {
     /// A message has gone to the new process.
     GoesOn,
     /// Everything has gone, or it does not.
@@ -32,8 +31,7 @@ pub(crate) struct HandOver {
     /// Deadline for the shards to come to rest; otherwise they go on.
     pub(super) until: Instant,
     pub(super) drain: DrainOptions,
-    pub(super) report: Sender<Word>,
-    pub(super) verdict: Receiver<()>,
+    pub(super) way: Reporter<Word>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -42,46 +40,36 @@ pub(crate) struct Moved {
     pub(crate) stay: usize,
 }
 
-/// The other end: receives a shard's reports. Dropping it lets the shard go on as before.
-pub(crate) struct Report {
-    report: Receiver<Word>,
-    verdict: Sender<()>,
-}
-
 impl HandOver {
     pub(crate) fn new(
         link: Link,
         meeting: Arc<Meeting>,
         drain: DrainOptions,
         cut: u64,
-    ) -> (Box<Self>, Report) {
-        // Bound: one report a message of the hand-over, and one verdict.
-        let (report, heard) = channel();
-        let (said, verdict) = channel();
+    ) -> (Box<Self>, Given) {
+        let (way, reports) = reports();
         let order = Self {
             link,
             meeting,
             cut,
             until: Instant::now() + REST,
             drain,
-            report,
-            verdict,
+            way,
         };
-        let report = Report {
-            report: heard,
-            verdict: said,
-        };
-        (Box::new(order), report)
+        (Box::new(order), reports)
     }
 }
 
-impl Report {
+/// Reports of a shard that hands over, for the handle.
+pub(crate) type Given = Reports<Word>;
+
+impl Given {
     /// Waits until all shards have sent everything.
     pub(crate) fn all(shards: &[Self]) -> Result<Moved, HandOverError> {
         let mut all = Moved::default();
         for shard in shards {
             let sent = loop {
-                match shard.report.recv_timeout(GIVE) {
+                match shard.heard.recv_timeout(GIVE) {
                     Ok(Word::GoesOn) => {}
                     Ok(Word::Sent(sent)) => break sent,
                     Err(_) => break Err("a shard does not answer".to_owned()),
@@ -92,11 +80,5 @@ impl Report {
             all.stay += stay;
         }
         Ok(all)
-    }
-
-    /// The new process has everything.
-    pub(crate) fn let_go(self) {
-        // A shard that has ended has nothing to let go.
-        let _ = self.verdict.send(());
     }
 }

@@ -45,7 +45,6 @@ pub struct Parcel<K: Kernel> {
     /// The hub's part of the broker and its channels.
     hub: Vec<Message>,
     conns: Vec<Message>,
-    /// Sockets of all connections, in order.
     sockets: Vec<K::Socket>,
     /// Connections that stay are seen no more by the successor.
     farewells: Vec<Message>,
@@ -167,20 +166,15 @@ impl<K: Kernel> Parcel<K> {
         parcel
     }
 
-    #[must_use]
     pub const fn len(&self) -> usize {
         self.sockets.len()
     }
 
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.sockets.is_empty()
     }
 
     /// Every message for the successor with its sockets, in order.
-    ///
-    /// # Errors
-    /// Those of `send`.
     pub fn each(
         &self,
         mut send: impl FnMut(&[u8], &[K::Socket]) -> io::Result<()>,

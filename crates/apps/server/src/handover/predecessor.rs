@@ -11,7 +11,6 @@ use throng_types::Load as _;
 
 use super::hello::{Group, Hello};
 use super::link::Link;
-use crate::options::Start;
 
 /// Longest wait for a step of the old process, whose own waits are shorter.
 const STEP: Duration = Duration::from_secs(60);
@@ -19,18 +18,16 @@ const STEP: Duration = Duration::from_secs(60);
 /// The server that this process takes over from.
 pub struct Predecessor {
     link: Link,
-    hello: Hello,
+    pub(crate) hello: Hello,
     pub(crate) groups: Vec<Group>,
     /// The way of each shard from the old one of its number.
-    links: Vec<Link>,
+    pub(crate) links: Vec<Link>,
 }
 
 impl Predecessor {
     /// Takes what the old process says on a socket: its standard input, see
     /// [`crate::handover::Program`].
-    ///
-    /// # Errors
-    /// A sentence about what is wrong. The old process gets it, too, and goes on.
+    /// Error: a sentence about what is wrong. The old process gets it, too, and goes on.
     pub fn greet(socket: OwnedFd) -> Result<Self, String> {
         let lost = |error: io::Error| format!("no message from the old process: {error}");
         let link = Link::new(UnixStream::from(socket), STEP).map_err(lost)?;
@@ -75,21 +72,11 @@ impl Predecessor {
     }
 
     /// Returns its process id and the version of its software, for the log.
-    #[must_use]
     pub fn name(&self) -> String {
         format!(
             "process {} (version {})",
             self.hello.pid, self.hello.software
         )
-    }
-
-    /// Returns the old process's number of shards.
-    pub(crate) const fn shards(&self) -> usize {
-        self.hello.shards as usize
-    }
-
-    pub(crate) const fn start(&self) -> Start {
-        self.hello.start
     }
 
     /// The start of all its times.
@@ -107,9 +94,6 @@ impl Predecessor {
 
     /// Waits for its word to begin. If it has gone since it gave away everything, there is nobody
     /// else who could serve.
-    ///
-    /// # Errors
-    /// It does not say the word.
     pub(crate) fn wait(&self) -> Result<(), String> {
         match self.link.hear() {
             Ok(said) => said,
@@ -118,11 +102,6 @@ impl Predecessor {
                 "the old process does not say when to begin: {error}"
             )),
         }
-    }
-
-    /// The ways of the shards from the old ones, in order.
-    pub(crate) fn take_links(&mut self) -> Vec<Link> {
-        std::mem::take(&mut self.links)
     }
 }
 

@@ -7,6 +7,7 @@
 
 use std::io;
 
+use throng_broker::Broker as _;
 use throng_engine::{Kernel, Running};
 use throng_types::{Millis, Parts};
 
@@ -22,9 +23,6 @@ pub fn be_still<K: Kernel>(running: &mut Running<ShardApp, K>) {
 }
 
 /// Brings what was begun nearer to its end; true if there is more to do.
-///
-/// # Errors
-/// If the reactor fails.
 pub fn still_turn<K: Kernel>(running: &mut Running<ShardApp, K>) -> io::Result<bool> {
     running.app_mut().parts.hub.hurry();
     running.still_turn()
@@ -44,7 +42,7 @@ pub fn stop_at<K: Kernel>(
     cut: u64,
     mut send: impl FnMut(&[u8]),
 ) -> bool {
-    running.app_mut().parts.hub.stop_at(Some(cut));
+    running.app_mut().parts.hub.broker.stop_at(Some(cut));
     let mut send_piece = |piece: &[u8]| send(&[&[HUB], piece].concat());
     let mut parts = Parts::new(&mut send_piece);
     let any = running.app().parts.hub.save_expected(cut, &mut parts);
@@ -54,7 +52,7 @@ pub fn stop_at<K: Kernel>(
 
 /// Whether all is taken that comes before the cut.
 pub fn has_stopped<K: Kernel>(running: &Running<ShardApp, K>) -> bool {
-    running.app().parts.hub.has_stopped()
+    running.app().parts.hub.broker.has_stopped()
 }
 
 /// Nothing was handed over: the shard goes on as if nothing had been.
@@ -64,7 +62,7 @@ pub fn go_on<K: Kernel>(running: &mut Running<ShardApp, K>, parcel: Option<Parce
         tracing::error!(lost, "connections did not come back; this is a bug");
     }
     debug_assert_eq!(lost, 0, "what was packed can be unpacked");
-    running.app_mut().parts.hub.stop_at(None);
+    running.app_mut().parts.hub.broker.stop_at(None);
     running.app_mut().housekeeping_at = Millis(0);
     running.resume();
 }
@@ -77,7 +75,7 @@ pub fn leave<K: Kernel>(
 ) {
     parcel.release(running);
     let (app, conns) = running.parts_mut();
-    app.parts.hub.leave_deliveries();
+    app.parts.hub.broker.leave_deliveries();
     conns.pause_all();
     let now = conns.now();
     draining::begin(app, (options, Ports::All), conns, now);

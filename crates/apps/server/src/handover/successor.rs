@@ -50,7 +50,7 @@ pub(crate) struct Successor {
     child: Option<Child>,
     link: Link,
     /// The way of each shard to the new one of its number.
-    shards: Vec<Link>,
+    pub(crate) shards: Vec<Link>,
     /// Longest wait for its next message.
     patience: Duration,
 }
@@ -106,14 +106,8 @@ impl Successor {
         Ok(())
     }
 
-    /// Returns its process id; 0 once it is released.
     pub(crate) fn pid(&self) -> u32 {
         self.child.as_ref().map_or(0, Child::id)
-    }
-
-    /// The ways of the shards to the new ones, in order.
-    pub(crate) fn take_links(&mut self) -> Vec<Link> {
-        std::mem::take(&mut self.shards)
     }
 
     /// Waits for its word. Without one it is ended, so that it certainly never begins, and then
@@ -157,9 +151,6 @@ impl Successor {
 
     /// Sends the order to begin: from then on all of it is its own. Before that it sends nothing,
     /// so that no byte is sent twice, and no nonce of TLS used twice, whichever of the two goes on.
-    ///
-    /// # Errors
-    /// It has ended.
     pub(crate) fn begin(&self) -> Result<(), HandOverError> {
         let said = self.link.say(&Ok(()));
         said.map_err(|_| HandOverError::Silent("the new process ended before it began".to_owned()))

@@ -1,12 +1,11 @@
 //! A shard of the new process: takes what the old one of its number holds, and waits for the word
 //! to begin.
 
-use std::sync::mpsc::{Receiver, Sender, channel};
-
 use throng_engine::{Conns, Kernel, Running};
 use throng_types::{Load as _, Saved};
 
 use super::link::Link;
+use super::meeting::{Reporter, Reports, reports};
 use super::state::{load_conn, load_piece};
 use crate::gateways::Session;
 use crate::shard::ShardApp;
@@ -16,42 +15,28 @@ pub(super) const HUB: u8 = 0;
 pub(super) const CONNECTIONS: u8 = 1;
 pub(super) const END: u8 = 2;
 
-/// Order to a shard's thread to take over its predecessor's state.
+/// Number of connections that a shard of the new process has taken.
+pub(crate) type Taken = Reports<Result<usize, String>>;
+
+/// Order to a shard's thread to take over its predecessor's state. Dropping its [`Taken`] ends the
+/// shard before it has begun.
 pub(crate) struct Taking {
     link: Link,
-    report: Sender<Result<usize, String>>,
-    begin: Receiver<()>,
-}
-
-/// The other end. Dropping it ends the shard before it has begun.
-pub(crate) struct Taken {
-    report: Receiver<Result<usize, String>>,
-    begin: Sender<()>,
+    way: Reporter<Result<usize, String>>,
 }
 
 impl Taking {
     pub(crate) fn new(link: Link) -> (Self, Taken) {
-        // Bound: one report and one order to begin.
-        let (report, heard) = channel();
-        let (said, begin) = channel();
-        let taking = Self {
-            link,
-            report,
-            begin,
-        };
-        let taken = Taken {
-            report: heard,
-            begin: said,
-        };
-        (taking, taken)
+        let (way, taken) = reports();
+        (Self { link, way }, taken)
     }
 
     /// Takes everything, and waits; false if the shard is to end.
     pub(crate) fn take(self, running: &mut Running<ShardApp>) -> bool {
         let taken = take(&self.link, running);
         let is_whole = taken.is_ok();
-        let heard = self.report.send(taken);
-        let begins = is_whole && heard.is_ok() && self.begin.recv().is_ok();
+        self.way.report(taken);
+        let begins = is_whole && self.way.hears_word();
         if begins {
             running.begin();
         }
@@ -65,15 +50,10 @@ impl Taken {
     pub(crate) fn all(shards: &[Self]) -> Result<usize, String> {
         let mut all = 0;
         for shard in shards {
-            let heard = shard.report.recv();
+            let heard = shard.heard.recv();
             all += heard.unwrap_or_else(|_| Err("a shard does not answer".to_owned()))?;
         }
         Ok(all)
-    }
-
-    /// All of it is this process's now.
-    pub(crate) fn begin(self) {
-        let _ = self.begin.send(());
     }
 }
 
@@ -133,7 +113,6 @@ impl Unpacking {
         Some(())
     }
 
-    #[must_use]
     pub const fn is_whole(&self) -> bool {
         self.is_whole
     }

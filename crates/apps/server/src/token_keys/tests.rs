@@ -1,8 +1,9 @@
 //! The fetching before an issuer that a test plays, with a clock of the test's.
 
 use throng_auth::RefreshOptions;
-use throng_backend::{Asking, BackendLimits};
-use throng_peer::{Ended, LinkId, Peer as _, Play, Want};
+use throng_backend::{BackendLimits, ClientPeer};
+use throng_peer::{Ended, LinkEvent, LinkId, Peer as _, Want};
+use throng_play::Play;
 use throng_types::Millis;
 
 use super::*;
@@ -11,7 +12,7 @@ const KEYS: &str = r#"{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"a",
     "x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}"#;
 
 struct Stage {
-    play: Play<Asking<Fetcher>>,
+    play: Play<ClientPeer<Fetcher>>,
     inner: Arc<Inner>,
     counters: Arc<Counters>,
     /// Time at which it asked to be woken.
@@ -40,7 +41,7 @@ impl Stage {
             ..BackendLimits::default()
         };
         Self {
-            play: Play::new(Asking::new(fetcher, limits)),
+            play: Play::new(ClientPeer::new(fetcher, limits)),
             inner,
             counters,
             wake_at: None,
@@ -67,7 +68,7 @@ impl Stage {
     #[track_caller]
     fn wake(&mut self) {
         self.play.now.mono = self.wake_at.take().expect("a deadline");
-        let wants = self.play.act(Asking::woken).1;
+        let wants = self.play.act(ClientPeer::woken).1;
         self.take(wants);
     }
 
@@ -82,12 +83,9 @@ impl Stage {
             "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}",
             body.len()
         );
-        self.play.act(|peer, cx| peer.connected(link, cx));
-        self.play.act(|peer, cx| peer.written(link, cx));
-        let wants = self
-            .play
-            .act(|peer, cx| peer.bytes(link, answer.as_bytes(), cx))
-            .1;
+        self.play.event(link, LinkEvent::Connected);
+        self.play.event(link, LinkEvent::Written);
+        let wants = self.play.event(link, LinkEvent::Bytes(answer.as_bytes())).1;
         self.take(wants);
     }
 
@@ -120,7 +118,7 @@ fn keys_are_fetched_at_once_at_intervals_and_when_one_is_missing() {
     stage.wake();
     let link = stage.links.pop().unwrap();
     let why = Ended::Unreachable("nobody listens".to_owned());
-    let wants = stage.play.act(|peer, cx| peer.ended(link, why, cx)).1;
+    let wants = stage.play.event(link, LinkEvent::Ended(why)).1;
     stage.take(wants);
     assert_eq!(stage.wake_at, Some(Millis(40_000)));
     // One that takes long is not overtaken; a key that is missed meanwhile is asked for again.

@@ -50,7 +50,6 @@ impl Budget {
     }
 }
 
-/// One shard's part of a [`Budget`].
 pub(super) struct Share {
     budget: Arc<Budget>,
     granted: usize,
@@ -66,12 +65,10 @@ impl Share {
         }
     }
 
-    /// Bytes that were taken.
     pub(super) const fn used(&self) -> usize {
         self.used
     }
 
-    /// Bytes granted to this share, used or not.
     #[cfg(test)]
     pub(super) const fn granted(&self) -> usize {
         self.granted
@@ -107,7 +104,6 @@ impl Share {
         taken.is_ok()
     }
 
-    /// Gives bytes back that were taken.
     pub(super) fn give(&mut self, bytes: usize) {
         self.used -= bytes;
         let spare = self.granted - self.used;

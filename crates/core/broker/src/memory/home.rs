@@ -12,7 +12,6 @@
 
 mod kept;
 mod moving;
-mod restore;
 mod writing;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,15 +19,13 @@ use std::sync::Arc;
 
 use throng_types::{ChannelName, Millis, Now, Position, Publication, PublicationKind, ShardId};
 
-use super::ancestry::Ancestry;
 use super::budget::{Budget, Share};
-use super::journal::Journal;
 use super::keys::{Keys, key_of};
 use super::members::Members;
-use super::stream::{NEVER, Stream};
+use super::stream::{Ancestry, NEVER, Stream};
 use crate::{
     ChannelMap, Draft, HistoryPage, HistoryQuery, LiveOptions, Namespaces, Overflow, Present,
-    Recovery, Refusal, ReplyLimit, Retention, Subscribed, Version,
+    Recovery, Refusal, ReplyLimit, Retention, Store, Subscribed, Version,
 };
 
 /// Milliseconds for which a stream without subscribers and history remembers its position.
@@ -59,11 +56,9 @@ pub struct MemoryOptions {
     pub streams_max: usize,
     /// Limits of one reply. Queue: `history reply`.
     pub reply: ReplyLimit,
-    /// The options of channels.
     pub namespaces: Arc<Namespaces>,
 }
 
-/// Sizes of a broker, for metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BrokerStats {
     pub streams: usize,
@@ -83,7 +78,67 @@ pub(super) struct Accepted {
     pub(super) interest: u64,
 }
 
-/// The streams at home on one shard.
+/// Record size in bytes up to which the buffer is reused; a larger buffer is freed.
+const RECORD_KEPT_BYTES: usize = 64 << 10;
+
+struct Copy {
+    round: u64,
+    /// The next key of an idempotency key, by its number.
+    next_used: u64,
+    /// Key of the next stream.
+    next: u32,
+    /// The offset that was written last of the stream before `next`, while it is not finished.
+    inside: Option<(u32, u64)>,
+}
+
+/// Connection of a home to its store.
+struct Journal {
+    store: Box<dyn Store>,
+    record: Vec<u8>,
+    /// The last copy that is complete.
+    done: u64,
+    copy: Option<Copy>,
+}
+
+impl Journal {
+    /// A journal without records yet.
+    fn new(store: Box<dyn Store>) -> Self {
+        Self {
+            store,
+            record: Vec::new(),
+            done: 0,
+            copy: None,
+        }
+    }
+
+    /// Appends a record; gives its bytes.
+    fn write(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> usize {
+        self.record.clear();
+        write(&mut self.record);
+        self.store.append(&self.record);
+        let bytes = self.record.len();
+        if bytes > RECORD_KEPT_BYTES {
+            self.record = Vec::new();
+        }
+        bytes
+    }
+
+    /// Whether the copy is inside this stream.
+    fn is_inside(&self, key: u32) -> bool {
+        let inside = self.copy.as_ref().and_then(|copy| copy.inside);
+        inside.is_some_and(|(at, _)| at == key)
+    }
+
+    /// Ends the copy's part of a stream: new publications are written one by one again.
+    fn leave(&mut self, key: u32) {
+        if self.is_inside(key)
+            && let Some(copy) = &mut self.copy
+        {
+            copy.inside = None;
+        }
+    }
+}
+
 pub(super) struct Home {
     options: MemoryOptions,
     streams: ChannelMap<Stream>,
@@ -97,9 +152,7 @@ pub(super) struct Home {
     keys: Keys,
     /// The newest version in each stream that has any. Bound: one a stream.
     versions: BTreeMap<u32, Version>,
-    /// Earlier epochs of the streams.
     ancestry: Ancestry,
-    /// Connection to the store, if there is one.
     journal: Option<Journal>,
     /// Milliseconds added to every time that comes in, so that times from before the start are not
     /// negative.
@@ -108,7 +161,6 @@ pub(super) struct Home {
 }
 
 impl Home {
-    /// A home without streams.
     pub(super) fn new(options: MemoryOptions) -> Self {
         Self {
             streams: ChannelMap::new(options.hash_seed),
@@ -127,7 +179,6 @@ impl Home {
         }
     }
 
-    /// Sizes of this home, for metrics.
     pub(super) fn stats(&self) -> BrokerStats {
         BrokerStats {
             streams: self.streams.len(),
@@ -150,6 +201,11 @@ impl Home {
         Some(options.retention)
     }
 
+    fn key_or_new(&mut self, channel: &ChannelName) -> u32 {
+        let make = || Stream::new(self.forgotten);
+        self.streams.key_or_insert(channel, make)
+    }
+
     fn retention(&self, channel: &ChannelName) -> Retention {
         self.retention_of(channel).unwrap_or_default()
     }
@@ -161,7 +217,6 @@ impl Home {
         options.is_some_and(|options| options.overflow != Overflow::LatestOnly)
     }
 
-    /// Counts or lists the members of a channel.
     pub(super) fn present(
         &self,
         channel: &ChannelName,
@@ -188,10 +243,7 @@ impl Home {
         let options = self.options.namespaces.find(channel).copied();
         let options = options.unwrap_or_default();
         let now = self.shifted(now);
-        let forgotten = self.forgotten;
-        let key = self
-            .streams
-            .key_or_insert(channel, || Stream::new(forgotten));
+        let key = self.key_or_new(channel);
         self.expire(key, options.retention, now.mono);
         let stream = self.streams.at_mut(key).expect("a key that was just given");
         stream.interest |= 1 << from.0;
@@ -277,17 +329,12 @@ impl Home {
     ) -> Accepted {
         let now = self.shifted(now);
         let key = { draft.idempotency_key.as_deref() }.map(|key| key_of(&draft.channel, key));
-        if let Some(position) = key.as_deref().and_then(|key| self.keys.find(key)) {
+        let used = key.as_deref().and_then(|key| self.keys.find(key));
+        let before = used.or_else(|| self.overtaken(&draft, retention).map(Some));
+        if let Some(position) = before {
             return Accepted {
                 publication: None,
                 position,
-                interest: 0,
-            };
-        }
-        if let Some(position) = self.overtaken(&draft, retention) {
-            return Accepted {
-                publication: None,
-                position: Some(position),
                 interest: 0,
             };
         }
@@ -311,9 +358,7 @@ impl Home {
     /// Otherwise records the draft's version.
     fn overtaken(&mut self, draft: &Draft, retention: Retention) -> Option<Position> {
         let version = draft.version.as_deref().filter(|_| retention.keeps())?;
-        let forgotten = self.forgotten;
-        let make = || Stream::new(forgotten);
-        let key = self.streams.key_or_insert(&draft.channel, make);
+        let key = self.key_or_new(&draft.channel);
         if let Some(newest) = self.versions.get(&key) {
             let is_comparable = version.epoch.is_empty() || version.epoch == newest.epoch;
             if is_comparable && version.number <= newest.number {
@@ -328,9 +373,7 @@ impl Home {
         let stream_bytes = STREAM_BYTES + draft.channel.as_str().len();
         let bytes = draft.cost_bytes() + stream_bytes;
         let has_room = self.make_room(&draft.channel, bytes, retention, now.mono);
-        let forgotten = self.forgotten;
-        let make = || Stream::new(forgotten);
-        let key = self.streams.key_or_insert(&draft.channel, make);
+        let key = self.key_or_new(&draft.channel);
         let stream = self.streams.at_mut(key).expect("a key that was just given");
         stream.rise();
         let position = Some(stream.position(self.options.nonce));
@@ -420,7 +463,6 @@ impl Home {
         Ok(HistoryPage::default())
     }
 
-    /// Reads the history of a channel.
     pub(in crate::memory) fn history(
         &mut self,
         channel: &ChannelName,

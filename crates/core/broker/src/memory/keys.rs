@@ -45,7 +45,6 @@ impl Keys {
         self.by_age.len()
     }
 
-    /// Bytes that all keys cost together.
     pub(super) const fn bytes(&self) -> usize {
         self.bytes
     }
@@ -54,7 +53,6 @@ impl Keys {
         key.len() + ENTRY_BYTES
     }
 
-    /// Remembers a key that is not known yet.
     pub(super) fn insert(&mut self, key: &str, position: Option<Position>, now: Millis) {
         let key: Arc<str> = key.into();
         self.bytes += Self::cost_bytes(&key);

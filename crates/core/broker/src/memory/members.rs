@@ -57,7 +57,6 @@ macro_rules! ordered_by {
 ordered_by!(Member, client);
 ordered_by!(User, user);
 
-/// The members of one channel.
 #[derive(Default)]
 struct List {
     members: BTreeSet<Member>,
@@ -99,12 +98,10 @@ impl Members {
         }
     }
 
-    /// Members of all channels.
     pub(super) const fn total(&self) -> usize {
         self.total
     }
 
-    /// Every member of every channel.
     pub(super) fn all(&self) -> impl Iterator<Item = (&ChannelName, &Arc<Publisher>)> {
         self.lists
             .iter()

@@ -20,9 +20,7 @@ pub(super) const HELD_MAX: usize = 65_536;
 /// A message between the parts of two shards.
 #[derive(Debug)]
 pub enum Mail {
-    /// To a channel's home.
     Request(Request),
-    /// From a channel's home.
     Reply(Reply),
     /// Publications that were asked for together, to the home of their channels.
     Publications(Vec<(Ticket, Draft)>),
@@ -41,7 +39,6 @@ const NEWS_PART: u32 = 16;
 /// Places that an empty outbox keeps.
 const CAPACITY_KEPT: usize = 1024;
 
-/// The mail for one shard.
 #[derive(Default)]
 pub(super) struct Outbox {
     /// Bound: [`DELIVERIES_MAX`] and [`REQUESTS_MAX`]; replies always have room.
@@ -71,7 +68,6 @@ impl Outbox {
         self.deliveries < DELIVERIES_MAX / NEWS_PART && self.delivery_bytes < DELIVERY_BYTES_MAX / 4
     }
 
-    /// Notes that a request has its reply.
     pub(super) const fn answered(&mut self) {
         self.unanswered = self.unanswered.saturating_sub(1);
     }
@@ -108,7 +104,6 @@ impl Outbox {
     }
 }
 
-/// An answer that waits.
 pub(super) struct Held {
     pub(super) to: ShardId,
     pub(super) ticket: Ticket,

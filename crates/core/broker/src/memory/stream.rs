@@ -1,17 +1,18 @@
-//! One channel's stream at its home: positions, and the publications still kept.
+//! One channel's stream at its home: positions, and the publications still kept; and the positions
+//! that earlier processes gave out. The rule for those, and why it holds, stand at the head of
+//! `store.rs`.
 //!
 //! Invariants
 //! - Kept publications have the offsets `top - len + 1 ..= top`, without a hole.
 //! - `top` is zero exactly while nothing that has a position was ever published in this stream.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use throng_types::{Epoch, Millis, Position, Publication};
 
-use crate::{HistoryQuery, Recovery, Refusal, ReplyLimit};
+use crate::{HistoryQuery, Lineage, Recovery, Refusal, ReplyLimit};
 
-/// A publication and when it was accepted.
 pub(super) struct Kept {
     pub(super) at: Millis,
     pub(super) publication: Arc<Publication>,
@@ -24,7 +25,6 @@ pub(super) const NEVER: Millis = Millis(u64::MAX);
 pub(super) struct Stream {
     /// Bit `n` is set while shard `n` has subscribers.
     pub(super) interest: u64,
-    /// Offset of the newest publication.
     pub(super) top: u64,
     /// The low half of the epoch; the high half is the process's.
     pub(super) generation: u32,
@@ -53,9 +53,8 @@ impl Stream {
     }
 
     pub(super) const fn position(&self, nonce: u32) -> Position {
-        let epoch = Epoch((nonce as u64) << 32 | self.generation as u64);
         Position {
-            epoch,
+            epoch: epoch_of(nonce, self.generation),
             offset: self.top,
         }
     }
@@ -89,7 +88,6 @@ impl Stream {
         self.top + 1 - self.kept() as u64
     }
 
-    /// Bytes that the kept publications cost.
     #[cfg(test)]
     pub(super) fn cost_bytes(&self) -> usize {
         let log = self.log.iter().flat_map(|log| log.iter());
@@ -191,4 +189,96 @@ impl Stream {
 /// Whether a position is one of the stream that stands here.
 fn is_of(here: Position, position: Position) -> bool {
     position.epoch == here.epoch || position == Position::START
+}
+
+/// The nonces of earlier epochs, and up to which offset each stream is the same in them.
+#[derive(Default)]
+pub(super) struct Ancestry {
+    nonces: Vec<u32>,
+    /// For each stream, by key: (nonce, offset) of earlier epochs, up to which the stream is the
+    /// same. The newest nonce is not here: `Stream::start` has its offset. Bound: `ANCESTORS_MAX`
+    /// per loaded stream.
+    tops: BTreeMap<u32, Box<[(u32, u64)]>>,
+}
+
+impl Ancestry {
+    /// The nonces, the oldest first.
+    pub(super) fn nonces(&self) -> &[u32] {
+        &self.nonces
+    }
+
+    /// Takes the nonces of another process.
+    pub(super) fn set_nonces(&mut self, lineage: &Lineage) {
+        self.nonces.clone_from(&lineage.ancestors);
+    }
+
+    fn older(&self, key: u32) -> &[(u32, u64)] {
+        self.tops.get(&key).map_or(&[], |tops| tops)
+    }
+
+    /// Up to where a stream that began this epoch at `start` is the same in earlier epochs, the
+    /// oldest first.
+    pub(super) fn tops(&self, key: u32, start: u64) -> Vec<(u32, u64)> {
+        let newest = self.nonces.last().filter(|_| start > 0);
+        let newest = newest.map(|nonce| (*nonce, start));
+        self.older(key).iter().copied().chain(newest).collect()
+    }
+
+    /// Sets the offsets of earlier epochs, of those nonces that are known and for positions behind
+    /// `before`. Gives where the stream began this epoch.
+    pub(super) fn set_tops(&mut self, key: u32, mut tops: Vec<(u32, u64)>, before: u64) -> u64 {
+        let newest = self.nonces.last().copied();
+        let start = { tops.iter() }.find(|(nonce, _)| Some(*nonce) == newest);
+        let start = start.map_or(0, |(_, top)| *top);
+        tops.retain(|(nonce, top)| {
+            Some(*nonce) != newest && *top >= before && self.nonces.contains(nonce)
+        });
+        if !tops.is_empty() {
+            self.tops.insert(key, tops.into());
+        }
+        start
+    }
+
+    /// Forgets what is known of a stream.
+    pub(super) fn remove(&mut self, key: u32) {
+        if !self.tops.is_empty() {
+            self.tops.remove(&key);
+        }
+    }
+
+    /// Translates a position of an earlier epoch into the stream that stands `here` and began this
+    /// epoch at `start`, if both are the same there.
+    pub(super) fn translate(
+        &self,
+        since: Position,
+        (here, start): (Position, u64),
+        key: u32,
+    ) -> Position {
+        let (nonce, generation) = ((since.epoch.0 >> 32) as u32, since.epoch.0 as u32);
+        if self.nonces.is_empty()
+            || generation != here.epoch.0 as u32
+            || !self.nonces.contains(&nonce)
+        {
+            return since;
+        }
+        let top = if self.nonces.last() == Some(&nonce) {
+            start
+        } else {
+            let mut tops = self.older(key).iter();
+            let top = tops.find(|(known, _)| *known == nonce);
+            top.map_or(0, |(_, top)| *top)
+        };
+        let is_same = since.offset <= top;
+        let epoch = if is_same { here.epoch } else { since.epoch };
+        Position { epoch, ..since }
+    }
+}
+
+/// Generation and offset of a position.
+pub(super) const fn place_of(position: Position) -> (u32, u64) {
+    (position.epoch.0 as u32, position.offset)
+}
+
+pub(super) const fn epoch_of(nonce: u32, generation: u32) -> Epoch {
+    Epoch((nonce as u64) << 32 | generation as u64)
 }

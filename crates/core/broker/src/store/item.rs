@@ -23,42 +23,42 @@ pub enum Item {
         generation: u32,
         /// Offset up to which it keeps nothing.
         offset: u64,
-        /// The newest version that was published in it.
         version: Option<Version>,
         /// Up to which offset each earlier nonce is the same stream.
         tops: Vec<(u32, u64)>,
     } = BASE,
-    /// A stream got a publication.
     Published {
         channel: ChannelName,
         /// The low half of its epoch.
         generation: u32,
         offset: u64,
-        /// The newest version that was published in it.
         version: Option<Version>,
         payload: Payload,
-        /// Connection that published it, if one did.
         publisher: Option<Box<Publisher>>,
         /// JSON object with text values.
         tags: Option<Box<str>>,
-        /// Time of acceptance, in Unix milliseconds.
         time_unix_ms: u64,
     } = PUBLISHED,
     /// A stream was forgotten; later ones have this generation or a later one.
-    Forgotten { channel: ChannelName, count: u32 } = FORGOTTEN,
+    Forgotten {
+        channel: ChannelName,
+        count: u32,
+    } = FORGOTTEN,
     /// New streams have this generation or a later one.
     Count(u32) = COUNT,
-    /// An idempotency key was used.
-    Key {
-        /// The channel, a line break, and the key.
-        text: Box<str>,
-        /// Time of use, in Unix milliseconds.
-        at_unix_ms: u64,
-        /// Generation and offset that its publication got.
-        position: Option<(u32, u64)>,
-    } = KEY,
+    Key(UsedKey) = KEY,
     /// The server ended cleanly, and nothing is missing.
     Closed = CLOSED,
+}
+
+/// An idempotency key that was used.
+#[derive(Clone, Debug, PartialEq, Eq, Save)]
+pub struct UsedKey {
+    /// The channel, a line break, and the key.
+    pub(crate) text: Box<str>,
+    pub(crate) at_unix_ms: u64,
+    /// Generation and offset that its publication got.
+    pub(crate) position: Option<(u32, u64)>,
 }
 
 impl Item {
@@ -68,14 +68,12 @@ impl Item {
         Self::load_whole(record)
     }
 
-    /// The record of a clean end.
     #[must_use]
     pub fn closed() -> Vec<u8> {
         Self::Closed.saved()
     }
 }
 
-/// Appends the bytes of an [`Item::Base`].
 pub(crate) fn write_base(
     (channel, generation, offset): (&ChannelName, u32, u64),
     version: Option<&Version>,
@@ -85,7 +83,6 @@ pub(crate) fn write_base(
     (BASE, channel, generation, offset, version, tops).save(out);
 }
 
-/// Appends the bytes of an [`Item::Published`].
 pub(crate) fn write_published(
     publication: &Publication,
     (generation, offset): (u32, u64),
@@ -104,17 +101,14 @@ pub(crate) fn write_published(
     (payload, publisher, tags, time_unix_ms).save(out);
 }
 
-/// Appends the bytes of an [`Item::Forgotten`].
 pub(crate) fn write_forgotten(channel: &ChannelName, count: u32, out: &mut Vec<u8>) {
     (FORGOTTEN, channel, count).save(out);
 }
 
-/// Appends the bytes of an [`Item::Count`].
 pub(crate) fn write_count(count: u32, out: &mut Vec<u8>) {
     (COUNT, count).save(out);
 }
 
-/// Appends the bytes of an [`Item::Key`].
 pub(crate) fn write_key(
     text: &str,
     at_unix_ms: u64,
@@ -181,11 +175,11 @@ mod tests {
             },
             Item::Forgotten { channel, count: 5 },
             Item::Count(6),
-            Item::Key {
+            Item::Key(UsedKey {
                 text: "news\nk".into(),
                 at_unix_ms: 9,
                 position: Some((1, 3)),
-            },
+            }),
             Item::Closed,
         ];
         // As every build of this version of the format has written them.

@@ -14,24 +14,18 @@
 mod bounds;
 mod cluster;
 mod delivery;
-mod late;
-mod parts;
 mod presence;
 mod random;
 mod streams;
 mod tester;
-mod versions;
 
 pub use bounds::*;
-pub use cluster::{Cluster, KEPT, LONG, Make, Setup, TTL_MS};
+pub use cluster::{Cluster, Late, Make, Parts, Setup};
 pub use delivery::*;
-pub use late::Late;
-pub use parts::Parts;
 pub use presence::*;
 pub use random::*;
 pub use streams::*;
 pub use tester::Tester;
-pub use versions::*;
 
 /// Runs a property with one, two, three and 64 shards.
 pub fn check(property: fn(&mut Tester), make: Make) {

@@ -4,12 +4,11 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use throng_broker::{
-    Acknowledge, BrokerStats, Draft, HistoryPage, HistoryQuery, Published, Recovery, Refusal,
-    Reply, Request, Subscribed, Ticket,
+    BrokerStats, Draft, HistoryPage, HistoryQuery, Published, Recovery, Refusal, Reply, Request,
+    Subscribed, Ticket,
 };
-use throng_types::{
-    ChannelName, Millis, Now, Payload, PayloadKind, Position, Publication, Rng, ShardId,
-};
+use throng_types::json::payload_of;
+use throng_types::{ChannelName, Millis, Now, Position, Publication, Rng, ShardId};
 
 use crate::cluster::{Cluster, Make, Setup};
 
@@ -189,12 +188,8 @@ impl Tester {
 
     /// The texts of a channel's history, as far as one reply has them.
     pub(crate) fn kept(&mut self, channel: &str) -> Vec<String> {
-        texts(
-            &self
-                .history(channel, ALL)
-                .expect("a channel with history")
-                .publications,
-        )
+        let page = self.history(channel, ALL).expect("a channel with history");
+        texts(&page.publications)
     }
 
     /// The texts of what has reached a shard.
@@ -239,19 +234,7 @@ pub(crate) fn name(name: &str) -> ChannelName {
 }
 
 pub(crate) fn draft(channel: &str, text: &str) -> Draft {
-    Draft {
-        channel: name(channel),
-        payload: Payload {
-            bytes: text.as_bytes().into(),
-            kind: PayloadKind::Text,
-        },
-        publisher: None,
-        tags: None,
-        skip_history: false,
-        idempotency_key: None,
-        version: None,
-        acknowledge: Acknowledge::Memory,
-    }
+    Draft::new(name(channel), payload_of(text.as_bytes()))
 }
 
 pub(crate) fn subscribe(ticket: Ticket, channel: &str, since: Option<Position>) -> Request {

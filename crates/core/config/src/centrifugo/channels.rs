@@ -4,8 +4,7 @@
 //! options. Where a backend decides in Centrifugo, or a name means something that it does not
 //! mean here, the right is not taken over.
 
-use super::given::Options;
-use super::output::{Effect, Notes, Output};
+use super::given::{Effect, Notes, Options, Output};
 use super::proxies::{Backends, put_asked};
 use super::server::duration;
 use crate::check::{NAMESPACE_BYTES_MAX, is_name};
@@ -25,7 +24,6 @@ const NAMES: [(&str, &str, &str); 3] = [
     ("channel.user_boundary", "#", "here `#` stands before users"),
 ];
 
-/// Writes the options of channels and namespaces.
 pub(super) fn translate(
     given: &mut Options,
     asked: &Backends,
@@ -81,7 +79,6 @@ pub(super) fn translate(
     given.namespaces = namespaces;
 }
 
-/// Settings that apply to all channels.
 struct All<'a> {
     /// Whether some names mean something else here.
     is_closed: bool,
@@ -214,7 +211,6 @@ fn options(
     presence(given, &who, notes, &mut put);
 }
 
-/// Clients that may subscribe.
 struct Who {
     anonymous: bool,
     is_insecure: bool,

@@ -1,12 +1,12 @@
-//! A given configuration: leaves by their path in version 6, each taken once, and notes on those
-//! that nobody took.
+//! A given configuration: leaves by their path in version 6, each taken once. The file that is
+//! written, and the notes beside it, also on those leaves that nobody took.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use toml::{Table, Value};
 
-use super::output::{Effect, Notes};
-use crate::document::rows;
+use crate::sources::rows;
 
 /// Beginning of the paths of channel options without a namespace.
 const WITHOUT_NAMESPACE: &str = "channel.without_namespace.";
@@ -29,27 +29,16 @@ pub(super) struct Options {
 }
 
 impl Options {
-    /// Reads the tree of a whole configuration.
     pub(super) fn new(tree: &Table) -> Self {
         let mut given = Self::default();
         given.put("", "", tree, six);
         for path in ["channel.namespaces", "namespaces"] {
-            let Some(leaf) = given.leaves.remove(path) else {
-                continue;
-            };
-            for value in leaf.value.as_array().into_iter().flatten() {
-                let Some(table) = value.as_table() else {
-                    continue;
-                };
-                let name = table
-                    .get("name")
-                    .and_then(Value::as_str)
-                    .unwrap_or_default();
+            for table in given.tables(path) {
+                let name = text(&table, "name").unwrap_or_default();
                 let mut options = Self::default();
-                let place = format!("{name}.");
-                options.put("", &place, table, six_of_namespace);
+                options.put("", &format!("{name}."), &table, six_of_namespace);
                 options.leaves.remove("name");
-                given.namespaces.push((name.to_owned(), options));
+                given.namespaces.push((name, options));
             }
         }
         given
@@ -87,9 +76,16 @@ impl Options {
         })
     }
 
-    /// Takes a value of any kind.
     pub(super) fn take(&mut self, path: &str) -> Option<Leaf> {
         self.leaves.remove(path)
+    }
+
+    /// Takes the tables of a list.
+    pub(super) fn tables(&mut self, path: &str) -> Vec<Table> {
+        let leaf = self.take(path);
+        let all = leaf.and_then(|leaf| leaf.value.try_into::<Vec<Value>>().ok());
+        let all = all.into_iter().flatten();
+        all.filter_map(|value| value.try_into().ok()).collect()
     }
 
     /// Takes all values below a path, by what is behind it.
@@ -143,7 +139,6 @@ impl Options {
         (!texts.is_empty()).then_some((leaf.option, texts))
     }
 
-    /// Values that were not taken.
     pub(super) fn rest(self) -> impl Iterator<Item = (String, Leaf)> {
         let of_namespaces = self.namespaces.into_iter().flat_map(|(_, given)| {
             let leaves = given.leaves.into_iter();
@@ -167,6 +162,17 @@ impl Options {
             ..Self::default()
         }
     }
+}
+
+/// A text of a table; none if it is empty.
+pub(super) fn text(table: &Table, key: &str) -> Option<String> {
+    let text = table.get(key)?.as_str()?;
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// Whether a switch of a table is on.
+pub(super) fn is(table: &Table, key: &str) -> bool {
+    table.get(key).and_then(Value::as_bool) == Some(true)
 }
 
 /// Flat option names of version 5, and their paths in version 6.
@@ -225,6 +231,120 @@ pub(super) fn is_nothing(value: &Value) -> bool {
         Value::Integer(number) => *number == 0,
         Value::Array(all) => all.is_empty(),
         _ => false,
+    }
+}
+
+/// Sections in the order in which they were begun, each with its lines.
+pub(super) struct Output {
+    name: String,
+    sections: Vec<(String, Vec<String>)>,
+}
+
+impl Output {
+    pub(super) fn new(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            sections: Vec::new(),
+        }
+    }
+
+    /// Begins a section such as `[listen]` or `[[namespace]]`, or goes on with one of its name.
+    fn section(&mut self, head: &str) -> &mut Vec<String> {
+        let known = self.sections.iter().position(|(known, _)| known == head);
+        let at = match known.filter(|_| !head.starts_with("[[")) {
+            Some(at) => at,
+            None => {
+                self.sections.push((head.to_owned(), Vec::new()));
+                self.sections.len() - 1
+            }
+        };
+        &mut self.sections[at].1
+    }
+
+    /// Another one of a section that is repeated.
+    pub(super) fn begin(&mut self, head: &str) {
+        self.section(head);
+    }
+
+    pub(super) fn put(&mut self, head: &str, key: &str, value: impl Into<Value>) {
+        let line = format!("{key} = {}", value.into());
+        self.section(head).push(line);
+    }
+
+    /// A value in the section that was begun last.
+    pub(super) fn put_last(&mut self, key: &str, value: impl Into<Value>) {
+        let line = format!("{key} = {}", value.into());
+        if let Some((_, lines)) = self.sections.last_mut() {
+            lines.push(line);
+        }
+    }
+
+    /// Adds a line that is commented out until an operator has checked it.
+    pub(super) fn comment(&mut self, head: &str, text: &str) {
+        self.section(head).push(format!("# {text}"));
+    }
+
+    pub(super) fn text(&self) -> String {
+        let mut out = format!("# From {}, by `throng config import`.\n", self.name);
+        for (head, lines) in &self.sections {
+            // A name from outside cannot end the comment that it is in.
+            let _ = write!(out, "\n{head}\n");
+            for line in lines {
+                let _ = writeln!(out, "{line}");
+            }
+        }
+        out
+    }
+}
+
+/// Consequence of a value that could not be taken over unchanged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Effect {
+    /// Clients may do more than with Centrifugo.
+    Wider,
+    /// Clients may do less, until an option is set or support is added.
+    Narrower,
+    Missing,
+    Changed,
+}
+
+impl Effect {
+    /// The effect of a name in our tables.
+    pub(super) fn named(name: &str) -> Self {
+        match name {
+            "wider" => Self::Wider,
+            "narrower" => Self::Narrower,
+            "changed" => Self::Changed,
+            _ => Self::Missing,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ImportNote {
+    pub effect: Effect,
+    pub option: String,
+    /// A sentence without a full stop.
+    pub text: String,
+}
+
+#[derive(Default)]
+pub(super) struct Notes(Vec<ImportNote>);
+
+impl Notes {
+    pub(super) fn add(&mut self, effect: Effect, option: &str, text: impl Into<String>) {
+        self.0.push(ImportNote {
+            effect,
+            option: option.to_owned(),
+            text: text.into(),
+        });
+    }
+
+    /// All notes, the most important first, without duplicates.
+    pub(super) fn all(mut self) -> Vec<ImportNote> {
+        self.0.sort();
+        self.0.dedup();
+        self.0
     }
 }
 

@@ -7,11 +7,9 @@
 //! Source: Centrifugo 5.4.9 (`main.go`) and 6.9.1 (`internal/configtypes`).
 
 mod channels;
-mod consumers;
 mod env;
 mod given;
 mod nodes;
-mod output;
 mod proxies;
 mod server;
 
@@ -19,15 +17,12 @@ mod server;
 mod tests;
 
 pub use env::put_variables;
-pub use output::{Effect, ImportNote};
+pub use given::{Effect, ImportNote};
 
-use given::Options;
-use output::{Notes, Output};
+use given::{Notes, Options, Output};
 
-/// Result of an import.
 #[derive(Clone, Debug)]
 pub struct ImportedConfig {
-    /// A configuration file of ours.
     pub text: String,
     /// Options without a counterpart, or with another meaning here.
     pub notes: Vec<ImportNote>,
@@ -40,8 +35,8 @@ pub fn import(name: &str, tree: &toml::Table) -> ImportedConfig {
     let (mut out, mut notes) = (Output::new(name), Notes::default());
     server::translate(&mut given, &mut out, &mut notes);
     let asked = proxies::translate(&mut given, &mut out, &mut notes);
-    nodes::translate(&mut given, &mut out, &mut notes);
-    consumers::translate(&mut given, &mut out, &mut notes);
+    nodes::broker(&mut given, &mut out, &mut notes);
+    nodes::consumers(&mut given, &mut out, &mut notes);
     channels::translate(&mut given, &asked, &mut out, &mut notes);
     given::tell_rest(given, &mut notes);
     ImportedConfig {

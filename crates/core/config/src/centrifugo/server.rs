@@ -1,22 +1,27 @@
 //! Addresses, tokens, keys and limits.
 
-use super::given::Options;
+use throng_types::units::parse_duration_ms;
+
+use super::given::{Effect, Notes, Options, Output};
 use super::nodes::is_file;
-use super::output::{Effect, Notes, Output};
 use crate::secret::{is_placeholder, is_published, signing_secret_fault};
+use crate::sources::rows;
+
+/// Options that mean the same here.
+const SAME: &str = include_str!("same.txt");
 
 const LISTEN: &str = "[listen]";
 const AUTH: &str = "[auth]";
 const LIMITS: &str = "[limits]";
 const TLS: &str = "[tls]";
 
-/// Writes all options that do not concern channels.
 pub(super) fn translate(given: &mut Options, out: &mut Output, notes: &mut Notes) {
     listen(given, out, notes);
     tokens(given, out, notes);
+    same(given, out, notes);
     origins(given, out, notes);
     limits(given, out, notes);
-    others(given, out, notes);
+    log_level(given, out, notes);
 }
 
 /// `host:port`, with brackets where an address needs them.
@@ -29,7 +34,6 @@ fn address(host: &str, port: &str) -> String {
     }
 }
 
-/// Addresses, and TLS on them.
 fn listen(given: &mut Options, out: &mut Output, notes: &mut Notes) {
     let host = given.text("http_server.address").map(|(_, host)| host);
     let host = host.unwrap_or_default();
@@ -201,16 +205,6 @@ fn tokens(given: &mut Options, out: &mut Output, notes: &mut Notes) {
     if is_short {
         out.put(AUTH, "short_hmac_secret", true);
     }
-    for (path, key) in [
-        ("client.token.rsa_public_key", "rsa_public_key"),
-        ("client.token.ecdsa_public_key", "ecdsa_public_key"),
-        ("client.token.audience", "audience"),
-        ("client.token.issuer", "issuer"),
-    ] {
-        if let Some((_, text)) = given.text(path) {
-            out.put(AUTH, key, text);
-        }
-    }
     if let Some((option, url)) = given.text("client.token.jwks_public_endpoint") {
         if url.contains("{{") {
             let text = "not taken over: parts of a token do not choose the address; name the one \
@@ -225,7 +219,6 @@ fn tokens(given: &mut Options, out: &mut Output, notes: &mut Notes) {
     personal(given, out, notes);
 }
 
-/// The channel of each user.
 fn personal(given: &mut Options, out: &mut Output, notes: &mut Notes) {
     const AT: &str = "client.subscribe_to_user_personal_channel";
     let enabled = given.is_on(&format!("{AT}.enabled"));
@@ -245,6 +238,24 @@ fn personal(given: &mut Options, out: &mut Output, notes: &mut Notes) {
     if let Some(option) = single {
         let text = "a user may have several connections";
         notes.add(Effect::Wider, &option, text);
+    }
+}
+
+/// Writes the options with the same meaning here.
+fn same(given: &mut Options, out: &mut Output, notes: &mut Notes) {
+    for [path, kind, section, key] in rows(SAME) {
+        let head = format!("[{section}]");
+        if kind == "number" {
+            if let Some((_, number)) = given.number(path) {
+                out.put(&head, key, number as i64);
+            }
+        } else if let Some((option, text)) = given.text(path) {
+            match duration(&text) {
+                _ if kind == "text" => out.put(&head, key, text),
+                Some(text) => out.put(&head, key, text),
+                None => notes.add(Effect::Missing, &option, format!("{text:?} is no duration")),
+            }
+        }
     }
 }
 
@@ -275,16 +286,6 @@ fn origins(given: &mut Options, out: &mut Output, notes: &mut Notes) {
 }
 
 fn limits(given: &mut Options, out: &mut Output, notes: &mut Notes) {
-    for (path, head, key) in [
-        ("client.channel_limit", LIMITS, "channels_per_connection"),
-        ("websocket.message_size_limit", LIMITS, "message_bytes_max"),
-        ("client.connection_limit", "[engine]", "connections_max"),
-        ("client.queue_max_size", "[engine]", "out_buffer_bytes_max"),
-    ] {
-        if let Some((_, number)) = given.number(path) {
-            out.put(head, key, number as i64);
-        }
-    }
     let history = given.number("client.history_max_publication_limit");
     let recovery = given.number("client.recovery_max_publication_limit");
     let most = history.into_iter().chain(recovery).map(|(_, most)| most);
@@ -303,19 +304,7 @@ fn limits(given: &mut Options, out: &mut Output, notes: &mut Notes) {
     );
 }
 
-fn others(given: &mut Options, out: &mut Output, notes: &mut Notes) {
-    for (path, head, key) in [
-        ("client.ping_interval", "[websocket]", "ping_interval"),
-        ("client.pong_timeout", "[websocket]", "pong_timeout"),
-        ("shutdown.timeout", "[drain]", "timeout"),
-    ] {
-        if let Some((option, text)) = given.text(path) {
-            match duration(&text) {
-                Some(text) => out.put(head, key, text),
-                None => notes.add(Effect::Missing, &option, format!("{text:?} is no duration")),
-            }
-        }
-    }
+fn log_level(given: &mut Options, out: &mut Output, notes: &mut Notes) {
     if let Some((option, level)) = given.text("log.level") {
         match level.as_str() {
             "trace" | "debug" | "info" | "warn" | "error" => out.put("[log]", "level", level),
@@ -330,17 +319,5 @@ pub(super) fn duration(text: &str) -> Option<String> {
     if let Ok(seconds) = text.parse::<u64>() {
         return Some(format!("{seconds}s"));
     }
-    let mut rest = text;
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let (number, unit) = rest.split_at(digits);
-        number.parse::<f64>().ok()?;
-        let end = unit.find(|c: char| !c.is_ascii_alphabetic());
-        let (unit, after) = unit.split_at(end.unwrap_or(unit.len()));
-        if !matches!(unit, "ms" | "s" | "m" | "h" | "d") {
-            return None;
-        }
-        rest = after;
-    }
-    (!text.is_empty()).then(|| text.to_owned())
+    parse_duration_ms(text).is_ok().then(|| text.to_owned())
 }

@@ -57,7 +57,6 @@ impl Checks<'_> {
         self.kept(path, options);
     }
 
-    /// Checks the backends that a channel's options name.
     fn asked(&mut self, path: &str, options: &ChannelOptions) {
         let proxy = self.config.proxy.as_ref();
         let is_known = |name: &str| {

@@ -108,9 +108,7 @@ text_kinds! {
 /// An address to listen on, and what is spoken there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListenAddress {
-    /// The address and port.
     pub address: SocketAddr,
-    /// TLS is spoken there.
     pub is_tls: bool,
 }
 

@@ -7,7 +7,6 @@ use crate::secret::{Secret, is_placeholder};
 
 /// A kind whose values are TOML strings.
 pub(crate) trait TextKind {
-    /// Rust type of the field.
     type Field;
     /// Name for the reference; see [`Kind::name`].
     const NAME: &'static str;
@@ -179,7 +178,6 @@ text_kinds! {
 pub struct ForwardedFor {
     /// Number of values kept, from the end; `None` keeps all.
     pub truncate: Option<usize>,
-    /// Appends the client's address.
     pub append: bool,
 }
 
@@ -215,7 +213,6 @@ pub struct ProxyStatus {
     pub status: u16,
     /// Whether the connection ends; otherwise the command fails.
     pub is_disconnect: bool,
-    /// Whether the client may try again.
     pub is_temporary: bool,
     /// Code of the disconnect (4000 to 4999) or of the error (400 to 1999).
     pub code: u32,

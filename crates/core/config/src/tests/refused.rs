@@ -1,6 +1,6 @@
 //! Refused configurations, with the exact messages.
 
-use super::{load, refusals};
+use super::{load, load_all, refusals};
 use crate::*;
 
 #[test]
@@ -38,34 +38,6 @@ fn sizes_and_durations_of_zero_are_refused_where_they_would_stop_everything() {
         if option.section != "namespace" {
             assert_eq!(refusals(&file, &[], &[]).is_empty(), allowed, "{file}");
         }
-    }
-}
-
-#[test]
-fn proxy_headers_need_a_listener_and_trusted_proxies() {
-    for (file, part) in [
-        (
-            "proxy_protocol = \"127.0.0.1:8000\"",
-            "listen.trusted_proxies",
-        ),
-        (
-            "proxy_protocol = \"127.0.0.1:9\"\ntrusted_proxies = \"10.0.0.1\"",
-            "neither in listen.client nor listen.api",
-        ),
-        (
-            "trusted_proxies = \"10.0.0.1/33\"",
-            "an IP address or a block",
-        ),
-        (
-            "trusted_proxies = \"proxy.example\"",
-            "an IP address or a block",
-        ),
-    ] {
-        let problems = refusals(&format!("[listen]\n{file}\n"), &[], &[]);
-        assert!(
-            matches!(&problems[..], [one] if one.contains(part)),
-            "{file}: {problems:?}"
-        );
     }
 }
 
@@ -150,73 +122,87 @@ fn addresses_that_others_reach_need_keys() {
     }
 }
 
-const NOTHING_IS_OPEN: &str = "keys are set and no option opens any channel: clients may \
-    subscribe only where their token names the channel or they bring a subscription token; \
-    subscribe = true in [channel] or a [[namespace]] opens its channels to clients with a token";
-
+/// `THRONG_AUTH_HMAC_SECRET=$UNSET`: without its key the server would be open to everyone.
 #[test]
-fn keys_without_an_open_channel_are_told() {
-    let auth = "[auth]\nhmac_secret = \"0123456789abcdef0123456789abcdef\"\n";
-    for (channels, is_told) in [
-        ("", true),
-        ("[channel]\npublish = true\nhistory = true", true),
-        ("[[namespace]]\nname = \"a\"\nsubscribe = false", true),
-        ("[channel]\nsubscribe = true", false),
-        ("[channel]\nuser_channels = true", false),
-        ("[channel]\nanonymous_subscribe = true", false),
-        ("[[namespace]]\nname = \"a\"\nsubscribe = true", false),
+fn an_empty_variable_is_no_key() {
+    for name in [
+        "AUTH_HMAC_SECRET",
+        "AUTH_HMAC_SECRET_FILE",
+        "AUTH_HMAC_PREVIOUS_SECRET",
+        "AUTH_RSA_PUBLIC_KEY",
+        "AUTH_JWKS",
+        "AUTH_JWKS_URL",
+        "AUTH_API_KEYS",
+        "AUTH_API_KEYS_FILE",
     ] {
-        let warnings = load(&format!("{auth}{channels}")).warnings;
-        assert_eq!(
-            warnings.contains(&NOTHING_IS_OPEN.to_owned()),
-            is_told,
-            "{channels}"
+        let name = format!("THRONG_{name}");
+        let found = refusals("", &[(&name, "")], &[]);
+        let [problem] = found.as_slice() else {
+            panic!("{name}: {found:?}");
+        };
+        assert!(
+            problem.starts_with(&format!("env {name}: "))
+                && problem.ends_with(": it is empty; give it a value or unset it"),
+            "{problem}"
         );
+        // The file does not replace it: the variable has precedence.
+        let file = "[auth]\nhmac_secret = \"0123456789abcdef0123456789abcdef\"";
+        assert_eq!(refusals(file, &[(&name, "")], &[]), found);
     }
-    assert!(load("").warnings.is_empty(), "open mode opens all");
-}
-
-/// The place in every channel stands in the id that an `EventSource` brings back.
-#[test]
-fn ids_of_event_streams_fit_into_a_head_or_it_is_told() {
-    let kept = "recovery = true\nhistory_size = 1\nhistory_ttl = \"1m\"\n";
-    let channel = format!("[channel]\n{kept}");
-    let namespace = format!("[[namespace]]\nname = \"a\"\n{kept}");
-    for (limits, channels, is_told) in [
-        ("channels_per_connection = 350", &*channel, true),
-        ("channels_per_connection = 350", &*namespace, true),
-        ("channels_per_connection = 350", "", false),
-        ("channels_per_connection = 300", &*channel, false),
-        ("head_bytes_max = \"4KiB\"", &*channel, true),
-        (
-            "channels_per_connection = 350\nhead_bytes_max = \"32KiB\"",
-            &*channel,
-            false,
-        ),
+    for name in [
+        "AUTH_ALLOWED_ORIGINS",
+        "AUTH_ANONYMOUS",
+        "AUTH_SHORT_HMAC_SECRET",
+        "BROKER_URL",
     ] {
-        let loaded = load(&format!("[limits]\n{limits}\n{channels}"));
-        let told = |warning: &String| warning.contains("an EventSource with so many channels");
-        assert_eq!(
-            loaded.warnings.iter().any(told),
-            is_told,
-            "{limits}\n{channels}"
-        );
+        load_all("", &[(&format!("THRONG_{name}"), "")], &[]);
     }
 }
 
+/// Files are read later, and held to what the file's own values are.
 #[test]
-fn keys_are_fetched_by_tls() {
-    for (url, is_warned) in [
-        ("https://login.example.com/keys", false),
-        ("http://login.example.com/keys", true),
-        ("http://localhost.example.com/keys", true),
-        ("http://127.0.0.1.example.com:80/keys", true),
-        ("http://localhost:3000/keys", false),
-        ("http://127.0.0.9", false),
-        ("http://[::1]:3000?k", false),
+fn secrets_in_files_are_checked() {
+    let taken = |options: &str, text: &str| {
+        let mut auth = load(&format!("[auth]\n{options}")).config.auth;
+        let file = auth.files().remove(0);
+        auth.take_file(&file, text)
+    };
+    for (secret, fine) in [
+        ("0123456789abcdef0123456789abcde", false),
+        ("0123456789abcdef0123456789abcdef", true),
+        ("change-me-to-32-characters-or-more", false),
+        ("an-example-key-that-everyone-knows", false),
     ] {
-        let loaded = load(&format!("[auth]\njwks_url = \"{url}\"\n"));
-        let warned = |warning: &String| warning.starts_with("auth.jwks_url: without TLS");
-        assert_eq!(loaded.warnings.iter().any(warned), is_warned, "{url}");
+        for option in ["hmac_secret", "hmac_previous_secret"] {
+            let found = taken(&format!("{option}_file = \"s\""), secret);
+            assert_eq!(found.is_ok(), fine, "{secret}");
+        }
     }
+    let short = "hmac_secret_file = \"s\"\nshort_hmac_secret = true";
+    assert_eq!(taken(short, "secret"), Ok(()));
+    assert!(taken(short, "change-me").is_err());
+    let keys = "api_keys_file = \"k\"";
+    assert!(taken(keys, "an-example-key-that-everyone-knows").is_err());
+    assert_eq!(
+        taken(keys, "one\nChange-me\n"),
+        Err("auth.api_keys_file: k: one of the keys is the placeholder of an example".to_owned())
+    );
+    assert_eq!(
+        taken(keys, " \n"),
+        Err("auth.api_keys_file: k: the file holds no key; put one on each line".to_owned())
+    );
+    assert_eq!(
+        taken("hmac_secret_file = \"s\"", " \n"),
+        Err(
+            "auth.hmac_secret_file: s: expected a secret of at least 32 bytes, as \
+             `openssl rand -hex 32` makes, and not the placeholder of an example, found something \
+             else"
+                .to_owned()
+        )
+    );
+    let message = taken("eddsa_public_key_file = \"e\"", "MC4CAQ").expect_err("no PEM text");
+    assert!(
+        message.starts_with("auth.eddsa_public_key_file: e: expected a public key as PEM text"),
+        "{message}"
+    );
 }

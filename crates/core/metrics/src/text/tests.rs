@@ -1,11 +1,13 @@
-//! The text as a scraper reads it, and the table behind it.
+//! The text as a scraper reads it, and the table behind it. Grafana's board and the alerts use only
+//! metrics that exist, and the board shows all of them.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use proptest::prelude::*;
+use serde_json::Value;
 
 use super::*;
-use crate::Counters;
+use crate::{Counter, Counters, Gauge};
 
 fn text_of(totals: &Totals) -> String {
     let mut out = String::new();
@@ -25,15 +27,13 @@ fn names_are_valid_and_used_once() {
     let mut metrics = HashSet::new();
     let mut all = HashSet::new();
     let mut last = "";
-    let counters = Counter::ALL.iter();
-    let counters = counters.map(|c| (c.name(), c.help(), c.label(), true));
-    let gauges = Gauge::ALL
-        .iter()
-        .map(|g| (g.name(), g.help(), g.label(), false));
+    let totals = Totals::new();
+    let samples = totals.samples();
+    let samples = samples.map(|it| (it.name, it.help, it.label, it.kind == "counter"));
     let histograms = Histogram::ALL.iter();
     let histograms = histograms.map(|h| (h.name(), h.help(), h.label(), false));
     let mut keys: HashMap<&str, Option<&str>> = HashMap::new();
-    for (name, help, label, is_counter) in counters.chain(gauges).chain(histograms) {
+    for (name, help, label, is_counter) in samples.chain(histograms) {
         assert!(is_name(name), "{name}");
         assert_eq!(name.ends_with("_total"), is_counter, "{name}");
         assert!(
@@ -175,4 +175,100 @@ proptest! {
         let back: u128 = format!("{whole}{rest:0<6}").parse().expect("digits");
         prop_assert_eq!(back, u128::from(us));
     }
+}
+
+// ---- the board of Grafana and the alerts ----
+
+const BOARD: &str = include_str!("../../../../../deploy/grafana/dashboards/throng.json");
+const RULES: &str = include_str!("../../../../../deploy/prometheus/rules.yml");
+/// Name of the metric that is not in the table, since its label is the running program's version.
+const BUILD_INFO: &str = "throng_build_info";
+
+/// Every series: the metric's name and its label.
+fn table() -> Vec<(String, Option<Label>)> {
+    let totals = Totals::new();
+    let samples = totals.samples().map(|it| (it.name.to_owned(), it.label));
+    let parts = Histogram::ALL.iter().flat_map(|h| {
+        let part = |suffix| (format!("{}{suffix}", h.name()), h.label());
+        ["", "_bucket", "_sum", "_count"].map(part)
+    });
+    let build_info = std::iter::once((BUILD_INFO.into(), None));
+    samples.chain(parts).chain(build_info).collect()
+}
+
+/// Each of our metrics' names in a text, and the text behind it.
+fn names(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    text.match_indices("throng_").map(|(at, _)| {
+        let rest = &text[at..];
+        let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        rest.split_at(end.unwrap_or(rest.len()))
+    })
+}
+
+/// The queries of the panels, including those in folded rows.
+fn questions(panels: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    for panel in panels.as_array().into_iter().flatten() {
+        for target in panel["targets"].as_array().into_iter().flatten() {
+            found.push(target["expr"].as_str().unwrap().to_owned());
+        }
+        found.extend(questions(&panel["panels"]));
+    }
+    found
+}
+
+#[track_caller]
+fn check(text: &str) {
+    let table = table();
+    for (name, behind) in names(text) {
+        let labels: Vec<Option<Label>> = table
+            .iter()
+            .filter(|(known, _)| known == name)
+            .map(|&(_, label)| label)
+            .collect();
+        assert!(!labels.is_empty(), "{name}: no such metric, in {text}");
+        let Some((selector, _)) = behind.strip_prefix('{').and_then(|b| b.split_once('}')) else {
+            continue;
+        };
+        for label in labels.iter().flatten() {
+            for matcher in selector.split(',') {
+                let Some((key, value)) = matcher.split_once('=') else {
+                    continue;
+                };
+                let value = value.trim_matches('"');
+                let known = |l: &Option<Label>| l.is_some_and(|l| l.value == value);
+                assert!(
+                    key.trim_end_matches('!') != label.key || labels.iter().any(known),
+                    "{name}: no {key} is {value}, in {text}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn panels_and_alerts_ask_only_for_metrics_that_exist() {
+    let board: Value = serde_json::from_str(BOARD).unwrap();
+    let questions = questions(&board["panels"]);
+    assert!(questions.len() > 50, "{}", questions.len());
+    questions.iter().for_each(|question| check(question));
+    RULES.lines().for_each(check);
+}
+
+#[test]
+fn the_board_shows_every_metric() {
+    let board: Value = serde_json::from_str(BOARD).unwrap();
+    let questions = questions(&board["panels"]).join("\n");
+    let shown: BTreeSet<&str> = names(&questions)
+        .map(|(name, _)| {
+            let base = |suffix| name.strip_suffix(suffix);
+            let histogram = ["_bucket", "_sum", "_count"].into_iter().find_map(base);
+            histogram.unwrap_or(name)
+        })
+        .collect();
+    let totals = Totals::new();
+    let names = totals.samples().map(|it| it.name);
+    let names = names.chain(Histogram::ALL.iter().map(|h| h.name()));
+    let missing: BTreeSet<&str> = names.filter(|name| !shown.contains(name)).collect();
+    assert!(missing.is_empty(), "add a panel for {missing:?}");
 }

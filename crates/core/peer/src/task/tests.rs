@@ -6,7 +6,7 @@ use std::rc::Rc;
 use throng_types::Now;
 
 use super::{Either, Late, Net, Tasks, first, queue};
-use crate::{Context, Dial, DialTls, Ended, Flow, LinkId, Want, Wants};
+use crate::{Context, Dial, DialTls, Ended, Flow, LinkEvent, LinkId, Want, Wants};
 
 /// Tasks, and a host that records their wishes.
 #[derive(Default)]
@@ -68,12 +68,12 @@ fn a_question_and_its_answer_in_pieces() {
     });
     assert_eq!(host.run(), [Want::Dial(LINK, dial())]);
     assert_eq!(host.run(), []);
-    host.tasks.connected(LINK);
+    host.tasks.event(LINK, LinkEvent::Connected);
     assert_eq!(host.run(), [Want::Write(LINK, b"hello".to_vec())]);
-    host.tasks.bytes(LINK, b"an");
+    host.tasks.event(LINK, LinkEvent::Bytes(b"an"));
     host.run();
-    host.tasks.bytes(LINK, b"sw");
-    host.tasks.ended(LINK, Ended::ByPeer);
+    host.tasks.event(LINK, LinkEvent::Bytes(b"sw"));
+    host.tasks.event(LINK, LinkEvent::Ended(Ended::ByPeer));
     assert_eq!(host.run(), [], "its end was told already");
     assert_eq!(*said.borrow(), "answ ByPeer");
     assert!(host.tasks.is_empty() && !host.tasks.has(LINK));
@@ -91,11 +91,11 @@ fn what_nobody_reads_holds_the_link() {
         count.to_string()
     });
     host.run();
-    host.tasks.connected(LINK);
+    host.tasks.event(LINK, LinkEvent::Connected);
     host.run();
     let half = vec![0; super::INPUT_BYTES_MAX / 2];
-    assert_eq!(host.tasks.bytes(LINK, &half), Flow::More);
-    assert_eq!(host.tasks.bytes(LINK, &half), Flow::Hold);
+    assert_eq!(host.tasks.event(LINK, LinkEvent::Bytes(&half)), Flow::More);
+    assert_eq!(host.tasks.event(LINK, LinkEvent::Bytes(&half)), Flow::Hold);
     assert_eq!(host.run(), []);
     assert_eq!(host.pass(10), [Want::Resume(LINK)]);
     assert_eq!(host.pass(9), []);
@@ -124,12 +124,12 @@ fn tls_may_begin_late_and_a_link_may_be_released() {
         String::new()
     });
     host.run();
-    host.tasks.connected(LINK);
+    host.tasks.event(LINK, LinkEvent::Connected);
     assert_eq!(host.run(), [Want::Secure(LINK, tls())]);
-    host.tasks.connected(LINK);
+    host.tasks.event(LINK, LinkEvent::Connected);
     assert_eq!(host.run(), [Want::Write(LINK, b"x".to_vec())]);
-    host.tasks.bytes(LINK, b"left");
-    host.tasks.written(LINK);
+    host.tasks.event(LINK, LinkEvent::Bytes(b"left"));
+    host.tasks.event(LINK, LinkEvent::Written);
     assert_eq!(host.run(), [], "it goes on without its task");
     assert_eq!(released.take(), Some((LINK, b"left".to_vec())));
     assert!(!host.tasks.has(LINK));
@@ -149,12 +149,12 @@ fn what_comes_before_tls_is_not_taken_for_protected() {
         format!("{:?}", link.secure(tls()).await)
     });
     host.run();
-    host.tasks.connected(LINK);
+    host.tasks.event(LINK, LinkEvent::Connected);
     assert_eq!(host.run(), [Want::Secure(LINK, tls())]);
-    host.tasks.bytes(LINK, b"plain");
+    host.tasks.event(LINK, LinkEvent::Bytes(b"plain"));
     assert_eq!(host.run(), []);
-    host.tasks.connected(LINK);
-    host.tasks.bytes(LINK, b"sealed");
+    host.tasks.event(LINK, LinkEvent::Connected);
+    host.tasks.event(LINK, LinkEvent::Bytes(b"sealed"));
     assert_eq!(host.run(), [Want::End(LINK)]);
     let refused = Ended::Broken("it said something before TLS".to_owned());
     assert_eq!(*said.borrow(), format!("{:?}", Err::<(), _>(refused)));
@@ -170,7 +170,7 @@ fn a_task_that_is_dropped_ends_its_links() {
         String::new()
     });
     host.run();
-    host.tasks.connected(LINK);
+    host.tasks.event(LINK, LinkEvent::Connected);
     host.run();
     drop(task);
     assert_eq!(host.run(), [Want::End(LINK)]);

@@ -68,19 +68,9 @@ pub(super) fn whole_body<'b>(
         }
         Body::Chunked => {}
     }
-    let mut decoder = BodyDecoder::new(request.body, limits);
-    let (mut body, mut at) = (Vec::new(), 0);
-    loop {
-        let step = decoder.feed(&rest[at..])?;
-        body.extend_from_slice(step.data);
-        at += step.consumed;
-        if step.done {
-            return Ok(Some((Cow::Owned(body), at)));
-        }
-        if at >= rest.len() {
-            return Ok(None);
-        }
-    }
+    let mut coming = Coming::new(request.body, limits, Now::default());
+    let left = coming.feed(rest)?.map(<[u8]>::len);
+    Ok(left.map(|left| (Cow::Owned(coming.body), rest.len() - left)))
 }
 
 /// The limits of a request by a port, with the claim to it if there is one.

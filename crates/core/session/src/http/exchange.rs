@@ -25,12 +25,11 @@ pub struct Exchange {
     raw: Vec<u8>,
     /// Nothing is read, because a request is behind this one.
     is_paused: bool,
-    allowance: Option<Allowance>,
+    /// Allowance of the client, as spent since the request.
+    pub allowance: Option<Allowance>,
 }
 
 impl Exchange {
-    /// Begins with a request.
-    #[must_use]
     pub fn new(incoming: &Incoming<'_, '_>) -> Self {
         Self {
             port: incoming.port,
@@ -44,7 +43,6 @@ impl Exchange {
 
     /// Creates an exchange for a client whose stream is over: its connection may serve the next
     /// request.
-    #[must_use]
     pub const fn of_client(peer: IpAddr) -> Self {
         Self {
             port: Port::Client,
@@ -56,15 +54,8 @@ impl Exchange {
         }
     }
 
-    /// Whether the request came by the client port.
-    #[must_use]
     pub const fn is_client(&self) -> bool {
         matches!(self.port, Port::Client)
-    }
-
-    /// Sets the allowance as spent since.
-    pub const fn set_allowance(&mut self, allowance: Option<Allowance>) {
-        self.allowance = allowance;
     }
 
     /// Takes the bytes behind the request, for the session that the connection has become.
@@ -73,7 +64,6 @@ impl Exchange {
     }
 
     /// Whether no bytes have come behind the request.
-    #[must_use]
     pub const fn is_quiet(&self) -> bool {
         self.raw.is_empty()
     }

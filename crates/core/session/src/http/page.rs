@@ -16,10 +16,8 @@ fn guard(port: Port, shared: &Shared) -> &Guard {
     }
 }
 
-/// Refuses requests of pages that the port keeps away.
-///
-/// # Errors
-/// 421 for a `Host` that is no name of this server, 403 for an `Origin` that may not connect.
+/// Refuses requests of pages that the port keeps away. Error: 421 for a `Host` that is no name of
+/// this server, 403 for an `Origin` that may not connect.
 pub(super) fn check_page(
     port: Port,
     request: &Request<'_>,

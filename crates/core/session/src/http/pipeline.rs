@@ -112,9 +112,7 @@ impl Later {
         }
         true
     }
-}
 
-impl Later {
     /// Orders a publication of the hub. Once it is answered, `write` makes the answer; it is given
     /// `style` back.
     pub fn publish<S, O>(
@@ -151,7 +149,6 @@ pub(super) fn waiting_bytes_max(cx: &Context<'_>) -> usize {
 /// request that matches it pays for one that did not.
 pub(super) const PATIENCE: u8 = 4;
 
-/// A request that was carried out.
 pub(super) struct Repeat {
     pub(super) head: KnownHead,
     pub(super) gateway: u8,
@@ -181,11 +178,12 @@ impl Default for Habit {
 pub(super) struct Pipeline {
     /// Requests without an answer, in order. Bound: [`WAITING_MAX`].
     waiting: VecDeque<Later>,
-    /// The sum of theirs.
     bytes: usize,
-    next_token: u32,
-    /// Bound: a head that is not whole, and what one read gives.
-    behind: Vec<u8>,
+    /// Token of the next request's first publication.
+    pub(super) next_token: u32,
+    /// Input that waits behind unanswered requests. Bound: a head that is not whole, and what one
+    /// read gives.
+    pub(super) behind: Vec<u8>,
     /// Nothing that comes is taken: the connection ends once all is answered.
     pub(super) ends: bool,
     pub(super) habit: Habit,
@@ -194,11 +192,6 @@ pub(super) struct Pipeline {
 impl Pipeline {
     pub(super) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
-    }
-
-    /// The token of the next request's first publication.
-    pub(super) const fn next_token(&self) -> u32 {
-        self.next_token
     }
 
     /// Whether one more request has room; `bytes_max` bounds the bytes of all of them.
@@ -227,21 +220,6 @@ impl Pipeline {
             write: |_, _, _, _| {},
         };
         self.push(later, bytes);
-    }
-
-    /// Keeps input that cannot be taken yet.
-    pub(super) fn put_behind(&mut self, input: &[u8]) {
-        self.behind.extend_from_slice(input);
-    }
-
-    /// Whether input waits behind an unanswered request.
-    pub(super) const fn is_blocked(&self) -> bool {
-        !self.behind.is_empty()
-    }
-
-    /// Takes the input that waits behind unanswered requests.
-    pub(super) fn take_behind(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.behind)
     }
 
     /// Takes the answer to a publication and appends the answers that may leave.

@@ -40,7 +40,6 @@ pub struct Reject {
 }
 
 impl Reject {
-    #[must_use]
     pub fn new(status: u16, sentence: impl Into<String>) -> Self {
         Self {
             status,
@@ -67,8 +66,6 @@ impl Reject {
         answer_text(self.status, &self.sentence, &headers, keep_alive, cx);
     }
 
-    /// Adds one header to the answer.
-    #[must_use]
     pub fn with(mut self, name: &'static str, value: &'static str) -> Self {
         self.headers.push((name, value));
         self
@@ -92,10 +89,8 @@ impl From<handshake::HandshakeError> for Reject {
 }
 
 impl<'b> Incoming<'_, 'b> {
-    /// Checks the handshake of a WebSocket.
-    ///
-    /// # Errors
-    /// The status that RFC 6455 names for what is wrong.
+    /// Checks the handshake of a WebSocket. Error: the status that RFC 6455 names for what is
+    /// wrong.
     pub fn accept_websocket(&self) -> Result<Accept<'b>, Reject> {
         let request = self.request;
         if request.minor_version == 0 {
@@ -105,10 +100,8 @@ impl<'b> Incoming<'_, 'b> {
         handshake::accept(request.method, request.headers()).map_err(Reject::from)
     }
 
-    /// Iterates over the names and values of the query.
-    ///
-    /// # Errors
-    /// 400 if one of them is not UTF-8: two such names would else become the same.
+    /// Iterates over the names and values of the query. Error: 400 if one of them is not UTF-8: two
+    /// such names would else become the same.
     pub fn parameters(
         &self,
     ) -> impl Iterator<Item = Result<(Cow<'b, str>, Cow<'b, str>), Reject>> + use<'b> {

@@ -35,7 +35,8 @@ use crate::close::Port;
 use crate::route::{Access, CLIENT_PAGE, Claim, Own, Owner, SERVER_METHODS};
 use crate::{Admission, Context, Opened, Overspent, Payer, Shared, Work, is_close_by};
 
-const TOO_MANY_CONNECTIONS: &str = "too many connections from your address";
+const TOO_MANY_CONNECTIONS: (u16, &str) = (429, "too many connections from your address");
+const SERVER_FULL: (u16, &str) = (503, "the server has reached its limit of connections");
 
 impl Http {
     /// Decides whose a request is: the highest claim to it. Where a gateway and the front door
@@ -72,7 +73,7 @@ impl Http {
             request,
             body,
             is_open,
-            first_token: { self.pipeline.as_ref() }.map_or(0, |pipeline| pipeline.next_token()),
+            first_token: { self.pipeline.as_ref() }.map_or(0, |pipeline| pipeline.next_token),
         }
     }
 
@@ -88,25 +89,19 @@ impl Http {
         let incoming = self.incoming(request, body, cx);
         cx.shared.notices.comes_from(incoming.client);
         self.look_for_proxy(request, cx.shared);
-        let opened = match self.admission {
-            Admission::Welcome => self.answer_paid(incoming, decided, router, cx),
+        let refusal = match self.admission {
+            Admission::Welcome => None,
             Admission::AddressBusy => {
-                let (status, sentence) = Overspent::Address.status();
-                cx.count(Overspent::Address.counter());
-                self.turn_away(status, sentence, request, cx)
+                Some((Overspent::Address.counter(), Overspent::Address.status()))
             }
-            Admission::AddressFull => {
-                cx.count(Counter::RefusedPerIp);
-                self.turn_away(429, TOO_MANY_CONNECTIONS, request, cx)
-            }
-            Admission::ServerFull => {
-                cx.count(Counter::RefusedConnectionsMax);
-                self.turn_away(
-                    503,
-                    "the server has reached its limit of connections",
-                    request,
-                    cx,
-                )
+            Admission::AddressFull => Some((Counter::RefusedPerIp, TOO_MANY_CONNECTIONS)),
+            Admission::ServerFull => Some((Counter::RefusedConnectionsMax, SERVER_FULL)),
+        };
+        let opened = match refusal {
+            None => self.answer_paid(incoming, decided, router, cx),
+            Some((counter, refusal)) => {
+                cx.count(counter);
+                self.turn_away(refusal, request, cx)
             }
         };
         if request.method == "HEAD" {
@@ -125,11 +120,10 @@ impl Http {
     ) -> Opened<R::Session> {
         if !self.is_counted_for(incoming.client, cx) {
             cx.count(Counter::RefusedPerIp);
-            return self.turn_away(429, TOO_MANY_CONNECTIONS, incoming.request, cx);
+            return self.turn_away(TOO_MANY_CONNECTIONS, incoming.request, cx);
         }
         if let Err(over) = self.pay(incoming.client, cx) {
-            let (status, sentence) = over.status();
-            return self.turn_away(status, sentence, incoming.request, cx);
+            return self.turn_away(over.status(), incoming.request, cx);
         }
         let incoming = Incoming {
             allowance: self.allowance,
@@ -145,8 +139,7 @@ impl Http {
 
     fn turn_away<S>(
         &self,
-        status: u16,
-        sentence: &str,
+        (status, sentence): (u16, &str),
         request: &Request<'_>,
         cx: &mut Context<'_>,
     ) -> Opened<S> {
@@ -345,7 +338,7 @@ impl Http {
             request: &request,
             body,
             is_open: false,
-            first_token: pipeline.next_token(),
+            first_token: pipeline.next_token,
         };
         cx.shared.notices.comes_from(client);
         let start = cx.out.len();

@@ -32,10 +32,7 @@ pub struct Params<'a> {
 }
 
 impl<'a> Params<'a> {
-    /// Reads the query and the headers.
-    ///
-    /// # Errors
-    /// 400 if the query is not UTF-8.
+    /// Reads the query and the headers. Error: 400 if the query is not UTF-8.
     pub fn read(incoming: &Incoming<'_, 'a>) -> Result<Self, Reject> {
         let mut params = Self::default();
         for pair in incoming.parameters() {
@@ -63,7 +60,6 @@ impl<'a> Params<'a> {
     }
 
     /// Copies the texts, so that they outlive the request.
-    #[must_use]
     pub fn into_owned(self) -> Params<'static> {
         let owned = |text: Cow<'_, str>| Cow::Owned(text.into_owned());
         Params {
@@ -77,9 +73,6 @@ impl<'a> Params<'a> {
     }
 
     /// Refuses clients that ask for Centrifugo's Protobuf form.
-    ///
-    /// # Errors
-    /// 400, then.
     pub fn refuse_protobuf(&self, accept: &Accept<'_>) -> Result<(), Reject> {
         if self.protobuf || accept.protocols.contains("centrifuge-protobuf") {
             let sentence = "this path does not support Protobuf; use the JSON protocol";
@@ -88,10 +81,8 @@ impl<'a> Params<'a> {
         Ok(())
     }
 
-    /// Checks the connection token.
-    ///
-    /// # Errors
-    /// 401, if it is not good, or is missing where one is needed; 503, if its key is not known yet.
+    /// Checks the connection token. Error: 401, if it is not good, or is missing where one is
+    /// needed; 503, if its key is not known yet.
     fn claims<S, O>(&self, cx: &Context<'_, S, O>) -> Result<Option<Claims>, Reject> {
         authenticate(self.token.as_deref(), cx.shared, cx.now)
             .map_err(|error| Reject::new(error.status(), error.message()))
@@ -129,10 +120,8 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Checks the tokens of a request, and its channels.
-    ///
-    /// # Errors
-    /// The status that says what is wrong with the first of them that is not good.
+    /// Checks the tokens of a request, and its channels. Error: the status that says what is wrong
+    /// with the first of them that is not good.
     pub fn new<S, O>(
         params: &Params<'_>,
         port: Port,
@@ -151,10 +140,8 @@ impl Entry {
         }
     }
 
-    /// Checks the parameters of a client whose claims come from its token or from a backend.
-    ///
-    /// # Errors
-    /// Status for the first channel that the client may not subscribe to.
+    /// Checks the parameters of a client whose claims come from its token or from a backend. Error:
+    /// status for the first channel that the client may not subscribe to.
     pub fn of_claims<S, O>(
         params: &Params<'_>,
         claims: Option<&Claims>,
@@ -215,10 +202,7 @@ impl From<EntryFault> for Reject {
     }
 }
 
-/// Sends new subscribers away while the server is going down.
-///
-/// # Errors
-/// 503, then.
+/// Sends new subscribers away while the server is going down, with 503.
 pub fn check_draining(shared: &Shared) -> Result<(), Reject> {
     if shared.draining {
         shared.counters.count(Counter::RefusedDraining);
@@ -240,7 +224,6 @@ pub struct StreamHead<'a> {
 
 impl StreamHead<'_> {
     /// Chooses the head for lines in chunks, or for events.
-    #[must_use]
     pub const fn of(is_lines: bool) -> Self {
         Self {
             content_type: match is_lines {
@@ -253,10 +236,7 @@ impl StreamHead<'_> {
     }
 }
 
-/// Refuses a stream in chunks by HTTP/1.0, which has none.
-///
-/// # Errors
-/// 426, then.
+/// Refuses a stream in chunks by HTTP/1.0, which has none, with 426.
 pub fn check_chunks(incoming: &Incoming<'_, '_>, in_chunks: bool) -> Result<(), Reject> {
     if in_chunks && incoming.request.minor_version == 0 {
         let sentence = "this stream is sent in chunks, which needs HTTP/1.1";

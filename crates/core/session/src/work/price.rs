@@ -64,7 +64,6 @@ pub enum Work {
 
 impl Work {
     /// An answer with so many publications or members, of so many bytes.
-    #[must_use]
     pub fn answer(items: usize, bytes: usize) -> Self {
         Self::Answer {
             items: u32::try_from(items).unwrap_or(u32::MAX),
@@ -74,7 +73,6 @@ impl Work {
 
     /// Approximate CPU time, in microseconds. `cargo xtask counts` compares each price with the
     /// measured instructions.
-    #[must_use]
     pub const fn cpu_us(self) -> u32 {
         match self {
             Self::Message => 4,
@@ -122,7 +120,6 @@ pub enum Overspent {
 }
 
 impl Overspent {
-    #[must_use]
     pub const fn counter(self) -> Counter {
         match self {
             Self::Connection => Counter::OverspentConnection,
@@ -132,7 +129,6 @@ impl Overspent {
     }
 
     /// Returns the disconnect code for a WebSocket.
-    #[must_use]
     pub const fn disconnect(self) -> Disconnect {
         match self {
             Self::Connection | Self::Address => Disconnect::TooManyRequests,
@@ -141,7 +137,6 @@ impl Overspent {
     }
 
     /// The status and the sentence for an HTTP request.
-    #[must_use]
     pub const fn status(self) -> (u16, &'static str) {
         match self {
             Self::Connection => (429, "this connection exceeds its rate limit; slow down"),

@@ -39,7 +39,6 @@ impl Payer {
     pub const PLACES: usize = PLACES;
 
     /// Those of an address; [`Payer::NOBODY`] for one close by, unless these count.
-    #[must_use]
     pub fn of(address: IpAddr, counts_private: bool, secret: [u64; 2]) -> Self {
         let Some(network) = network(address, counts_private) else {
             return Self::NOBODY;
@@ -50,17 +49,14 @@ impl Payer {
     }
 
     /// The places as a number below 2^30, or nothing of an address that is not counted.
-    #[must_use]
     pub fn to_bits(self) -> Option<u32> {
         (self != Self::NOBODY).then_some(self.0)
     }
 
-    #[must_use]
     pub const fn from_bits(bits: u32) -> Self {
         Self(bits & ((1 << (2 * PLACE_BITS)) - 1))
     }
 
-    #[must_use]
     pub const fn places(self) -> [usize; 2] {
         let mask = PLACES as u32 - 1;
         [

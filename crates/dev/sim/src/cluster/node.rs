@@ -7,7 +7,7 @@ use std::sync::Arc;
 use throng_config::{Config, ConfigFile, Sources};
 use throng_engine::ConnLimits;
 use throng_outward::{CallSender, Outward};
-use throng_remote::{BrokerPeer, Node as RemoteNode, Wake};
+use throng_remote::{BrokerPeer, Node as RemoteNode, WakePeer};
 use throng_server::{Assembly, BrokerHost, Mailbox, Options, ShardApp, Start};
 
 use super::witness::{CHANNELS, TTL_MS};
@@ -60,7 +60,7 @@ struct Hosts<'a> {
 }
 
 impl BrokerHost for Hosts<'_> {
-    fn host<N: RemoteNode>(&mut self, node: N) -> Result<Wake, String> {
+    fn host<N: RemoteNode>(&mut self, node: N) -> Result<WakePeer, String> {
         let mut node = Some(node);
         let mut sender = None;
         let limits = throng_outward::limits();

@@ -425,14 +425,14 @@ impl Source for Kafka {
 
     fn options(&self) -> SourceOptions {
         let reads = KafkaTopics {
-            feed: "feed",
-            topics: &[TOPIC.to_owned()],
-            group: "g",
-            channel_header: "channel",
+            feed: "feed".to_owned(),
+            topics: vec![TOPIC.to_owned()],
+            group: "g".to_owned(),
+            channel_header: "channel".to_owned(),
             begins_with_newest: false,
             data_bytes_max: DATA_BYTES_MAX,
         };
-        let options = KafkaOptions::new("kafka://10.0.0.1,10.0.0.2,10.0.0.3", &reads);
+        let options = KafkaOptions::new("kafka://10.0.0.1,10.0.0.2,10.0.0.3", reads);
         SourceOptions::Kafka(options.expect("a good URL"))
     }
 

@@ -365,16 +365,16 @@ impl Nats {
 impl Source for Nats {
     fn options(&self) -> SourceOptions {
         let reads = NatsStream {
-            feed: "feed",
-            stream: STREAM,
+            feed: "feed".to_owned(),
+            stream: STREAM.to_owned(),
             subject: None,
-            consumer: CONSUMER,
+            consumer: CONSUMER.to_owned(),
             credentials: None,
-            channel_header: "channel",
+            channel_header: "channel".to_owned(),
             begins_with_newest: false,
             data_bytes_max: DATA_BYTES_MAX,
         };
-        SourceOptions::Nats(NatsOptions::new("nats://10.0.0.1", &reads).expect("a good URL"))
+        SourceOptions::Nats(NatsOptions::new("nats://10.0.0.1", reads).expect("a good URL"))
     }
 
     fn came(&mut self, conn: usize, _: usize, around: &mut Around<'_>) {

@@ -10,10 +10,16 @@ fn subscriptions_end_one_by_one() {
     shard.say(
         0,
         r#"{"type":"subscribe","data":[
-            {"subscriptionId":"one","channels":["files"]},
+            {"subscriptionId":"one","channels":["files","account.other"],"queries":[]},
             {"subscriptionId":"two","channels":["files"]}]}"#,
     );
-    shard.frames(0);
+    let made = ["one", "two"]
+        .map(|id| json!({"subscriptionId": id, "channels": ["files"], "queries": []}));
+    let data = json!({"to": "subscribe", "success": true, "subscriptions": made});
+    assert_eq!(
+        shard.frames(0)[1],
+        json!({"type": "response", "data": data})
+    );
     let ends = |shard: &mut Shard, id: &str| {
         let data = json!([{"subscriptionId": id}, {"subscriptionId": "none"}]);
         shard.say(0, &json!({"type": "unsubscribe", "data": data}).to_string());

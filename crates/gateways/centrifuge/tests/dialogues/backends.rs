@@ -5,6 +5,7 @@ use throng_broker::BackendId;
 use throng_centrifuge::proxy::{ProxyKind, ProxyRefusal};
 use throng_session::{BackendOptions, Event, Port, ProxyOptions, StatusMeaning};
 
+use crate::protobuf::{command, field};
 use crate::scene::{BEGIN_S, Scene, sign};
 use crate::streams::{BOTH, listen, objects, status};
 
@@ -317,20 +318,11 @@ fn what_a_client_says_in_place_of_header_fields_is_passed_on_where_that_is_wante
     // The header is the same in Protobuf; bytes that could end a line of the head are left out.
     let mut scene = Scene::with_backends(Port::Client, |_| {}, proxies());
     scene.upgrade("/connection/websocket?cf_protocol=protobuf", "");
-    let entry = |name: &str, value: &str| {
-        let (n, v) = (name.len() as u8, value.len() as u8);
-        let head = [0x32, n + v + 4, 0x0A, n].into_iter().chain(name.bytes());
-        let entry: Vec<u8> = head.chain([0x12, v]).chain(value.bytes()).collect();
-        entry
-    };
-    let connect = [entry("X-Said", "pb"), entry("cookie", "a\r\nb: c")].concat();
-    let mut command = vec![connect.len() as u8 + 4, 8, 1, 0x22, connect.len() as u8];
-    command.extend(connect);
-    assert!(
-        scene
-            .exchange(throng_ws::Opcode::Binary, &command)
-            .is_empty()
-    );
+    let [said, cookie] = [("X-Said", "pb"), ("cookie", "a\r\nb: c")]
+        .map(|(name, value)| [field(1, name.as_bytes()), field(2, value.as_bytes())].concat());
+    let connect = command(1, 4, &[(6, &said), (6, &cookie)]);
+    let told = scene.exchange(throng_ws::Opcode::Binary, &connect);
+    assert!(told.is_empty());
     let (_, asked) = scene.question();
     assert_eq!(asked["headers"], json!(["x-said: pb"]));
     assert_eq!(asked["protocol"], "protobuf");

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use throng_ws::Opcode;
 
+use crate::protobuf::{command, connected};
 use crate::scene::{Scene, channel_on};
 
 const LONG: &str = r#"{"symbol":"ABC","price":101.25,"volume":120000,"day":"2026-11-22","n":"é"}"#;
@@ -61,51 +62,10 @@ fn what_was_missed_is_whole_and_the_next_one_is_a_difference() {
 
 #[test]
 fn protobuf_has_the_bytes_as_they_are() {
-    let mut scene = Scene::open("/connection/websocket?cf_protocol=protobuf", "");
-    let token = crate::scene::sign(&json!({ "sub": "ann" }));
-    let field = |number: u8, bytes: &[u8]| {
-        let mut field = vec![number << 3 | 2, bytes.len() as u8];
-        field.extend_from_slice(bytes);
-        field
-    };
-    let command = |id: u8, number: u8, body: &[u8]| {
-        let length = body.len();
-        let mut words = vec![8, id, number << 3 | 2];
-        assert!(length < 1 << 14);
-        if length >= 128 {
-            words.push(length as u8 | 128);
-            words.push((length >> 7) as u8);
-        } else {
-            words.push(length as u8);
-        }
-        words.extend_from_slice(body);
-        let mut frame = Vec::new();
-        if words.len() >= 128 {
-            frame.push(words.len() as u8 | 128);
-            frame.push((words.len() >> 7) as u8);
-        } else {
-            frame.push(words.len() as u8);
-        }
-        frame.extend_from_slice(&words);
-        frame
-    };
-    let long_field = |number: u8, bytes: &[u8]| {
-        let mut field = vec![
-            number << 3 | 2,
-            bytes.len() as u8 | 128,
-            (bytes.len() >> 7) as u8,
-        ];
-        field.extend_from_slice(bytes);
-        field
-    };
-    let connect = match token.len() {
-        0..128 => field(1, token.as_bytes()),
-        _ => long_field(1, token.as_bytes()),
-    };
-    scene.exchange(Opcode::Binary, &command(1, 4, &connect));
+    let mut scene = connected("/connection/websocket?cf_protocol=protobuf", "");
     let channel = channel_on(0, "changed:");
-    let body = [field(1, channel.as_bytes()), field(12, b"fossil")].concat();
-    scene.exchange(Opcode::Binary, &command(2, 5, &body));
+    let subscribe = [(1, channel.as_bytes()), (12, b"fossil")];
+    scene.exchange(Opcode::Binary, &command(2, 5, &subscribe));
     let first = scene.publish(&channel, LONG);
     let has = |frame: &[u8], part: &[u8]| frame.windows(part.len()).any(|window| window == part);
     assert!(has(&first[0].1, LONG.as_bytes()));

@@ -7,112 +7,17 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 use throng_auth::{KeyConfig, KeySet, KeySource, Verifier};
 use throng_session::Port;
+use throng_types::cases;
 use throng_ws::Opcode;
 
 use crate::scene::{BEGIN_S, SECRET, Scene, sign};
 
-/// Table of commands after `connect` that fail, with their errors or closes.
+/// Commands after `connect` that fail, with their errors or closes.
 #[test]
 fn what_a_connected_client_may_not_say() {
     let long = "x".repeat(256);
-    let error = |id: u32, code: u32, message: &str| {
-        format!(r#"{{"id":{id},"error":{{"code":{code},"message":"{message}"}}}}"#)
-    };
-    let denied = error(2, 103, "permission denied");
-    let bad = error(2, 107, "bad request");
-    let unavailable = error(2, 108, "not available");
-    let unknown = error(2, 102, "unknown channel");
-    for (said, heard) in [
-        // No channel, and a name that is none.
-        (json!({"id": 2, "subscribe": {}}), "close 3501"),
-        (
-            json!({"id": 2, "unsubscribe": {"channel": ""}}),
-            "close 3501",
-        ),
-        (
-            json!({"id": 2, "publish": {"channel": "", "data": 1}}),
-            "close 3501",
-        ),
-        (json!({"id": 2, "history": {}}), "close 3501"),
-        (json!({"id": 2, "presence": {}}), "close 3501"),
-        (
-            json!({"id": 2, "sub_refresh": {"token": "t"}}),
-            "close 3501",
-        ),
-        (json!({"id": 2, "subscribe": {"channel": long}}), &bad),
-        (json!({"id": 2, "subscribe": {"channel": "\u{7}"}}), &bad),
-        (
-            json!({"id": 2, "publish": {"channel": long, "data": 1}}),
-            &bad,
-        ),
-        // Channels that are not configured, and the server's own.
-        (
-            json!({"id": 2, "history": {"channel": "no:where", "limit": 1}}),
-            &unknown,
-        ),
-        (
-            json!({"id": 2, "history": {"channel": "open:a", "limit": 1}}),
-            &unavailable,
-        ),
-        (
-            json!({"id": 2, "publish": {"channel": "throng:stats", "data": 1}}),
-            &denied,
-        ),
-        // A pong without a ping, and what counts as one: no id.
-        (json!({}), "close 3501"),
-        (json!({"subscribe": {"channel": "open:a"}}), "close 3501"),
-        (json!({"id": 2}), "close 3501"),
-        // Connecting again.
-        (json!({"id": 2, "connect": {}}), "close 3501"),
-        // Messages without a receiver.
-        (json!({"send": {"data": 1}}), "close 3508"),
-        (json!({"id": 2, "rpc": {"method": "m"}}), &unavailable),
-        (
-            json!({"id": 2, "presence": {"channel": "open:a"}}),
-            &unavailable,
-        ),
-        // Arrays where objects belong.
-        (json!([]), "close 3501"),
-        (json!({"id": 2, "subscribe": ["open:a"]}), "close 3501"),
-        (
-            json!({"id": 2, "history": {"channel": "kept:a", "since": [1]}}),
-            "close 3501",
-        ),
-        // Options that are not offered.
-        (
-            json!({"id": 2, "subscribe": {"channel": "open:a", "delta": "x"}}),
-            "close 3501",
-        ),
-        (
-            json!({"id": 2, "subscribe": {"channel": "open:a", "tf": {"op": "and"}}}),
-            &bad,
-        ),
-        (
-            json!({"id": 2, "subscribe": {"channel": "open:a", "type": 1}}),
-            &unavailable,
-        ),
-        (json!({"id": 2, "publish": {"channel": "open:a"}}), &bad),
-        // Tokens.
-        (json!({"id": 2, "refresh": {}}), "close 3501"),
-        (
-            json!({"id": 2, "refresh": {"token": "a.b.c"}}),
-            "close 3500",
-        ),
-        (
-            json!({"id": 2, "sub_refresh": {"channel": "open:a", "token": "t"}}),
-            &denied,
-        ),
-        (
-            json!({"id": 2, "subscribe": {"channel": "c", "token": "a.b.c"}}),
-            &denied,
-        ),
-        // Of two requests the first in the protocol's order.
-        (
-            json!({"id": 2, "rpc": {}, "ping": {}}),
-            r#"{"id":2,"ping":{}}"#,
-        ),
-    ] {
-        let told = Scene::ann().say(&said.to_string());
+    for (said, heard) in cases(include_str!("codes.txt")) {
+        let told = Scene::ann().say(&said.replace("LONG", &long));
         assert_eq!(told, [heard], "{said}");
     }
     assert_eq!(Scene::ann().say("nonsense"), ["close 3501"]);

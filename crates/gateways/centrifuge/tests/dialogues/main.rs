@@ -6,7 +6,6 @@ mod batches;
 mod changed;
 mod codes;
 mod compressed;
-mod emulated;
 mod moved;
 mod order;
 mod protobuf;

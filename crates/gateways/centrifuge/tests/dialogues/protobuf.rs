@@ -6,53 +6,37 @@ use throng_ws::Opcode;
 
 use crate::scene::{Scene, sign};
 
-/// A message behind its length, of which the fields are short.
+/// A number, seven bits to a byte.
+fn varint(mut number: usize) -> Vec<u8> {
+    let mut out = Vec::new();
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+    out
+}
+
+/// A message with fields of bytes.
 fn message(fields: &[(u8, &[u8])]) -> Vec<u8> {
-    let mut body = Vec::new();
-    for (field, value) in fields {
-        body.push(field << 3 | 2);
-        body.push(u8::try_from(value.len()).expect("a short one"));
-        body.extend_from_slice(value);
-    }
-    body
+    let fields = fields.iter().map(|(number, value)| field(*number, value));
+    fields.flatten().collect()
 }
 
-/// A command: its id, the number of its request, and the request.
+pub(crate) fn field(number: u8, value: &[u8]) -> Vec<u8> {
+    [&[number << 3 | 2][..], &varint(value.len()), value].concat()
+}
+
+/// A command: its id, the number of its request, and the fields of the request.
 pub(crate) fn command(id: u8, request: u8, fields: &[(u8, &[u8])]) -> Vec<u8> {
-    let body = message(fields);
-    let mut command = vec![8, id];
-    command.push(request << 3 | 2);
-    push_length(body.len(), &mut command);
-    command.extend_from_slice(&body);
-    let mut frame = Vec::new();
-    push_length(command.len(), &mut frame);
-    frame.extend_from_slice(&command);
-    frame
-}
-
-fn push_length(length: usize, out: &mut Vec<u8>) {
-    match u8::try_from(length) {
-        Ok(short @ ..0x80) => out.push(short),
-        _ => out.extend_from_slice(&[length as u8 | 0x80, (length >> 7) as u8]),
-    }
+    let command = [&[8, id][..], &field(request, &message(fields))].concat();
+    [varint(command.len()), command].concat()
 }
 
 pub(crate) fn connected(target: &str, headers: &str) -> Scene {
     let mut scene = Scene::open(target, headers);
     let token = sign(&json!({ "sub": "ann" }));
-    let connect = {
-        // The token's length needs more than one byte.
-        let mut request = vec![1 << 3 | 2];
-        push_length(token.len(), &mut request);
-        request.extend_from_slice(token.as_bytes());
-        let mut command = vec![8, 1, 4 << 3 | 2];
-        push_length(request.len(), &mut command);
-        command.extend_from_slice(&request);
-        let mut frame = Vec::new();
-        push_length(command.len(), &mut frame);
-        frame.extend_from_slice(&command);
-        frame
-    };
+    let connect = command(1, 4, &[(1, token.as_bytes())]);
     let told = scene.exchange(Opcode::Binary, &connect);
     let [(2, reply)] = &told[..] else {
         panic!("{told:?}");

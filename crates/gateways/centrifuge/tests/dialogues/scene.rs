@@ -52,11 +52,7 @@ impl Sink for Outlet {
         self.answers.push((reply_to, answer));
     }
 
-    fn encode(&mut self, format: Format, publication: &Publication, out: &mut Vec<u8>) {
-        self.encode_delta(format, publication, None, out);
-    }
-
-    fn encode_delta(
+    fn encode(
         &mut self,
         format: Format,
         publication: &Publication,
@@ -344,13 +340,11 @@ impl Scene {
 
     /// Publishes JSON by the server.
     pub(crate) fn publish_text(&mut self, name: &str, data: &str) {
-        let draft = throng_session::draft(
-            channel(name),
-            Payload {
-                bytes: data.as_bytes().into(),
-                kind: PayloadKind::Json,
-            },
-        );
+        let payload = Payload {
+            bytes: data.as_bytes().into(),
+            kind: PayloadKind::Json,
+        };
+        let draft = throng_broker::Draft::new(channel(name), payload);
         let nobody = ReplyTo {
             conn: ConnId::new(ShardId(0), 9, 9),
             token: 0,

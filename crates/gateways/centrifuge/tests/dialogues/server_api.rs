@@ -1,6 +1,7 @@
 //! The server API: one call, many in one request, and refusals.
 
 use throng_session::Port;
+use throng_types::cases;
 
 use crate::scene::{Scene, channel_on};
 
@@ -60,47 +61,10 @@ fn a_batch_is_answered_in_its_order() {
 
 #[test]
 fn what_is_refused_is_refused_in_json() {
-    let error = |code: u32, message: &str| {
-        format!(r#"{{"error":{{"code":{code},"message":"{message}"}}}}"#)
-    };
-    let (bad, unavailable) = (error(107, "bad request"), error(108, "not available"));
-    let unknown = error(102, "unknown channel");
-    for (path, body, expected) in [
-        ("rpc", r#"{"method":"m"}"#, &error(104, "not found")),
-        ("rpc", "{}", &bad),
-        ("presence", r#"{"channel":"open:a"}"#, &unavailable),
-        ("history_remove", r#"{"channel":"open:a"}"#, &unavailable),
-        ("history", r#"{"channel":"no:where"}"#, &unknown),
-        ("history_remove", r#"{"channel":"no:where"}"#, &unknown),
-        ("presence", r#"{"channel":"no:where"}"#, &unknown),
-        (
-            "unsubscribe",
-            r#"{"user":"ann","channel":"no:where"}"#,
-            &unknown,
-        ),
-        (
-            "subscribe",
-            r#"{"user":"ann","channel":"no:where"}"#,
-            &unknown,
-        ),
-        ("publish", r#"{"channel":"no:where","data":1}"#, &unknown),
-        ("publish", r#"{"channel":"","data":1}"#, &bad),
-        ("publish", r#"{"channel":"open:a"}"#, &bad),
-        ("broadcast", r#"{"channels":[],"data":1}"#, &bad),
-        ("history", r#"{"channel":"open:a"}"#, &unavailable),
-        (
-            "history",
-            r#"{"channel":"kept:a","limit":1,"since":{"offset":1,"epoch":"gone"}}"#,
-            &error(112, "unrecoverable position"),
-        ),
-        ("disconnect", r#"{"user":""}"#, &bad),
-        ("unsubscribe", r#"{"user":"","channel":"open:a"}"#, &bad),
-        ("refresh", "{}", &bad),
-        ("disconnect", "{}", &bad),
-        ("subscribe", r#"{"channel":"open:a"}"#, &bad),
-    ] {
+    for (call, expected) in cases(include_str!("refused_calls.txt")) {
+        let (path, body) = call.split_once(' ').expect("METHOD BODY");
         let told = Scene::new(Port::Api).post(&format!("/api/{path}"), "", body);
-        assert_eq!(told, (200, expected.clone()), "{path} {body}");
+        assert_eq!(told, (200, expected.to_owned()), "{call}");
     }
     for (path, body) in [
         ("publish", "[]"),

@@ -11,17 +11,20 @@ use throng_centrifuge::proxy::ProxyKind;
 use throng_gateway_centrifuge::{Centrifuge, Mail, Order, Session};
 use throng_hub::Hub;
 use throng_session::{
-    BackendMail, BackendOptions, Backends, Flow, Gateway as _, Own, Port, ProxyOptions, Question,
-    Sender, Shard, Shared,
+    BackendMail, BackendOptions, Backends, Event, Flow, Gateway as _, NodeReply, Own, Port,
+    ProxyOptions, Question, Sender, Shard, Shared, Survey, SurveyReply,
 };
 use throng_solo::{Order as AnyOrder, Solo};
 use throng_types::{ChannelName, ConnId, Frame, Millis, Now, ShardId};
 
-/// Connections of one shard of two, and its gateway.
+/// Connections of one shard of three, and its gateway.
 struct Floor {
     this: ShardId,
     solos: Vec<Solo<Centrifuge>>,
     mails: Vec<(ShardId, Mail)>,
+    has_room: bool,
+    /// Surveys sent to all nodes.
+    surveys: Vec<Survey>,
     now: Now,
 }
 
@@ -31,6 +34,8 @@ impl Floor {
             this: ShardId(shard),
             solos: Vec::new(),
             mails: Vec::new(),
+            has_room: true,
+            surveys: Vec::new(),
             now: Now::default(),
         }
     }
@@ -48,8 +53,10 @@ impl Floor {
     fn say(&mut self, at: usize, bytes: &[u8], gateway: &mut Centrifuge) -> Vec<u8> {
         self.solos[at].feed(bytes);
         for order in std::mem::take(&mut self.solos[at].orders) {
-            if let AnyOrder::Gateway(order) = order {
-                gateway.order(order, self);
+            match order {
+                AnyOrder::Gateway(order) => gateway.order(order, self),
+                AnyOrder::Survey { survey, .. } => self.surveys.push(survey),
+                AnyOrder::Hub(_) | AnyOrder::Reload(_) => {}
             }
         }
         std::mem::take(&mut self.solos[at].out)
@@ -66,7 +73,7 @@ impl Shard<Centrifuge> for Floor {
     }
 
     fn shards(&self) -> u8 {
-        2
+        3
     }
 
     fn now(&self) -> Now {
@@ -126,7 +133,7 @@ impl Shard<Centrifuge> for Floor {
     fn deliver(&mut self, _: ConnId, _: &[u8], _: &Frame) {}
 
     fn has_room(&self, _: ShardId) -> bool {
-        true
+        self.has_room
     }
 
     fn mail(&mut self, to: ShardId, mail: Mail) {
@@ -270,6 +277,85 @@ fn commands_find_their_session_on_another_shard() {
     assert!(home.told(stream).contains(PING));
 }
 
+/// Posts commands, and gives the status of the answer.
+fn emulated(floor: &mut Floor, body: &str) -> String {
+    let mut gateway = Centrifuge::default();
+    let at = floor.connect(&gateway);
+    let request = post("/emulation", "application/json", body.as_bytes());
+    let told = String::from_utf8(floor.say(at, &request, &mut gateway)).expect("text");
+    told.get(9..12).unwrap_or_default().to_owned()
+}
+
+#[test]
+fn commands_are_on_their_way_or_refused() {
+    let node = throng_solo::shared().node;
+    let elsewhere = node.session_id(ConnId::new(ShardId(1), 5, 1));
+    let here = node.session_id(ConnId::new(ShardId(0), 5, 1));
+    let public = node.client_id(ConnId::new(ShardId(1), 5, 1));
+    let body = |session: &str, node: &str| {
+        json!({ "session": session, "node": node, "data": "{\"id\":2,\"ping\":{}}" }).to_string()
+    };
+    let name = node.name();
+    for (body, has_room, status, mailed) in [
+        (
+            body(elsewhere.as_str(), &name),
+            true,
+            "204",
+            &[ShardId(1)][..],
+        ),
+        // The queue to that shard is full: the client may ask again.
+        (body(elsewhere.as_str(), &name), false, "503", &[]),
+        // A closed session is not reported.
+        (body(here.as_str(), &name), false, "204", &[]),
+        (body("none", &name), true, "204", &[]),
+        // A public id opens nothing.
+        (body(public.as_str(), &name), true, "204", &[]),
+        (body(elsewhere.as_str(), "other"), true, "404", &[]),
+        // Other nodes are asked first.
+        (body(elsewhere.as_str(), "0123456789abcdef"), true, "", &[]),
+        ("{\"session\":1}".to_owned(), true, "400", &[]),
+    ] {
+        let mut floor = Floor::new(0);
+        floor.has_room = has_room;
+        assert_eq!(emulated(&mut floor, &body), status, "{body}");
+        let is_upward = |mail: &Mail| matches!(mail, Mail::Upward(_));
+        assert!(floor.mails.iter().all(|(_, mail)| is_upward(mail)));
+        let to: Vec<ShardId> = floor.mails.iter().map(|(to, _)| *to).collect();
+        assert_eq!(to, mailed, "{body}");
+    }
+}
+
+/// The other nodes have answered, or one of them has not.
+#[test]
+fn commands_for_another_node_are_brought_there() {
+    let other = "0123456789abcdef";
+    let body = json!({ "session": "s", "node": other, "data": "{}" }).to_string();
+    let node = |done| NodeReply {
+        replies: vec![SurveyReply::Done(0), SurveyReply::Done(done)],
+        ..NodeReply::default()
+    };
+    let own = SurveyReply::Done(0);
+    for (reply, status) in [
+        (SurveyReply::Elsewhere(vec![node(0), node(1)]), "204"),
+        (SurveyReply::Elsewhere(vec![node(0)]), "404"),
+        (SurveyReply::Unanswered, "503"),
+        // There are no other nodes.
+        (own.clone(), "404"),
+    ] {
+        let mut floor = Floor::new(0);
+        assert_eq!(emulated(&mut floor, &body), "");
+        let carried = Survey::Carry {
+            node: other.into(),
+            session: "s".into(),
+            data: (*b"{}").into(),
+        };
+        let asked = floor.surveys.pop();
+        assert_eq!(asked, Some(carried));
+        floor.solos[0].event(Event::Surveyed(vec![own.clone(), reply]));
+        assert_eq!(floor.told(0).get(9..12), Some(status));
+    }
+}
+
 /// Input behind a waiting request is kept up to a bound; beyond it the connection is closed.
 #[test]
 fn what_comes_behind_commands_is_bounded() {
@@ -294,7 +380,7 @@ fn what_comes_behind_commands_is_bounded() {
         solo.feed(&vec![b'x'; bytes_max + more]);
         assert_eq!(solo.actions.end.is_some(), more == 1);
         // The wait is bounded.
-        solo.event(throng_session::Event::Timeout);
+        solo.event(Event::Timeout);
         assert!(solo.actions.end.is_some());
     }
 }

@@ -20,7 +20,6 @@ const ACTIVE_MS: u64 = 60_000;
 /// A client's request, as statistics see it.
 pub(crate) struct NewClient<'a> {
     pub(crate) id: ClientId,
-    /// The route's id, if it has one.
     pub(crate) route: Option<&'a str>,
     pub(crate) peer: IpAddr,
     pub(crate) is_websocket: bool,

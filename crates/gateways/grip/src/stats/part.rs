@@ -12,7 +12,8 @@ use super::book::Book;
 use super::collector::Collector;
 use super::{News, StatsMail, Transports, bit};
 use crate::GripShard;
-use crate::mail::Mail;
+use crate::event::Session;
+use crate::order::Mail;
 use crate::shared::GripShared;
 
 /// The shard that adds everything up.
@@ -147,7 +148,9 @@ impl Statistics {
         for &conn in &self.readers {
             let waiting_bytes = shard.queued_bytes(conn);
             shard.with(conn, |session, cx| {
-                session.statistics(packets, waiting_bytes, cx);
+                if let Session::Stats(reader) = session {
+                    reader.packets(packets, waiting_bytes, cx);
+                }
                 Flow::Stay
             });
         }

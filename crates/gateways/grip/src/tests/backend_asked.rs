@@ -7,27 +7,8 @@ use throng_session::Gateway;
 use super::world::World;
 use super::*;
 
-const EVENTS: [(&str, &str); 2] = [
-    ("Content-Type", "application/websocket-events"),
-    ("Sec-WebSocket-Extensions", "grip"),
-];
-
 fn granted(world: &World) -> usize {
     world.played.0.borrow().granted
-}
-
-/// A WebSocket over HTTP on the second shard, opened.
-fn socket(world: &mut World) -> ConnId {
-    let conn = world.connect(1, Port::Client);
-    world.say(
-        conn,
-        "GET /over HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
-         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
-    );
-    world.answer(conn, 1, 200, &EVENTS, "OPEN\r\n");
-    assert!(world.told(conn).starts_with("HTTP/1.1 101 "));
-    world.asked();
-    conn
 }
 
 /// A backend may send as much again as its client has taken, and no more.
@@ -85,6 +66,7 @@ fn an_exchange_ends_with_its_client() {
     let gone = world.asks(0, "/a");
     world.close(gone);
     assert_eq!(world.played.0.borrow().dropped, [(gone, 1)]);
+    assert!(world.shards[0].0.gone.is_empty(), "its session is not kept");
     // A body that cannot be read.
     let conn = world.connect(0, Port::Client);
     world.say(
@@ -144,7 +126,8 @@ fn a_full_driver_fails_requests() {
 #[test]
 fn a_backend_hears_in_the_end_that_its_client_has_gone() {
     let mut world = World::new();
-    let conn = socket(&mut world);
+    let conn = world.socket(1, "");
+    world.asked();
     world.close(conn);
     let token = |world: &mut World| {
         let asked = world.asked();
@@ -155,11 +138,7 @@ fn a_backend_hears_in_the_end_that_its_client_has_gone() {
         *token
     };
     let first = token(&mut world);
-    let failure = OriginFailure {
-        fault: OriginFailureKind::Unreachable,
-        detail: String::new(),
-    };
-    world.backend(conn, first, OriginEvent::Failed(failure));
+    world.backend(conn, first, failed(OriginFailureKind::Unreachable));
     let mut again = None;
     for _ in 0..30 {
         world.pass(1000);
@@ -170,7 +149,7 @@ fn a_backend_hears_in_the_end_that_its_client_has_gone() {
     }
     let again = again.expect("it is told again");
     assert!(world.shards[1].0.gone.contains_key(&conn));
-    world.answer(conn, again, 200, &EVENTS[..1], "DISCONNECT\r\n");
+    world.answer(conn, again, 200, &[EVENTS], "DISCONNECT\r\n");
     assert!(world.shards[1].0.gone.is_empty());
     assert!(world.played.0.borrow().dropped.contains(&(conn, again)));
 }

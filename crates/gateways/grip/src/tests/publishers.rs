@@ -9,25 +9,9 @@ use super::*;
 use crate::PortKind;
 
 fn world() -> World {
-    let options = GripOptions {
-        ports: vec![PortKind::Http, PortKind::Metrics, PortKind::Stats],
-        ..Arc::into_inner(options()).expect("nobody else has them")
-    };
-    World::with(Arc::new(options))
-}
-
-fn item(channel: &str, content: &str) -> String {
-    format!(r#"{{"channel":"{channel}","http-stream":{{"content":"{content}"}}}}"#)
-}
-
-/// A request to the publish port.
-fn post(target: &str, accept: &str, items: &[String]) -> String {
-    let body = format!(r#"{{"items":[{}]}}"#, items.join(","));
-    let bytes = body.len();
-    format!(
-        "POST {target} HTTP/1.1\r\nHost: a\r\nAccept: {accept}\r\nContent-Length: {bytes}\r\n\r\n\
-         {body}"
-    )
+    World::with(options_with(|options| {
+        options.ports = vec![PortKind::Http, PortKind::Metrics, PortKind::Stats];
+    }))
 }
 
 fn parts(answer: &str) -> (&str, &str) {
@@ -103,7 +87,11 @@ fn a_publisher_may_ask_how_many_took_its_items() {
             r#"{{"channel":"{name}","id":"3","prev-id":"2","http-stream":{{"content":"x"}}}}"#
         );
         let first = waits.replace(r#""id":"3","prev-id":"2""#, r#""id":"1""#);
-        assert_eq!(ask(&mut world, text, &[first]), "Published, receivers: 3\n");
+        // What was published before reaches nobody again.
+        for receivers in [3, 0] {
+            let told = ask(&mut world, text, std::slice::from_ref(&first));
+            assert_eq!(told, format!("Published, receivers: {receivers}\n"));
+        }
         let json = "application/json";
         let told = ask(&mut world, json, &[waits, a]);
         assert_eq!(told, "{\"message\":\"Published\",\"receivers\":null}\n");
@@ -117,16 +105,20 @@ fn a_publisher_may_ask_how_many_took_its_items() {
     }
 }
 
-/// A client that took its answer is counted, too, and WebSockets are.
+/// A client that took its answer is counted, too; one whose filters leave the item out is not.
 #[test]
 fn a_held_response_is_a_receiver() {
     let mut world = world();
     let name = name_on(1);
+    let filtered = world.stream(1, &format!("{name}; filter=require-sub"));
     let fields = [("Grip-Hold", "response"), ("Grip-Channel", &*name)];
     let held = world.asks(0, "/a");
     world.answer(held, 1, 200, &fields, "nothing");
     let publisher = world.connect(2, Port::Api);
-    let item = format!(r#"{{"channel":"{name}","http-response":{{"body":"news"}}}}"#);
+    let item = format!(
+        r#"{{"channel":"{name}","meta":{{"require_sub":"b"}},
+            "http-response":{{"body":"news"}},"http-stream":{{"content":"x"}}}}"#
+    );
     for receivers in [1, 0] {
         let wish = post(
             "/publish/?receivers=1",
@@ -138,6 +130,7 @@ fn a_held_response_is_a_receiver() {
         assert_eq!(parts(&world.told(publisher)).1, expected);
     }
     assert!(world.told(held).ends_with("\r\n\r\nnews"));
+    assert_eq!(world.told(filtered), "");
     // Its connection takes the next request.
     world.say(held, "GET /b HTTP/1.1\r\nHost: a\r\n\r\n");
     assert!(

@@ -2,56 +2,16 @@
 
 use throng_http1::origin::RequestRest;
 use throng_session::Gateway;
-use throng_ws::{Masking, Opcode, encode_header};
 
 use super::*;
 
-const EVENTS: (&str, &str) = ("Content-Type", "application/websocket-events");
-const ACCEPT: (&str, &str) = ("Sec-WebSocket-Accept", "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
-
 fn upgrades(path: &str) -> Client {
-    Client::asks(&format!(
-        "GET {path} HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
-         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
-    ))
+    Client::asks(&upgrade(path))
 }
 
-/// A text frame; a client's key of zeros leaves its text as it is.
-fn frame(masking: Masking, text: &str) -> Vec<u8> {
-    let mut frame = Vec::new();
-    encode_header(masking, Opcode::Text, text.len(), &mut frame);
-    frame.extend_from_slice(text.as_bytes());
-    frame
-}
-
-/// A server's frame, as `told_lossy` gives it.
+/// A server's frame, as `told` gives it.
 fn text(text: &str) -> String {
-    String::from_utf8_lossy(&frame(Masking::Server, text)).into_owned()
-}
-
-fn said(text: &str) -> Vec<u8> {
-    frame(Masking::Client([0; 4]), text)
-}
-
-impl Client {
-    fn feeds(&mut self, bytes: &[u8]) {
-        self.solo.feed(bytes);
-        self.sort();
-    }
-
-    /// Bytes that its backend is sent.
-    fn sent(&mut self) -> Vec<u8> {
-        let orders = std::mem::take(&mut self.orders).into_iter();
-        let sent = orders.filter_map(|order| match order {
-            Order::Send { bytes, .. } => Some(bytes),
-            _ => None,
-        });
-        sent.flatten().collect()
-    }
-
-    fn told_lossy(&mut self) -> String {
-        String::from_utf8_lossy(&std::mem::take(&mut self.solo.out)).into_owned()
-    }
+    String::from_utf8_lossy(&of_server(text)).into_owned()
 }
 
 #[test]
@@ -65,7 +25,7 @@ fn bytes_pass_through_when_the_backend_has_accepted() {
     let told = client.told();
     assert!(told.starts_with("HTTP/1.1 101 "), "{told}");
     assert!(told.contains("X-A: 1\r\n"), "{told}");
-    assert_eq!(client.sent(), b"early");
+    assert_eq!(client.sent(), [b"early"]);
     client.body(1, "anything");
     assert_eq!(client.told(), "anything");
     // A client that sends faster than the backend takes is not read for a while.
@@ -111,8 +71,8 @@ fn messages_of_a_backend_that_instructs_are_sorted() {
     let told = client.told();
     assert!(!told.contains("Extensions"), "{told}");
     let to = |client: &mut Client, content: &str| {
-        client.backend(1, OriginEvent::Body(frame(Masking::Server, content)));
-        client.told_lossy()
+        client.backend(1, OriginEvent::Body(of_server(content)));
+        client.told()
     };
     assert_eq!(to(&mut client, "m:hello"), text("hello"));
     assert_eq!(to(&mut client, "dropped"), "");
@@ -127,15 +87,15 @@ fn messages_of_a_backend_that_instructs_are_sorted() {
     assert_eq!(client.hub, ["+grip:a"]);
     // The frame as the backend gets it: masked, so of the same length.
     client.feeds(&said("hi"));
-    assert_eq!(client.sent().len(), said("hi").len());
+    assert_eq!(client.sent().concat().len(), said("hi").len());
     // The backend gets no publications, but its client's close.
     client.item(r#"{"channel":"a","ws-message":{"content":"news"}}"#);
-    client.told_lossy();
-    assert_eq!(client.sent(), b"");
+    client.told();
+    assert!(client.sent().is_empty());
     client.item(r#"{"channel":"a","ws-message":{"action":"close","code":4000,"reason":"x"}}"#);
-    assert!(client.told_lossy().ends_with('x'));
+    assert!(client.told().ends_with('x'));
     assert_eq!(client.hub, ["+grip:a", "-grip:a"]);
-    assert_eq!(client.sent().first(), Some(&0x88), "a close frame");
+    assert_eq!(client.sent().concat().first(), Some(&0x88), "a close frame");
 }
 
 /// Limit of the longest message, without the mark of the client's messages.
@@ -145,11 +105,11 @@ fn a_backends_message_is_bounded() {
     for more in [0, 1] {
         let mut client = upgrades("/a");
         client.head(1, 101, &[ACCEPT, extension]);
-        client.told_lossy();
+        client.told();
         let message = "x".repeat((1 << 20) + more);
-        let marked = frame(Masking::Server, &format!("m:{message}"));
+        let marked = of_server(&format!("m:{message}"));
         client.backend(1, OriginEvent::Body(marked));
-        let is_told = client.told_lossy() == text(&message);
+        let is_told = client.told() == text(&message);
         assert_eq!((is_told, client.ended.is_none()), (more == 0, more == 0));
     }
 }
@@ -158,18 +118,18 @@ fn a_backends_message_is_bounded() {
 #[test]
 fn a_detached_backend_is_not_told_of_a_close() {
     let mut client = upgrades("/a");
-    client.head(1, 101, &[ACCEPT, ("Sec-WebSocket-Extensions", "grip")]);
+    client.head(1, 101, &[ACCEPT, EXTENSION]);
     for order in [
         r#"{"type":"subscribe","channel":"a"}"#,
         r#"{"type":"detach"}"#,
     ] {
-        let control = frame(Masking::Server, &format!("c:{order}"));
+        let control = of_server(&format!("c:{order}"));
         client.backend(1, OriginEvent::Body(control));
     }
     client.sent();
     client.item(r#"{"channel":"a","ws-message":{"action":"close","code":4000,"reason":"x"}}"#);
-    assert!(client.told_lossy().ends_with('x'));
-    assert_eq!(client.sent(), b"");
+    assert!(client.told().ends_with('x'));
+    assert!(client.sent().is_empty());
 }
 
 #[test]
@@ -177,12 +137,11 @@ fn a_backend_that_speaks_http_gets_events() {
     let mut client = upgrades("/over");
     let asked = client.asked();
     assert_eq!((&*asked.method, &*asked.body), ("POST", &b"OPEN\r\n"[..]));
-    let extension = ("Sec-WebSocket-Extensions", "grip");
-    client.head(1, 200, &[EVENTS, extension]);
+    client.head(1, 200, &[EVENTS, EXTENSION]);
     client.body(1, "OPEN\r\nTEXT 7\r\nm:hello\r\n");
     assert_eq!(client.told(), "", "its answer is not whole");
     client.end(1);
-    let told = client.told_lossy();
+    let told = client.told();
     assert!(told.starts_with("HTTP/1.1 101 "), "{told}");
     assert!(told.ends_with(&text("hello")), "{told}");
     client.feeds(&said("hi"));
@@ -207,24 +166,6 @@ fn a_backend_that_speaks_http_gets_events() {
         ""
     );
     // A publisher makes the backend be asked.
-    client.solo.act(|session, cx| session.refresh(cx));
-    client.sort();
+    client.refresh();
     assert_eq!(&*client.asked().body, b"");
-}
-
-#[test]
-fn a_backend_hears_of_a_client_that_has_gone() {
-    let mut client = upgrades("/over");
-    client.asked();
-    client.head(1, 200, &[EVENTS]);
-    client.body(1, "OPEN\r\n");
-    client.end(1);
-    let goes_on = client.solo.act(|session, cx| session.connection_gone(cx));
-    client.sort();
-    assert_eq!(goes_on, Some(true));
-    assert_eq!(&*client.asked().body, b"DISCONNECT\r\n");
-    // A held one without a last request to its backend is removed at once.
-    let mut client = Client::gets();
-    let goes_on = client.solo.act(|session, cx| session.connection_gone(cx));
-    assert_eq!(goes_on, Some(false));
 }

@@ -5,14 +5,13 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use throng_kafka_protocol::write::FetchLimits;
-use throng_kafka_protocol::{Broker, Fetched, OffsetAnswer, Place, read, write};
+use throng_kafka_protocol::request::{self, FetchLimits};
+use throng_kafka_protocol::{Broker, Fetched, OffsetAnswer, Place};
 use throng_peer::task::{Receiver, Sender, Task, queue};
 
-use super::link::{Client, Link, answer, checked};
+use super::link::{Client, Link, checked};
 use crate::source::{ANSWER_MS, Fault, LOOK_MS};
 
-/// Bounds of one fetch.
 const LIMITS: FetchLimits = FetchLimits {
     wait_ms: LOOK_MS as i32,
     bytes_max: 4 << 20,
@@ -22,7 +21,6 @@ const LIMITS: FetchLimits = FetchLimits {
 const ANSWER_MAX_MS: u64 = ANSWER_MS + LOOK_MS;
 
 pub(super) enum Ask {
-    /// Records from these offsets on.
     Records(Vec<(Place, i64)>),
     /// The newest offsets, or the oldest.
     Offsets {
@@ -109,19 +107,15 @@ async fn run(
 
 async fn reply(link: &mut Link, ask: &Ask) -> Result<Reply, Fault> {
     match ask {
-        Ask::Records(offsets) => link.send(|number| write::fetch(number, LIMITS, offsets)),
-        Ask::Offsets { newest, places } => {
-            link.send(|number| write::list_offsets(number, *newest, places));
-        }
-    }
-    let body = link.receive(ANSWER_MAX_MS).await?;
-    let body = body.ok_or_else(|| Fault::new("it does not answer"))?;
-    match ask {
-        Ask::Records(_) => {
-            let (error, fetched) = answer(read::fetch, &body)?;
+        Ask::Records(offsets) => {
+            let fetch = request::fetch(LIMITS, offsets);
+            let (error, fetched) = link.ask_within(ANSWER_MAX_MS, fetch).await?;
             checked(error)?;
             Ok(Reply::Records(fetched))
         }
-        Ask::Offsets { .. } => Ok(Reply::Offsets(answer(read::list_offsets, &body)?)),
+        Ask::Offsets { newest, places } => {
+            let list = request::list_offsets(*newest, places);
+            Ok(Reply::Offsets(link.ask_within(ANSWER_MAX_MS, list).await?))
+        }
     }
 }

@@ -7,14 +7,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use throng_kafka_protocol::write::Who;
+use throng_kafka_protocol::request::{self, Who};
 use throng_kafka_protocol::{
-    ErrorCode, Joined, Metadata, OffsetAnswer, Place, Synced, WAY, assignment, deal, read,
-    subscription, topics_of, write,
+    ErrorCode, Joined, Metadata, OffsetAnswer, Place, ReadBody, Synced, WAY, assignment, deal,
+    subscription, topics_of,
 };
 use throng_types::Millis;
 
-use super::link::{Client, Link, answer, checked, said};
+use super::link::{Client, Link, checked, said};
 use crate::source::{Fault, LOOK_MS};
 
 /// Times in milliseconds: how long a member is believed to live without a word, and how often it
@@ -31,17 +31,15 @@ const FOUND_MAX_MS: u64 = 5_000;
 /// Bound of leaving the group.
 const LEAVE_MAX_MS: u64 = 1_000;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 enum Phase {
     Out,
-    Joining,
-    Syncing,
+    Joining(ReadBody<Joined>),
+    Syncing(ReadBody<Synced>),
     In,
 }
 
-/// Outcome of a step of the feed in its group.
 pub(super) enum Step {
-    /// Others are waited for.
     Waits,
     /// Partitions that it has just got, in place of those that it had.
     New(Vec<Place>),
@@ -59,14 +57,13 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// Finds the coordinator and connects to it.
     pub(super) async fn find(client: &Rc<Client>) -> Result<Self, Fault> {
         let net = &client.net;
         let mut any = any_broker(client).await?;
         let until = net.now().mono + FOUND_MAX_MS;
         let coordinator = loop {
-            let find = |number| write::find_coordinator(number, &client.options.group);
-            let found = any.ask(find, read::find_coordinator).await?;
+            let find = request::find_coordinator(&client.options.reads.group);
+            let found = any.ask(find).await?;
             let is_soon = matches!(
                 found.error,
                 ErrorCode::COORDINATOR_NOT_AVAILABLE | ErrorCode::COORDINATOR_LOADING
@@ -98,26 +95,23 @@ impl Group {
             match self.phase {
                 Phase::In => {
                     self.beat().await?;
-                    if self.phase == Phase::In {
+                    if self.is_in() {
                         return Ok(Step::In);
                     }
                 }
                 Phase::Out => self.join(),
-                Phase::Joining => {
-                    let Some(body) = self.receive(until).await? else {
-                        return Ok(Step::Waits);
-                    };
-                    self.joined(answer(read::join_group, &body)?).await?;
-                }
-                Phase::Syncing => {
-                    let Some(body) = self.receive(until).await? else {
-                        return Ok(Step::Waits);
-                    };
-                    let synced = answer(read::sync_group, &body)?;
-                    if let Some(places) = self.synced(&synced).await? {
-                        return Ok(Step::New(places));
+                Phase::Joining(read) => match self.receive(read, until).await? {
+                    Some(joined) => self.joined(joined).await?,
+                    None => return Ok(Step::Waits),
+                },
+                Phase::Syncing(read) => match self.receive(read, until).await? {
+                    Some(synced) => {
+                        if let Some(places) = self.synced(&synced).await? {
+                            return Ok(Step::New(places));
+                        }
                     }
-                }
+                    None => return Ok(Step::Waits),
+                },
             }
             if self.now() >= until {
                 return Ok(Step::Waits);
@@ -125,23 +119,23 @@ impl Group {
         }
     }
 
-    async fn receive(&mut self, until: Millis) -> Result<Option<Vec<u8>>, Fault> {
-        let body = self.link.receive(until - self.now()).await?;
-        if body.is_none() && self.now() > self.until {
+    async fn receive<T>(&mut self, read: ReadBody<T>, until: Millis) -> Result<Option<T>, Fault> {
+        let answer = self.link.receive(read, until - self.now()).await?;
+        if answer.is_none() && self.now() > self.until {
             return Err(Fault::new("the group's coordinator does not answer"));
         }
-        Ok(body)
+        Ok(answer)
     }
 
     fn join(&mut self) {
-        let subscription = subscription(&self.client.options.topics);
+        let subscription = subscription(&self.client.options.reads.topics);
         let member = self.client.member.borrow().clone();
         let who = who(&self.client, &member, self.generation);
         let (session, rebalance) = (SESSION_MS as i32, REBALANCE_MS as i32);
-        let join = |number| write::join_group(number, who, session, rebalance, WAY, &subscription);
-        self.link.send(join);
+        let join = request::join_group(who, session, rebalance, WAY, &subscription);
+        self.link.send(&join);
         self.until = self.now() + DEAL_MAX_MS;
-        self.phase = Phase::Joining;
+        self.phase = Phase::Joining(join.read);
     }
 
     async fn joined(&mut self, joined: Joined) -> Result<(), Fault> {
@@ -163,10 +157,10 @@ impl Group {
         };
         let member = self.client.member.borrow().clone();
         let who = who(&self.client, &member, self.generation);
-        let sync = |number| write::sync_group(number, who, &dealt);
-        self.link.send(sync);
+        let sync = request::sync_group(who, &dealt);
+        self.link.send(&sync);
         self.until = self.now() + DEAL_MAX_MS;
-        self.phase = Phase::Syncing;
+        self.phase = Phase::Syncing(sync.read);
         Ok(())
     }
 
@@ -180,8 +174,7 @@ impl Group {
         let members: BTreeMap<String, Vec<String>> = members.iter().map(topics).collect();
         let topics: BTreeSet<&String> = members.values().flatten().collect();
         let topics: Vec<&String> = topics.into_iter().collect();
-        let metadata = |number| write::metadata(number, &topics);
-        let metadata = self.link.ask(metadata, read::metadata).await?;
+        let metadata = self.link.ask(request::metadata(&topics)).await?;
         let places = metadata.topics.iter().flat_map(|topic| {
             topic.partitions.iter().map(|partition| Place {
                 topic: topic.name.clone(),
@@ -205,14 +198,13 @@ impl Group {
 
     /// Says that it lives, if it is time.
     pub(super) async fn beat(&mut self) -> Result<(), Fault> {
-        if self.phase != Phase::In || self.now() < self.beat_at {
+        if !self.is_in() || self.now() < self.beat_at {
             return Ok(());
         }
         self.beat_at = self.now() + BEAT_EVERY_MS;
         let member = self.client.member.borrow().clone();
         let who = who(&self.client, &member, self.generation);
-        let beat = |number| write::heartbeat(number, who);
-        match self.link.ask(beat, read::heartbeat).await? {
+        match self.link.ask(request::heartbeat(who)).await? {
             ErrorCode::NONE => Ok(()),
             error => self.lost(error).await,
         }
@@ -223,13 +215,12 @@ impl Group {
         if offsets.is_empty() {
             return Ok(true);
         }
-        if matches!(self.phase, Phase::Joining | Phase::Syncing) {
+        if matches!(self.phase, Phase::Joining(_) | Phase::Syncing(_)) {
             return Ok(false);
         }
         let member = self.client.member.borrow().clone();
         let who = who(&self.client, &member, self.generation);
-        let commit = |number| write::offset_commit(number, who, offsets);
-        match self.link.ask(commit, read::offset_commit).await? {
+        match self.link.ask(request::offset_commit(who, offsets)).await? {
             ErrorCode::NONE => Ok(true),
             error => self.lost(error).await.map(|()| false),
         }
@@ -240,18 +231,16 @@ impl Group {
         &mut self,
         places: &[(Place, ())],
     ) -> Result<Vec<OffsetAnswer>, Fault> {
-        let group = &self.client.options.group;
-        let fetch = |number| write::offset_fetch(number, group, places);
-        let (error, offsets) = self.link.ask(fetch, read::offset_fetch).await?;
+        let fetch = request::offset_fetch(&self.client.options.reads.group, places);
+        let (error, offsets) = self.link.ask(fetch).await?;
         checked(error)?;
         Ok(offsets)
     }
 
     /// Brokers, and the feed's topics.
     pub(super) async fn metadata(&mut self) -> Result<Metadata, Fault> {
-        let topics = &self.client.options.topics;
-        let metadata = |number| write::metadata(number, topics);
-        let metadata = self.link.ask(metadata, read::metadata).await?;
+        let metadata = request::metadata(&self.client.options.reads.topics);
+        let metadata = self.link.ask(metadata).await?;
         for topic in &metadata.topics {
             let name = &topic.name;
             match topic.error {
@@ -264,13 +253,13 @@ impl Group {
 
     /// Has the partitions dealt anew, since there are others.
     pub(super) fn join_again(&mut self) {
-        if self.phase == Phase::In {
+        if self.is_in() {
             self.phase = Phase::Out;
         }
     }
 
     pub(super) fn is_in(&self) -> bool {
-        self.phase == Phase::In
+        matches!(self.phase, Phase::In)
     }
 
     /// Acts on an error: joins anew, waits, or gives up.
@@ -291,13 +280,15 @@ impl Group {
     /// Gives the partitions to others at once. A member that cannot is waited for until its session
     /// ends.
     pub(super) async fn leave(mut self) {
-        if self.phase != Phase::In {
+        if !self.is_in() {
             return;
         }
         let member = self.client.member.take();
         let who = who(&self.client, &member, self.generation);
-        self.link.send(|number| write::leave_group(number, who));
-        if !matches!(self.link.receive(LEAVE_MAX_MS).await, Ok(Some(_))) {
+        let left = self
+            .link
+            .ask_within(LEAVE_MAX_MS, request::leave_group(who));
+        if left.await.is_err() {
             *self.client.member.borrow_mut() = member;
         }
     }
@@ -305,7 +296,7 @@ impl Group {
 
 fn who<'a>(client: &'a Client, member: &'a str, generation: i32) -> Who<'a> {
     Who {
-        group: &client.options.group,
+        group: &client.options.reads.group,
         member,
         generation,
     }

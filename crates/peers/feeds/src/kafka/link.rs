@@ -4,8 +4,10 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use throng_kafka_protocol::{ErrorCode, FrameFault, Frames, read, unsupported, write};
-use throng_peer::task::Net;
+use throng_kafka_protocol::{
+    ErrorCode, FrameFault, Frames, ReadBody, Request, request, unsupported,
+};
+use throng_peer::task::{Late, Net};
 use throng_peer::{Dial, DialTls};
 use throng_types::Rng;
 
@@ -16,7 +18,6 @@ use crate::source::{ANSWER_MS, Fault, Setup};
 /// The longest answer, in bytes: what is fetched at once, or one batch that is longer than that.
 const FRAME_BYTES_MAX: u32 = 64 << 20;
 
-/// Everything that connections to brokers are made with.
 pub(super) struct Client {
     pub(super) net: Net,
     pub(super) options: KafkaOptions,
@@ -74,7 +75,7 @@ impl Link {
     }
 
     async fn introduce(&mut self) -> Result<(), Fault> {
-        let (error, ranges) = self.ask(write::api_versions, read::api_versions).await?;
+        let (error, ranges) = self.ask(request::api_versions()).await?;
         checked(error)?;
         if let Some(api) = unsupported(&ranges) {
             let (key, version) = (api.key, api.version);
@@ -91,8 +92,7 @@ impl Link {
 
     async fn log_in(&mut self, login: &Login) -> Result<(), Fault> {
         let mechanism = login.mechanism.name();
-        let shake = |number| write::sasl_handshake(number, mechanism);
-        let answer = self.ask(shake, read::sasl_handshake).await?;
+        let answer = self.ask(request::sasl_handshake(mechanism)).await?;
         if answer.error == ErrorCode::UNSUPPORTED_MECHANISM {
             let offered = answer.mechanisms.join(", ");
             return Err(Fault(format!("it offers no {mechanism}, but {offered}")));
@@ -120,8 +120,7 @@ impl Link {
 
     /// Says something by SASL, and gives what is answered.
     async fn say(&mut self, message: &[u8]) -> Result<Vec<u8>, Fault> {
-        let message = |number| write::sasl_authenticate(number, message);
-        let answer = self.ask(message, read::sasl_authenticate).await?;
+        let answer = self.ask(request::sasl_authenticate(message)).await?;
         match (answer.error, answer.why) {
             (ErrorCode::NONE, _) => Ok(answer.message),
             (error, Some(why)) => Err(Fault(format!(
@@ -133,36 +132,37 @@ impl Link {
     }
 
     /// Asks, and waits for the answer. Nothing else may be unanswered.
-    pub(super) async fn ask<T>(
-        &mut self,
-        question: impl FnOnce(i32) -> Vec<u8>,
-        read: fn(&[u8]) -> Option<T>,
-    ) -> Result<T, Fault> {
-        self.send(question);
-        match self.receive(ANSWER_MS).await? {
-            Some(body) => answer(read, &body),
-            None => Err(Fault::new("it does not answer")),
-        }
+    pub(super) async fn ask<T>(&mut self, request: Request<T>) -> Result<T, Fault> {
+        self.ask_within(ANSWER_MS, request).await
+    }
+
+    pub(super) async fn ask_within<T>(&mut self, ms: u64, ask: Request<T>) -> Result<T, Fault> {
+        self.send(&ask);
+        let answer = self.receive(ask.read, ms).await?;
+        answer.ok_or_else(|| Late.into())
     }
 
     /// Asks, and does not wait.
-    pub(super) fn send(&mut self, question: impl FnOnce(i32) -> Vec<u8>) {
+    pub(super) fn send<T>(&mut self, request: &Request<T>) {
         let number = self.next_number;
         self.next_number = number.wrapping_add(1);
         self.asked.push_back(number);
-        self.link.write(question(number));
+        self.link.write(request.frame(number));
     }
 
     /// The answer to what was asked first; none if it does not come in time.
-    pub(super) async fn receive(&mut self, wait_ms: u64) -> Result<Option<Vec<u8>>, Fault> {
+    pub(super) async fn receive<T>(
+        &mut self,
+        read: ReadBody<T>,
+        wait_ms: u64,
+    ) -> Result<Option<T>, Fault> {
         let net = self.client.net.clone();
         let until = net.now().mono + wait_ms;
         loop {
             if let Some((number, body)) = self.frame()? {
-                return match self.asked.pop_front() {
-                    Some(asked) if asked == number => Ok(Some(body)),
-                    _ => Err(strange()),
-                };
+                let is_next = self.asked.pop_front() == Some(number);
+                let answer = read(&body).filter(|_| is_next);
+                return answer.map(Some).ok_or_else(strange);
             }
             let left_ms = until - net.now().mono;
             match net.timeout(left_ms, self.link.read()).await {
@@ -181,11 +181,6 @@ impl Link {
             FrameFault::TooShort => strange(),
         })
     }
-}
-
-/// Reads an answer's body.
-pub(super) fn answer<T>(read: fn(&[u8]) -> Option<T>, body: &[u8]) -> Result<T, Fault> {
-    read(body).ok_or_else(strange)
 }
 
 pub(super) fn checked(error: ErrorCode) -> Result<(), Fault> {

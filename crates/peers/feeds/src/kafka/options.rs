@@ -1,7 +1,5 @@
 //! Options of a feed from Kafka: addresses of brokers, credentials, topics.
 
-use std::sync::Arc;
-
 use crate::scram::Hash;
 use crate::url::{Url, UrlError};
 
@@ -9,7 +7,6 @@ use crate::url::{Url, UrlError};
 const BESIDE_BYTES_MAX: usize = 128 << 10;
 const PORT: u16 = 9092;
 
-/// SASL mechanisms that prove a password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mechanism {
     Plain,
@@ -33,36 +30,25 @@ pub(super) struct Login {
     pub(super) password: String,
 }
 
-/// Topics that a feed reads, and how.
-#[derive(Clone, Copy, Debug)]
-pub struct KafkaTopics<'a> {
-    pub feed: &'a str,
-    pub topics: &'a [String],
-    /// The group of consumers.
-    pub group: &'a str,
+#[derive(Clone, Debug)]
+pub struct KafkaTopics {
+    pub feed: String,
+    pub topics: Vec<String>,
+    pub group: String,
     /// The header that names a record's channel.
-    pub channel_header: &'a str,
+    pub channel_header: String,
     /// Whether a group that has read nothing begins with what comes from now on.
     pub begins_with_newest: bool,
-    /// The longest data, in bytes.
     pub data_bytes_max: usize,
 }
 
-/// Topics, and where they are.
 #[derive(Clone)]
 pub struct KafkaOptions {
     /// Brokers that know all others.
     pub(super) hosts: Vec<(String, u16)>,
     pub(super) is_secure: bool,
     pub(super) login: Option<Login>,
-    pub(super) topics: Arc<[String]>,
-    pub(super) group: String,
-    /// Begins the places of records.
-    pub(super) name: String,
-    pub(super) channel_header: String,
-    pub(super) begins_with_newest: bool,
-    /// The longest record that is read whole.
-    pub(super) record_bytes_max: usize,
+    pub(super) reads: KafkaTopics,
 }
 
 impl KafkaOptions {
@@ -71,7 +57,7 @@ impl KafkaOptions {
     ///
     /// # Errors
     /// [`UrlError`] with the reason.
-    pub fn new(url: &str, reads: &KafkaTopics<'_>) -> Result<Self, UrlError> {
+    pub fn new(url: &str, reads: KafkaTopics) -> Result<Self, UrlError> {
         let url = Url::read(url)?;
         let is_secure = match url.scheme.as_str() {
             "kafka" => false,
@@ -87,7 +73,7 @@ impl KafkaOptions {
             Some("plain") if is_secure => Mechanism::Plain,
             Some("plain") => {
                 return Err(UrlError(
-                    "sasl=plain shows the password to who listens: use kafkas://",
+                    "SASL PLAIN sends the password in clear text: use kafkas://",
                 ));
             }
             Some(_) => {
@@ -110,13 +96,13 @@ impl KafkaOptions {
                 .collect(),
             is_secure,
             login,
-            topics: reads.topics.into(),
-            group: reads.group.to_owned(),
-            name: format!("kafka {}", reads.feed),
-            channel_header: reads.channel_header.to_owned(),
-            begins_with_newest: reads.begins_with_newest,
-            record_bytes_max: reads.data_bytes_max + BESIDE_BYTES_MAX,
+            reads,
         })
+    }
+
+    /// Length of the longest record that is read whole.
+    pub(super) fn record_bytes_max(&self) -> usize {
+        self.reads.data_bytes_max + BESIDE_BYTES_MAX
     }
 }
 
@@ -126,14 +112,14 @@ mod tests {
 
     fn options(url: &str) -> Result<KafkaOptions, UrlError> {
         let reads = KafkaTopics {
-            feed: "f",
-            topics: &["t".to_owned()],
-            group: "g",
-            channel_header: "channel",
+            feed: "f".to_owned(),
+            topics: vec!["t".to_owned()],
+            group: "g".to_owned(),
+            channel_header: "channel".to_owned(),
             begins_with_newest: false,
             data_bytes_max: 10,
         };
-        KafkaOptions::new(url, &reads)
+        KafkaOptions::new(url, reads)
     }
 
     #[test]

@@ -76,7 +76,7 @@ impl Shelf {
             true => Vec::new(),
             false => group.offsets(&asked).await?,
         };
-        let otherwise = match self.client.options.begins_with_newest {
+        let otherwise = match self.client.options.reads.begins_with_newest {
             true => Start::Newest,
             false => Start::Oldest,
         };
@@ -89,7 +89,7 @@ impl Shelf {
             let partition = Partition::new(committed, otherwise);
             self.partitions.insert(answer.place, partition);
         }
-        let group_name = &self.client.options.group;
+        let group_name = &self.client.options.reads.group;
         let count = self.partitions.len();
         tracing::info!(
             group = group_name,
@@ -312,7 +312,7 @@ impl Shelf {
             let Some((place, partition)) = partition else {
                 break;
             };
-            let record = partition.next_record(self.client.options.record_bytes_max);
+            let record = partition.next_record(self.client.options.record_bytes_max());
             let record = record.map_err(|fault| {
                 let why = match fault {
                     RecordFault::Malformed => "a record is malformed".to_owned(),

@@ -6,13 +6,13 @@ use std::rc::Rc;
 
 use throng_kafka_protocol::{Api, ErrorCode, Header, Place, Record};
 use throng_peer::task::Net;
-use throng_peer::{Ended, LinkId, Want};
+use throng_peer::{Ended, LinkEvent, LinkId, Want};
+use throng_play::Talk;
 use throng_types::Rng;
 
 use super::{KafkaOptions, KafkaTopics, connect, event};
 use crate::event::Event;
 use crate::source::{Setup, Source as _};
-use crate::tests::Talk;
 
 /// Records 5, 6 and 8 in a batch that goes up to 9: some were removed.
 pub(super) const BATCH: &[u8] = b"\
@@ -28,14 +28,14 @@ const LONG_MS: u64 = 250;
 
 fn options(url: &str) -> KafkaOptions {
     let reads = KafkaTopics {
-        feed: "f",
-        topics: &["t".to_owned()],
-        group: "g",
-        channel_header: "to",
+        feed: "f".to_owned(),
+        topics: vec!["t".to_owned()],
+        group: "g".to_owned(),
+        channel_header: "to".to_owned(),
         begins_with_newest: false,
         data_bytes_max: 1000,
     };
-    KafkaOptions::new(url, &reads).expect("a URL")
+    KafkaOptions::new(url, reads).expect("a URL")
 }
 
 fn setup(net: Net) -> Setup {
@@ -149,8 +149,7 @@ impl Kafka {
                         wants.extend(self.talk.connected(link));
                     } else {
                         let refused = Ended::Unreachable("refused".to_owned());
-                        self.talk.tasks.ended(LinkId(link), refused);
-                        wants.extend(self.talk.run());
+                        wants.extend(self.talk.event(link, LinkEvent::Ended(refused)));
                     }
                 }
                 Want::Write(LinkId(link), request) => {
@@ -301,8 +300,7 @@ impl Kafka {
         for link in links.map(|(link, _)| *link).collect::<Vec<_>>() {
             self.links.remove(&link);
             let broken = Ended::Broken("broken".to_owned());
-            self.talk.tasks.ended(LinkId(link), broken);
-            let wants = self.talk.run();
+            let wants = self.talk.event(link, LinkEvent::Ended(broken));
             self.serve(wants);
         }
     }
@@ -424,7 +422,7 @@ fn a_record_is_an_event() {
         tags: Some("{}".to_owned()),
         is_too_long: false,
     };
-    assert_eq!(event(&options, &place, record), whole);
+    assert_eq!(event(&options.reads, &place, record), whole);
     let strange = Record {
         key: Some(b"\xff".to_vec()),
         headers: vec![header("to", b"\xff")],
@@ -434,5 +432,5 @@ fn a_record_is_an_event() {
         place: "kafka f t-3 0".to_owned(),
         ..Event::default()
     };
-    assert_eq!(event(&options, &place, strange), empty);
+    assert_eq!(event(&options.reads, &place, strange), empty);
 }

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::link::Link;
-use super::options::NatsOptions;
+use super::options::NatsStream;
 use super::turn::Look;
 use crate::source::Fault;
 
@@ -20,7 +20,6 @@ fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_default()
 }
 
-/// A stream that another client has made.
 pub(super) struct Stream {
     /// Time at which it was made; differs for another one of the same name.
     pub(super) created: String,
@@ -42,7 +41,6 @@ impl Stream {
     }
 }
 
-/// The durable consumer that is read.
 pub(super) struct Consumer {
     pub(super) ack_wait_ms: u64,
     /// Messages that it gives at once, or without an acknowledgement.
@@ -51,19 +49,18 @@ pub(super) struct Consumer {
 }
 
 impl Consumer {
-    /// Finds it, or makes it if there is none.
     pub(super) async fn find(
         link: &mut Link,
-        options: &NatsOptions,
+        reads: &NatsStream,
         stream: &Stream,
         known: Option<u64>,
     ) -> Result<Self, Fault> {
-        let (name, of) = (&options.consumer, &options.stream);
+        let (name, of) = (&reads.consumer, &reads.stream);
         let info = format!("$JS.API.CONSUMER.INFO.{of}.{name}");
         let mut found = link.ask(&info, "").await?;
         if matches!(&found, Err(error) if error.code == NO_CONSUMER) {
             let create = format!("$JS.API.CONSUMER.DURABLE.CREATE.{of}.{name}");
-            let wanted = config(options, stream, known).to_string();
+            let wanted = config(reads, stream, known).to_string();
             let made = link.ask(&create, &wanted).await?;
             // Another node may have made it at the same time, as it knows the stream.
             found = match link.ask(&info, "").await? {
@@ -72,7 +69,7 @@ impl Consumer {
             };
         }
         let found = found.map_err(|it| Fault(format!("the consumer {name:?}: {}", it.text)))?;
-        if let Some(wrong) = unfit(&found["config"], options) {
+        if let Some(wrong) = unfit(&found["config"], reads) {
             return Err(Fault(format!("the consumer {name:?} {wrong}")));
         }
         Ok(Self {
@@ -82,9 +79,8 @@ impl Consumer {
         })
     }
 
-    /// Asks how the consumer is now.
-    pub(super) async fn look(link: &mut Link, options: &NatsOptions) -> Result<Look, Fault> {
-        let (name, of) = (&options.consumer, &options.stream);
+    pub(super) async fn look(link: &mut Link, reads: &NatsStream) -> Result<Look, Fault> {
+        let (name, of) = (&reads.consumer, &reads.stream);
         let info = format!("$JS.API.CONSUMER.INFO.{of}.{name}");
         let found = link.ask(&info, "").await?;
         let found = found.map_err(|it| Fault(format!("the consumer {name:?}: {}", it.text)))?;
@@ -111,12 +107,12 @@ fn look(info: &Value) -> Look {
 }
 
 /// The consumer that is made. It goes on where this node was, if it knows that of this stream.
-fn config(options: &NatsOptions, stream: &Stream, known: Option<u64>) -> Value {
+fn config(reads: &NatsStream, stream: &Stream, known: Option<u64>) -> Value {
     let known = known.filter(|&seq| seq > 0 && seq <= stream.last && !stream.is_queue);
     let mut config = json!({
-        "durable_name": options.consumer,
+        "durable_name": reads.consumer,
         "description": "a feed of Throng",
-        "deliver_policy": if options.begins_with_newest { "new" } else { "all" },
+        "deliver_policy": if reads.begins_with_newest { "new" } else { "all" },
         "ack_policy": "explicit",
         "ack_wait": ACK_WAIT_NS,
         "max_deliver": -1,
@@ -127,16 +123,16 @@ fn config(options: &NatsOptions, stream: &Stream, known: Option<u64>) -> Value {
         config["deliver_policy"] = json!("by_start_sequence");
         config["opt_start_seq"] = json!(seq + 1);
     }
-    if let Some(subject) = &options.subject {
+    if let Some(subject) = &reads.subject {
         config["filter_subject"] = json!(subject);
     }
-    json!({ "stream_name": options.stream, "config": config })
+    json!({ "stream_name": reads.stream, "config": config })
 }
 
 /// Why a consumer that is there cannot be read, if it cannot.
-fn unfit(config: &Value, options: &NatsOptions) -> Option<String> {
+fn unfit(config: &Value, reads: &NatsStream) -> Option<String> {
     let filter = config["filter_subject"].as_str().unwrap_or_default();
-    let wanted = options.subject.as_deref().unwrap_or_default();
+    let wanted = reads.subject.as_deref().unwrap_or_default();
     let has_filters = config["filter_subjects"].is_array();
     let max_deliver = config["max_deliver"].as_i64().unwrap_or(-1);
     let wrong = if config["deliver_subject"].is_string() {
@@ -159,23 +155,9 @@ fn unfit(config: &Value, options: &NatsOptions) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::options::NatsStream;
+    use super::super::options::tests::reads;
     use super::*;
     use crate::source::Progress;
-
-    fn options(subject: Option<&str>, begins_with_newest: bool) -> NatsOptions {
-        let reads = NatsStream {
-            feed: "f",
-            stream: "S",
-            subject,
-            consumer: "c",
-            credentials: None,
-            channel_header: "channel",
-            begins_with_newest,
-            data_bytes_max: 10,
-        };
-        NatsOptions::new("nats://a", &reads).unwrap()
-    }
 
     fn stream(last: u64, is_queue: bool) -> Stream {
         Stream {
@@ -188,22 +170,22 @@ mod tests {
     #[test]
     fn what_is_made_can_be_read() {
         for subject in [None, Some("a.*")] {
-            let options = options(subject, false);
-            let made = config(&options, &stream(0, false), None);
-            assert_eq!(unfit(&made["config"], &options), None);
+            let reads = reads(subject, false);
+            let made = config(&reads, &stream(0, false), None);
+            assert_eq!(unfit(&made["config"], &reads), None);
         }
     }
 
     #[test]
     fn a_consumer_goes_on_where_the_node_was() {
         let mut known = Progress::default();
-        let begin = |options: &NatsOptions, stream: &Stream, known: &Progress| {
-            let config = config(options, stream, known.of(&stream.created))["config"].clone();
+        let begin = |reads: &NatsStream, stream: &Stream, known: &Progress| {
+            let config = config(reads, stream, known.of(&stream.created))["config"].clone();
             let policy = config["deliver_policy"].as_str().unwrap().to_owned();
             (policy, config["opt_start_seq"].as_u64())
         };
-        let new = options(None, true);
-        let all = options(None, false);
+        let new = reads(None, true);
+        let all = reads(None, false);
         assert_eq!(
             begin(&new, &stream(9, false), &known),
             ("new".to_owned(), None)
@@ -213,8 +195,8 @@ mod tests {
             ("all".to_owned(), None)
         );
         known.remember("monday", 5);
-        for options in [&new, &all] {
-            let found = begin(options, &stream(9, false), &known);
+        for reads in [&new, &all] {
+            let found = begin(reads, &stream(9, false), &known);
             assert_eq!(found, ("by_start_sequence".to_owned(), Some(6)));
         }
         // Another stream, or one that has lost its newest messages; and one that has no others.
@@ -226,9 +208,9 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_is_said() {
-        let options = options(Some("a.>"), false);
+        let reads = reads(Some("a.>"), false);
         let fits = json!({ "ack_policy": "explicit", "filter_subject": "a.>", "max_deliver": -1 });
-        assert_eq!(unfit(&fits, &options), None);
+        assert_eq!(unfit(&fits, &reads), None);
         for (name, value) in [
             ("deliver_subject", json!("x")),
             ("ack_policy", json!("all")),
@@ -239,7 +221,7 @@ mod tests {
         ] {
             let mut config = fits.clone();
             config[name] = value;
-            assert!(unfit(&config, &options).is_some(), "{name}");
+            assert!(unfit(&config, &reads).is_some(), "{name}");
         }
     }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::Value;
-use throng_nats_link::{CredentialsFile, Door, Target};
+use throng_nats_link::{CredentialsFile, Handshake, Target};
 use throng_nats_protocol::{ApiError, Op, write};
 use throng_types::Millis;
 
@@ -25,7 +25,6 @@ const OUT_BYTES_MAX: usize = 64 << 10;
 /// The answer to an acknowledgement, or the end of a request for messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Answer {
-    /// The number of the question.
     pub(super) number: u64,
     /// Something like HTTP's, if there is no answer proper.
     pub(super) status: Option<u16>,
@@ -88,11 +87,11 @@ impl Link {
     ) -> Result<Self, Fault> {
         let token: [u8; 12] = setup.rng.bytes();
         let inbox = format!("_INBOX.throng.{}", URL_SAFE_NO_PAD.encode(token));
-        let credentials = { options.credentials.clone() }.map(|path| CredentialsFile {
+        let credentials = { options.reads.credentials.clone() }.map(|path| CredentialsFile {
             path,
             read: setup.read_file,
         });
-        let door = Door {
+        let handshake = Handshake {
             target,
             credentials: credentials.as_ref(),
             authorities: None,
@@ -102,12 +101,12 @@ impl Link {
         let pulls = ANSWERS + 1;
         let subjects = [ANSWERS, pulls].map(|sid| (format!("{inbox}.{sid}.*"), sid));
         let [answers, messages] = subjects.each_ref().map(|(subject, sid)| (&**subject, *sid));
-        let connected = door.connect(&setup.net, &[answers, messages]).await;
+        let connected = handshake.connect(&setup.net, &[answers, messages]).await;
         let (_, link) = connected.map_err(Fault)?;
         Ok(Self {
             link,
             at: format!("{}:{}", target.host, target.port),
-            channel_header: options.channel_header.clone(),
+            channel_header: options.reads.channel_header.clone(),
             inbox,
             pulls,
             early: VecDeque::new(),
@@ -137,7 +136,6 @@ impl Link {
         number.map_err(Fault)
     }
 
-    /// A number for a question.
     pub(super) const fn next_number(&mut self) -> u64 {
         self.link.next_number()
     }
@@ -186,7 +184,6 @@ impl Link {
         }
     }
 
-    /// Writes all that waits.
     pub(super) async fn flush(&mut self) -> Result<(), Fault> {
         self.link.flush().await.map_err(Fault)
     }

@@ -2,7 +2,7 @@
 
 use throng_nats_protocol::Delivery;
 
-use super::options::NatsOptions;
+use super::options::NatsStream;
 use crate::event::Event;
 
 /// The header with a message's tags.
@@ -10,7 +10,6 @@ const TAGS_HEADER: &str = "tags";
 /// The header of a mark that a key of a key-value bucket is deleted.
 const MARK_HEADER: &str = "KV-Operation";
 
-/// A message that a consumer gives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Message {
     subject: String,
@@ -24,7 +23,6 @@ pub(super) struct Message {
     data: Vec<u8>,
 }
 
-/// A message in hand.
 pub(super) struct Held {
     /// Subject on which it is acknowledged.
     pub(super) reply: String,
@@ -53,9 +51,9 @@ impl Message {
     }
 
     /// As it waits to be published. `created` says when the stream was made.
-    pub(super) fn held(self, options: &NatsOptions, created: &str) -> Held {
+    pub(super) fn held(self, reads: &NatsStream, created: &str) -> Held {
         let reply = self.reply.clone();
-        let event = self.event(options, created);
+        let event = self.event(reads, created);
         let data = event.as_ref().and_then(|event| event.data.as_ref());
         Held {
             reply,
@@ -65,11 +63,14 @@ impl Message {
     }
 
     /// None if it is a mark that a key of a bucket is deleted.
-    fn event(self, options: &NatsOptions, created: &str) -> Option<Event> {
+    fn event(self, reads: &NatsStream, created: &str) -> Option<Event> {
         let (number, time) = (self.delivery.stream_seq, self.delivery.time_ns);
-        let is_too_long = self.data.len() > options.data_bytes_max;
+        let is_too_long = self.data.len() > reads.data_bytes_max;
         (!self.is_mark).then(|| Event {
-            place: format!("{} {created} {number} {time}", options.name),
+            place: format!(
+                "nats {} {} {created} {number} {time}",
+                reads.feed, reads.stream
+            ),
             channel: self.channel,
             tags: self.tags,
             key: Some(self.subject),
@@ -83,8 +84,7 @@ impl Message {
 mod tests {
     use throng_nats_protocol::{Decoder, Limits, Op};
 
-    use super::super::options::NatsStream;
-    use super::super::options::tests::READS;
+    use super::super::options::tests::reads;
     use super::*;
 
     fn message(reply: &str, headers: &str, body: &str) -> Option<Message> {
@@ -103,14 +103,12 @@ mod tests {
     #[test]
     fn a_message_is_an_event() {
         let reads = NatsStream {
-            channel_header: "to",
             data_bytes_max: 3,
-            ..READS
+            ..reads(None, false)
         };
-        let options = NatsOptions::new("nats://a", &reads).unwrap();
         let event = |headers, body| {
             let message = message("$JS.ACK.S.C.1.7.9.5.0", headers, body);
-            message.unwrap().event(&options, "monday")
+            message.unwrap().event(&reads, "monday")
         };
         let whole = Event {
             place: "nats f S monday 7 5".to_owned(),

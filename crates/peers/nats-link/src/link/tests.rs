@@ -1,81 +1,50 @@
-use std::cell::RefCell;
-use std::rc::Rc;
-
 use throng_nats_protocol::{Op, Target};
-use throng_peer::task::{Task, Tasks};
-use throng_peer::{Context, Ended, LinkId, Want, Wants};
-use throng_types::Now;
+use throng_peer::task::Net;
+use throng_peer::{Ended, LinkEvent, LinkId, Want};
+use throng_play::Talk;
 
 use super::Link;
-use crate::Door;
+use crate::Handshake;
 
 const INFO: &str = "INFO {\"headers\":true,\"server_id\":\"S\",\"max_payload\":99}\r\n";
 const TIMEOUT_MS: u64 = 1000;
 const LINK: LinkId = LinkId(1);
 
-/// The server's end of a connection, and the host of the task at the other.
-struct Server {
-    tasks: Tasks,
-    now: Now,
-    wants: Wants<()>,
-    _task: Task,
-    result: Rc<RefCell<Option<String>>>,
-}
+/// The server's end of a connection, and the task at the other.
+struct Server(Talk);
 
 /// A server that a task connects to. `talk` is what the task does when it is in; its text, or the
-/// error before it, is the result.
+/// error before it, is the outcome.
 fn server<F: Future<Output = String> + 'static>(
-    talk: impl FnOnce(throng_peer::task::Net, Link) -> F + 'static,
+    talk: impl FnOnce(Net, Link) -> F + 'static,
 ) -> Server {
-    let tasks = Tasks::default();
-    let (net, result) = (tasks.net().clone(), Rc::default());
-    let into: Rc<RefCell<Option<String>>> = Rc::clone(&result);
-    let task = tasks.net().spawn(async move {
+    let (mut task, wants) = Talk::start(|net| async move {
         let target = Target {
             host: "h".to_owned(),
             ..Target::default()
         };
-        let door = Door {
+        let handshake = Handshake {
             target: &target,
             credentials: None,
             authorities: None,
             timeout_ms: TIMEOUT_MS,
             replies: "in.",
         };
-        let text = match door.connect(&net, &[("in.*", 1), ("all", 2)]).await {
+        match handshake.connect(&net, &[("in.*", 1), ("all", 2)]).await {
             Ok((_, link)) => talk(net, link).await,
             Err(why) => why,
-        };
-        *into.borrow_mut() = Some(text);
+        }
     });
-    let mut server = Server {
-        tasks,
-        now: Now::default(),
-        wants: Wants::default(),
-        _task: task,
-        result,
-    };
-    let wants = server.run();
     assert!(matches!(&*wants, [Want::Dial(LINK, _)]), "{wants:?}");
-    server.tasks.connected(LINK);
-    assert_eq!(server.run(), []);
-    server
+    assert_eq!(task.connected(1), []);
+    Server(task)
 }
 
 impl Server {
-    fn run(&mut self) -> Vec<Want> {
-        self.tasks.run(&mut Context::new(self.now, &mut self.wants));
-        std::iter::from_fn(|| self.wants.take()).collect()
-    }
-
-    /// Bytes that the client writes from now on until it waits for something else than the kernel.
-    fn hear(&mut self) -> String {
+    /// Bytes that the client writes, until it waits for something else than the kernel.
+    fn hear(&mut self, mut wants: Vec<Want>) -> String {
         let mut heard = Vec::new();
-        loop {
-            let wants = self.run();
-            if wants.is_empty() {
-                return String::from_utf8(heard).expect("text");
-            }
+        while !wants.is_empty() {
             for want in wants {
                 match want {
                     Want::Write(LINK, bytes) => heard.extend(bytes),
@@ -83,19 +52,20 @@ impl Server {
                     want => panic!("{want:?}"),
                 }
             }
-            self.tasks.written(LINK);
+            wants = self.0.event(1, LinkEvent::Written);
         }
+        String::from_utf8(heard).expect("text")
     }
 
     /// Sends something, and returns what follows.
     fn say(&mut self, text: &str) -> String {
-        self.tasks.bytes(LINK, text.as_bytes());
-        self.hear()
+        let wants = self.0.event(1, LinkEvent::Bytes(text.as_bytes()));
+        self.hear(wants)
     }
 
     fn pass(&mut self, ms: u64) -> String {
-        self.now.mono = self.now.mono + ms;
-        self.hear()
+        let wants = self.0.pass(ms);
+        self.hear(wants)
     }
 
     /// Lets the client in.
@@ -105,7 +75,7 @@ impl Server {
     }
 
     fn result(&self) -> Option<String> {
-        self.result.borrow().clone()
+        self.0.ended()
     }
 }
 
@@ -137,9 +107,12 @@ fn a_client_is_in_when_the_server_believes_it() {
         ("", "NATS has closed the connection"),
     ] {
         let mut server = connected();
-        server.tasks.bytes(LINK, first.as_bytes());
-        server.tasks.ended(LINK, Ended::ByPeer);
-        server.hear();
+        server
+            .0
+            .tasks
+            .event(LINK, LinkEvent::Bytes(first.as_bytes()));
+        let wants = server.0.event(1, LinkEvent::Ended(Ended::ByPeer));
+        server.hear(wants);
         assert_eq!(server.result().as_deref(), Some(expected));
     }
     for said in ["", INFO] {
@@ -156,14 +129,13 @@ fn a_client_is_in_when_the_server_believes_it() {
 fn tls_begins_behind_the_first_line() {
     let mut server = server(|_, _| async { "in".to_owned() });
     let info = INFO.replace("99", "99,\"tls_required\":true");
-    server.tasks.bytes(LINK, info.as_bytes());
-    match &*server.run() {
+    match &*server.0.event(1, LinkEvent::Bytes(info.as_bytes())) {
         [Want::Secure(LINK, tls)] => assert!(tls.name == "h" && !tls.insecure),
         wants => panic!("{wants:?}"),
     }
-    assert_eq!(server.run(), []);
-    server.tasks.connected(LINK);
-    assert!(server.hear().starts_with("CONNECT {"));
+    assert_eq!(server.0.run(), []);
+    let wants = server.0.connected(1);
+    assert!(server.hear(wants).starts_with("CONNECT {"));
     server.say("PONG\r\n");
     assert_eq!(server.result().as_deref(), Some("in"));
 }
@@ -206,7 +178,10 @@ fn a_busy_subject_does_not_put_off_the_end_of_a_wait() {
     for _ in 0..TIMEOUT_MS {
         assert_eq!(server.result(), None);
         asked += &server.say("MSG all 2 1\r\nx\r\n");
-        server.tasks.bytes(LINK, b"MSG all 2 1\r\nx\r\n");
+        server
+            .0
+            .tasks
+            .event(LINK, LinkEvent::Bytes(b"MSG all 2 1\r\nx\r\n"));
         asked += &server.pass(1);
     }
     assert_eq!(asked.matches("PUB ask").count(), super::ASKED_MAX as usize);

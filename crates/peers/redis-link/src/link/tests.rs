@@ -1,77 +1,63 @@
 //! Connections to a Redis that is played.
 
-use std::cell::RefCell;
 use std::fmt::Debug;
-use std::rc::Rc;
 
-use throng_peer::task::{Task, Tasks};
-use throng_peer::{Context, Dial, LinkId, Want, Wants};
-use throng_types::Now;
+use throng_peer::{Dial, LinkEvent, Want};
+use throng_play::Talk;
 
 use super::*;
 use crate::Source;
 
-/// Tasks, and a host that shows their wishes.
-#[derive(Default)]
-struct Host {
-    tasks: Tasks,
-    now: Now,
-    wants: Wants<()>,
-    said: Rc<RefCell<String>>,
-}
+/// A task whose wishes are shown as text.
+struct Host(Talk);
 
 impl Host {
-    fn of<T: Debug, F: Future<Output = T> + 'static>(task: impl FnOnce(Net) -> F) -> (Self, Task) {
-        let host = Self::default();
-        let net = host.tasks.net().clone();
-        let (future, said) = (task(net.clone()), host.said.clone());
-        let task = net.spawn(async move {
-            *said.borrow_mut() = format!("{:?}", future.await);
+    fn of<T: Debug, F: Future<Output = T> + 'static>(
+        task: impl FnOnce(Net) -> F,
+    ) -> (Self, Vec<String>) {
+        let (talk, wants) = Talk::start(|net| {
+            let future = task(net);
+            async { format!("{:?}", future.await) }
         });
-        (host, task)
-    }
-
-    fn run(&mut self) -> Vec<String> {
-        self.tasks.run(&mut Context::new(self.now, &mut self.wants));
-        let wants = std::iter::from_fn(|| self.wants.take());
-        let shown = wants.map(|want| match want {
-            Want::Dial(
-                link,
-                Dial {
-                    host, port, tls, ..
-                },
-            ) => {
-                let tls = if tls.is_some() { " by TLS" } else { "" };
-                format!("{} is {host}:{port}{tls}", link.0)
-            }
-            Want::Write(link, bytes) => {
-                let text = String::from_utf8(bytes).expect("text");
-                let words = text.split("\r\n").skip(2).step_by(2);
-                format!("{}: {}", link.0, words.collect::<Vec<_>>().join(" "))
-            }
-            Want::End(link) => format!("{} ends", link.0),
-            other => format!("{other:?}"),
-        });
-        shown.collect()
+        (Self(talk), shown(wants))
     }
 
     fn up(&mut self, link: u64) -> Vec<String> {
-        self.tasks.connected(LinkId(link));
-        self.run()
+        shown(self.0.connected(link))
     }
 
     fn says(&mut self, link: u64, text: &str) -> Vec<String> {
-        self.tasks.bytes(LinkId(link), text.as_bytes());
-        self.run()
+        shown(self.0.event(link, LinkEvent::Bytes(text.as_bytes())))
     }
 
     fn pass(&mut self, ms: u64) -> Vec<String> {
-        self.now.mono = self.now.mono + ms;
-        self.run()
+        shown(self.0.pass(ms))
     }
 }
 
-fn connected(url: &'static str) -> (Host, Task) {
+fn shown(wants: Vec<Want>) -> Vec<String> {
+    let shown = wants.into_iter().map(|want| match want {
+        Want::Dial(
+            link,
+            Dial {
+                host, port, tls, ..
+            },
+        ) => {
+            let tls = if tls.is_some() { " by TLS" } else { "" };
+            format!("{} is {host}:{port}{tls}", link.0)
+        }
+        Want::Write(link, bytes) => {
+            let text = String::from_utf8(bytes).expect("text");
+            let words = text.split("\r\n").skip(2).step_by(2);
+            format!("{}: {}", link.0, words.collect::<Vec<_>>().join(" "))
+        }
+        Want::End(link) => format!("{} ends", link.0),
+        other => format!("{other:?}"),
+    });
+    shown.collect()
+}
+
+fn connected(url: &'static str) -> (Host, Vec<String>) {
     Host::of(|net| async move {
         let source = Source::new(url).expect("a URL");
         let place = source.find(&net, 9, None).await?;
@@ -82,33 +68,33 @@ fn connected(url: &'static str) -> (Host, Task) {
 
 #[test]
 fn a_connection_logs_in() {
-    let (mut host, _task) = connected("rediss://ann:p%40ss@[::1]:7/3");
-    assert_eq!(host.run(), ["1 is ::1:7 by TLS"]);
+    let (mut host, wants) = connected("rediss://ann:p%40ss@[::1]:7/3");
+    assert_eq!(wants, ["1 is ::1:7 by TLS"]);
     assert_eq!(host.up(1), ["1: AUTH ann p@ss"]);
     assert_eq!(host.says(1, "+O"), [""; 0]);
     assert_eq!(host.says(1, "K\r\n"), ["1: SELECT 3"]);
     assert_eq!(host.says(1, "+OK\r\n"), ["1: PING"]);
     assert_eq!(host.says(1, "+PONG\r\n"), ["1 ends"]);
-    assert_eq!(*host.said.borrow(), "Ok(simple-string(\"PONG\"))");
+    assert_eq!(host.0.outcome(), "Ok(simple-string(\"PONG\"))");
 }
 
 #[test]
 fn a_password_that_is_refused_is_told_from_other_faults() {
-    let (mut host, _task) = connected("unix:///run/redis.sock?pass=x");
-    assert_eq!(host.run(), ["1 is /run/redis.sock:0"]);
+    let (mut host, wants) = connected("unix:///run/redis.sock?pass=x");
+    assert_eq!(wants, ["1 is /run/redis.sock:0"]);
     assert_eq!(host.up(1), ["1: AUTH x"]);
     assert_eq!(host.says(1, "-WRONGPASS no\r\n"), ["1 ends"]);
-    let said = host.said.borrow();
+    let said = host.0.outcome();
     assert!(said.contains("does not take the password"), "{said}");
 }
 
 #[test]
 fn sentinels_are_asked_in_turn_without_credentials() {
-    let (mut host, _task) = connected("redis+sentinel://:secret@a:1,b,c:3/main");
-    assert_eq!(host.run(), ["1 is a:1"]);
-    host.tasks
-        .ended(LinkId(1), Ended::Unreachable("no".to_owned()));
-    assert_eq!(host.run(), ["2 is b:26379"]);
+    let (mut host, wants) = connected("redis+sentinel://:secret@a:1,b,c:3/main");
+    assert_eq!(wants, ["1 is a:1"]);
+    let refused = Ended::Unreachable("no".to_owned());
+    let wants = host.0.event(1, LinkEvent::Ended(refused));
+    assert_eq!(shown(wants), ["2 is b:26379"]);
     assert_eq!(host.up(2), ["2: SENTINEL get-master-addr-by-name main"]);
     assert_eq!(
         host.pass(9),
@@ -123,14 +109,13 @@ fn sentinels_are_asked_in_turn_without_credentials() {
 
 #[test]
 fn the_next_may_be_late_but_not_stop() {
-    let (mut host, _task) = Host::of(|net| async move {
+    let (mut host, _) = Host::of(|net| async move {
         let place = Place::new("redis://a:1").expect("a URL");
         let mut link = Link::connect(&net, &place, 9, None, 1 << 20).await?;
         let none = link.next_within(20).await?;
         let some = link.next_within(20).await?;
         Ok::<_, RedisError>((none, some, link.next_within(20).await.is_err()))
     });
-    host.run();
     host.up(1);
     host.pass(20);
     host.pass(19);
@@ -138,5 +123,5 @@ fn the_next_may_be_late_but_not_stop() {
     host.pass(8);
     host.says(1, "\r\n:");
     host.pass(9);
-    assert_eq!(*host.said.borrow(), "Ok((None, Some(int(1)), true))");
+    assert_eq!(host.0.outcome(), "Ok((None, Some(int(1)), true))");
 }

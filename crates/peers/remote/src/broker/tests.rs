@@ -1,11 +1,12 @@
 //! A peer whose server is played, byte by byte.
 
 use throng_broker::{Refusal, Reply, Request, Ticket};
-use throng_peer::{Play, Want};
+use throng_peer::Want;
+use throng_play::Play;
 
 use super::*;
-use crate::lane::REPLIES_MAX;
 use crate::node::tests::{Played, channel};
+use crate::queues::REPLIES_MAX;
 use crate::verbs::Verbs as _;
 
 const LINK: LinkId = LinkId(1);
@@ -31,7 +32,7 @@ impl Host {
     /// One whose connection stands.
     fn up() -> Self {
         let mut host = Self::new();
-        let shaken = host.act(|peer, cx| peer.connected(LINK, cx));
+        let shaken = host.event(LINK, LinkEvent::Connected);
         assert_eq!(shaken, ["write 1 hello"]);
         assert_eq!(host.says("+"), [""; 0]);
         assert_eq!(host.flow, Flow::More);
@@ -41,6 +42,16 @@ impl Host {
 
     fn act(&mut self, act: impl FnOnce(&mut BrokerPeer<Played<true>>, &mut Cx<'_>)) -> Vec<String> {
         let (_, wants) = self.play.act(act);
+        self.shown(wants)
+    }
+
+    fn event(&mut self, link: LinkId, event: LinkEvent<'_>) -> Vec<String> {
+        let (flow, wants) = self.play.event(link, event);
+        self.flow = flow;
+        self.shown(wants)
+    }
+
+    fn shown(&mut self, wants: Vec<Want>) -> Vec<String> {
         let shown = wants.into_iter().filter_map(|want| match want {
             Want::Wake(at) => {
                 self.wake_at = at;
@@ -59,14 +70,11 @@ impl Host {
     }
 
     fn says(&mut self, text: &str) -> Vec<String> {
-        let mut flow = Flow::More;
-        let shown = self.act(|peer, cx| flow = peer.bytes(LINK, text.as_bytes(), cx));
-        self.flow = flow;
-        shown
+        self.event(LINK, LinkEvent::Bytes(text.as_bytes()))
     }
 
     fn ends(&mut self, link: u64, why: Ended) -> Vec<String> {
-        self.act(|peer, cx| peer.ended(LinkId(link), why, cx))
+        self.event(LinkId(link), LinkEvent::Ended(why))
     }
 
     /// Lets the time come at which the peer asked to be woken.
@@ -92,12 +100,12 @@ impl Host {
     }
 
     fn is_up(&mut self) -> bool {
-        self.node().core().desk.status.is_up()
+        self.node().core().io.status.is_up()
     }
 }
 
-fn forget() -> Wish {
-    Wish::Request(Request::Forget {
+fn forget() -> ShardCommand {
+    ShardCommand::Request(Request::Forget {
         ticket: Ticket(1),
         channel: channel(),
     })
@@ -106,8 +114,8 @@ fn forget() -> Wish {
 #[test]
 fn words_come_in_and_requests_go_out() {
     let mut host = Host::new();
-    host.act(|peer, cx| peer.connected(LINK, cx));
-    host.node().lanes[0].push(forget());
+    host.event(LINK, LinkEvent::Connected);
+    host.node().shards[0].push(forget());
     assert_eq!(host.act(|peer, cx| peer.call((), cx)), [""; 0]);
     let refused = host.node().replies(0);
     let is_refused = |reply: &Reply| {
@@ -121,11 +129,11 @@ fn words_come_in_and_requests_go_out() {
     assert_eq!(host.wake_at, Some(host.play.now.mono + TICK_MS));
     host.says("b");
     assert_eq!(host.node().words, "ab");
-    for lane in [0, 1, 1] {
-        host.node().lanes[lane].push(forget());
+    for shard in [0, 1, 1] {
+        host.node().shards[shard].push(forget());
     }
     assert_eq!(host.act(|peer, cx| peer.call((), cx)), ["write 1 FFF"]);
-    assert_eq!(host.act(|peer, cx| peer.written(LINK, cx)), [""; 0]);
+    assert_eq!(host.event(LINK, LinkEvent::Written), [""; 0]);
 }
 
 #[test]
@@ -140,8 +148,9 @@ fn a_connection_that_is_cut_is_made_again_after_longer_and_longer_pauses() {
     }
     host.pause();
     let again = LinkId(10);
-    host.act(|peer, cx| peer.connected(again, cx));
-    host.act(|peer, cx| assert_eq!(peer.bytes(again, b"+", cx), Flow::More));
+    host.event(again, LinkEvent::Connected);
+    host.event(again, LinkEvent::Bytes(b"+"));
+    assert_eq!(host.flow, Flow::More);
     assert!(host.is_up());
     host.ends(10, Ended::ByPeer);
     assert!(host.pause() <= 100, "pauses begin anew");
@@ -166,22 +175,22 @@ fn a_server_that_is_elsewhere_is_left() {
 #[test]
 fn a_handshake_that_is_given_up_ends_its_link() {
     let mut host = Host::new();
-    host.act(|peer, cx| peer.connected(LINK, cx));
+    host.event(LINK, LinkEvent::Connected);
     host.act(|peer, cx| peer.end("options changed", cx));
     assert_eq!(host.act(|peer, cx| peer.call((), cx)), ["end 1"]);
     assert!(host.pause() <= 100);
 }
 
 #[test]
-fn a_full_lane_holds_the_link() {
+fn a_full_shard_holds_the_link() {
     let mut host = Host::up();
-    let lane = host.node().lanes[0].clone();
-    (0..REPLIES_MAX).for_each(|_| lane.leave(Reply::Broken(channel())));
+    let shard = host.node().shards[0].clone();
+    (0..REPLIES_MAX).for_each(|_| shard.reply(Reply::Broken(channel())));
     assert_eq!(host.says("ab"), [""; 0]);
     assert_eq!((host.flow, &*host.node().words), (Flow::Hold, ""));
     assert_eq!(host.wakes(), [""; 0]);
     assert_eq!(host.node().words, "");
-    assert!(lane.take(&mut Default::default()), "it was full");
+    assert!(shard.take(&mut Default::default()), "it was full");
     assert_eq!(host.act(|peer, cx| peer.call((), cx)), ["resume 1"]);
     assert_eq!(host.node().words, "ab");
     assert_eq!(host.says("c"), [""; 0]);
@@ -214,7 +223,7 @@ fn many_words_take_several_turns_and_the_end_comes_behind_them() {
 fn words_that_are_refused_or_none_end_the_link() {
     for (said, taken) in [("axb", "ax"), ("a!b", "a")] {
         let mut host = Host::up();
-        host.node().lanes[0].push(forget());
+        host.node().shards[0].push(forget());
         assert_eq!(host.says(said), ["end 1"]);
         assert_eq!(host.node().words, taken);
         assert!(!host.is_up());

@@ -15,22 +15,22 @@ use crate::agent::tests::publication;
 use crate::agent::{AUDIT_MS, Looked, Mode, Status};
 use crate::channels::Channels as _;
 use crate::core::Core;
-use crate::desk::Desk;
-use crate::desk::RemoteOptions;
-use crate::lane::{Lane, Left};
+use crate::io::NodeIo;
+use crate::io::RemoteOptions;
 use crate::node::Node as _;
-use crate::nodes::{NodeEvent, ToNodes};
-use crate::verbs::{Dial, Fault, Words};
-use crate::verbs::{Purpose, Query, Verbs, Wanted};
+use crate::queues::{NodeEvent, ToNodes};
+use crate::queues::{QueuedReply, ShardQueues};
+use crate::verbs::{Connector, Fault, Messages};
+use crate::verbs::{PendingSubscribe, Purpose, Query, Verbs};
 
 /// Connects by one question, whose answer is one byte.
-pub(crate) struct PlayedDial;
+pub(crate) struct PlayedConnector;
 
-impl Dial for PlayedDial {
-    type Hello = ();
-    type Words = PlayedWords;
+impl Connector for PlayedConnector {
+    type Handshake = ();
+    type Messages = PlayedMessages;
 
-    async fn connect(&mut self, net: &Net) -> Result<((), Link, PlayedWords), String> {
+    async fn connect(&mut self, net: &Net) -> Result<((), Link, PlayedMessages), String> {
         let way = throng_peer::Dial {
             host: "h".to_owned(),
             port: 1,
@@ -40,7 +40,7 @@ impl Dial for PlayedDial {
         let mut link = net.dial(way).await.map_err(|why| why.to_string())?;
         link.write(b"hello".to_vec());
         let input = link.read().await.map_err(|why| why.to_string())?;
-        Ok(((), link, PlayedWords(input[1..].to_vec().into())))
+        Ok(((), link, PlayedMessages(input[1..].to_vec().into())))
     }
 
     async fn watch(&mut self, net: &Net) -> String {
@@ -50,10 +50,10 @@ impl Dial for PlayedDial {
 }
 
 /// Each byte is a word, but for `!`.
-pub(crate) struct PlayedWords(VecDeque<u8>);
+pub(crate) struct PlayedMessages(VecDeque<u8>);
 
-impl Words for PlayedWords {
-    type Word = u8;
+impl Messages for PlayedMessages {
+    type Message = u8;
 
     fn feed(&mut self, bytes: &[u8]) {
         self.0.extend(bytes);
@@ -72,23 +72,22 @@ enum Sent {
     Subscribe,
     Unsubscribe,
     Look(Purpose, Query),
-    Settle(Wanted),
+    Settle(PendingSubscribe),
 }
 
 /// On its way back.
 enum Back {
     Looked(Purpose, Looked),
-    Settled(Wanted),
+    Settled(PendingSubscribe),
     Delivery(Arc<Publication>),
 }
 
 /// A broker with one channel. What it has published is all there.
 pub(crate) struct Played<const ONE_ROAD: bool> {
     core: Core,
-    pub(crate) lanes: Vec<Arc<Lane>>,
-    /// Words that came by its connection.
+    pub(crate) shards: Vec<Arc<ShardQueues>>,
+    /// Messages that came by its connection.
     pub(crate) words: String,
-    /// Newest position of the stream.
     stands: Position,
     hears: bool,
     sent: VecDeque<Sent>,
@@ -127,12 +126,12 @@ impl<const ONE_ROAD: bool> Played<ONE_ROAD> {
             namespaces: Arc::new(Namespaces::new(plain, Vec::new())),
             ..RemoteOptions::for_tests()
         };
-        let lanes = [(); 2]
-            .map(|()| Arc::new(Lane::new(Arc::new(|| {}))))
+        let shards = [(); 2]
+            .map(|()| Arc::new(ShardQueues::new(Arc::new(|| {}))))
             .to_vec();
         Self {
-            core: Core::new(Desk::new(options, lanes.clone(), Arc::default())),
-            lanes,
+            core: Core::new(NodeIo::new(options, shards.clone(), Arc::default())),
+            shards,
             words: String::new(),
             stands: at(1, 0),
             hears: false,
@@ -170,7 +169,7 @@ impl<const ONE_ROAD: bool> Played<ONE_ROAD> {
             None => return false,
             Some(Sent::Subscribe) => self.hears = true,
             Some(Sent::Unsubscribe) => self.hears = false,
-            Some(Sent::Settle(wanted)) => self.comes_back(Back::Settled(wanted)),
+            Some(Sent::Settle(subscribe)) => self.comes_back(Back::Settled(subscribe)),
             Some(Sent::Look(purpose, query)) => {
                 let looked = self.looked(query);
                 self.comes_back(Back::Looked(purpose, looked));
@@ -208,7 +207,7 @@ impl<const ONE_ROAD: bool> Played<ONE_ROAD> {
         match first {
             None => return false,
             Some(Back::Looked(purpose, looked)) => self.tell_looked(&channel(), purpose, looked),
-            Some(Back::Settled(wanted)) => self.settled(wanted),
+            Some(Back::Settled(subscribe)) => self.settled(subscribe),
             Some(Back::Delivery(publication)) => self.delivered(publication),
         }
         true
@@ -219,35 +218,35 @@ impl<const ONE_ROAD: bool> Played<ONE_ROAD> {
         while self.takes() || self.arrives(true) || self.arrives(false) {}
     }
 
-    fn subscribes(&mut self, lane: u8, ticket: u32, since: Option<Position>) {
+    fn subscribes(&mut self, number: u8, ticket: u32, since: Option<Position>) {
         let request = Request::Subscribe {
             ticket: Ticket(ticket),
             channel: channel(),
             since,
             presence: None,
         };
-        self.request(lane, request);
+        self.request(number, request);
     }
 
-    pub(crate) fn replies(&self, lane: u8) -> Vec<Reply> {
+    pub(crate) fn replies(&self, number: u8) -> Vec<Reply> {
         let mut left = VecDeque::new();
-        self.lanes[usize::from(lane)].take(&mut left);
+        self.shards[usize::from(number)].take(&mut left);
         let replies = left.into_iter().filter_map(|left| match left {
-            Left::Reply(reply) => Some(reply),
-            Left::Cut(_) => None,
+            QueuedReply::Reply(reply) => Some(reply),
+            QueuedReply::Cut(_) => None,
         });
         replies.collect()
     }
 
     /// Lets time pass, and does what is due.
     fn later(&mut self, ms: u64) -> Result<(), Fault> {
-        self.core.desk.now_ms += ms;
+        self.core.io.now_ms += ms;
         self.tick()
     }
 }
 
 impl<const ONE_ROAD: bool> Verbs for Played<ONE_ROAD> {
-    type Dial = PlayedDial;
+    type Connector = PlayedConnector;
 
     const BROKER: &'static str = "a play";
     const IS_ONE_ROAD: bool = ONE_ROAD;
@@ -257,34 +256,34 @@ impl<const ONE_ROAD: bool> Verbs for Played<ONE_ROAD> {
         &mut self.core
     }
 
-    fn dial(&mut self) -> PlayedDial {
-        PlayedDial
+    fn connector(&mut self) -> PlayedConnector {
+        PlayedConnector
     }
 
-    fn connected(&mut self, (): ()) {}
+    fn begin_connection(&mut self, (): ()) {}
 
     fn announce(&mut self) {}
 
-    fn disconnected(&mut self) {
+    fn end_connection(&mut self) {
         self.hears = false;
         self.deliveries.clear();
         for back in std::mem::take(&mut self.answers) {
             match back {
                 Back::Looked(purpose, _) => self.lose_look(&channel(), purpose),
-                Back::Settled(wanted) => self.wait_again(wanted),
+                Back::Settled(subscribe) => self.wait_again(subscribe),
                 Back::Delivery(_) => {}
             }
         }
         for sent in std::mem::take(&mut self.sent) {
             match sent {
                 Sent::Look(purpose, _) => self.lose_look(&channel(), purpose),
-                Sent::Settle(wanted) => self.wait_again(wanted),
+                Sent::Settle(subscribe) => self.wait_again(subscribe),
                 Sent::Subscribe | Sent::Unsubscribe => {}
             }
         }
     }
 
-    fn word(&mut self, word: u8) -> Result<(), Fault> {
+    fn message(&mut self, word: u8) -> Result<(), Fault> {
         self.words.push(char::from(word));
         match word {
             b'x' => Err(Fault("that cannot be".to_owned())),
@@ -301,7 +300,7 @@ impl<const ONE_ROAD: bool> Verbs for Played<ONE_ROAD> {
     }
 
     fn forgive(&mut self) {
-        self.oldest_ms = self.oldest_ms.map(|_| self.core.desk.now_ms);
+        self.oldest_ms = self.oldest_ms.map(|_| self.core.io.now_ms);
     }
 
     fn begin_tick(&mut self) -> Result<(), Fault> {
@@ -330,33 +329,33 @@ impl<const ONE_ROAD: bool> Verbs for Played<ONE_ROAD> {
         self.sent.push_back(Sent::Look(purpose, query));
     }
 
-    fn settle(&mut self, wanted: Wanted) {
-        self.sent.push_back(Sent::Settle(wanted));
+    fn settle(&mut self, subscribe: PendingSubscribe) {
+        self.sent.push_back(Sent::Settle(subscribe));
     }
 
     fn publish(&mut self, _: u8, _: Ticket, _: Draft) {}
 
     fn forget(&mut self, _: u8, _: Ticket, _: &ChannelName) {
-        self.core.desk.out.push(b'F');
+        self.core.io.out.push(b'F');
     }
 
-    fn come(&mut self, wanted: Wanted) {
+    fn come(&mut self, subscribe: PendingSubscribe) {
         self.come.push("listed");
-        self.look_for(wanted);
+        self.look_for(subscribe);
     }
 
-    fn has_come(&mut self, wanted: &Wanted) {
-        if wanted.presence.is_some() {
+    fn has_come(&mut self, subscribe: &PendingSubscribe) {
+        if subscribe.presence.is_some() {
             self.come.push("come");
         }
     }
 
-    fn has_not_come(&mut self, _: &Wanted) {
+    fn has_not_come(&mut self, _: &PendingSubscribe) {
         self.come.push("not come");
     }
 
-    fn come_later(&mut self, wanted: &Wanted) -> Option<Presence> {
-        wanted.presence.clone()
+    fn come_later(&mut self, subscribe: &PendingSubscribe) -> Option<Presence> {
+        subscribe.presence.clone()
     }
 
     fn quit(&mut self, _: &ChannelName, _: &Presence) {}
@@ -412,14 +411,14 @@ struct Shard {
 }
 
 impl Shard {
-    fn asks<const R: bool>(&mut self, lane: u8, node: &mut Played<R>) {
+    fn asks<const R: bool>(&mut self, number: u8, node: &mut Played<R>) {
         self.tickets += 1;
         self.asked.insert(self.tickets, self.had);
-        node.subscribes(lane, self.tickets, self.had);
+        node.subscribes(number, self.tickets, self.had);
     }
 
-    fn hears<const R: bool>(&mut self, lane: u8, node: &mut Played<R>, story: &str) {
-        for reply in node.replies(lane) {
+    fn hears<const R: bool>(&mut self, number: u8, node: &mut Played<R>, story: &str) {
+        for reply in node.replies(number) {
             match reply {
                 Reply::Subscribed { ticket, result } => {
                     let since = self.asked.remove(&ticket.0).expect("a ticket");
@@ -441,12 +440,12 @@ impl Shard {
                     let Some(has) = self.has else { continue };
                     let offset = has.offset + 1;
                     let next = Some(Position { offset, ..has });
-                    assert_eq!(publication.position, next, "{story}: shard {lane}");
+                    assert_eq!(publication.position, next, "{story}: shard {number}");
                     (self.has, self.had) = (next, next);
                 }
                 Reply::Broken(_) => {
                     self.has = None;
-                    self.asks(lane, node);
+                    self.asks(number, node);
                 }
                 reply => panic!("{story}: {reply:?}"),
             }
@@ -460,14 +459,14 @@ fn plays<const ONE_ROAD: bool>(seed: u64) {
     let mut rng = Rng::new(seed);
     let mut node = Played::<ONE_ROAD>::new(true);
     let mut shards = [Shard::default(), Shard::default()];
-    node.up(());
+    node.connected(());
     let mut to_resume = 0;
     if seed.is_multiple_of(3) {
         // Another process hands over, with what its shards have.
         node.stands.offset = 20;
         to_resume = 2;
-        (0..2).for_each(|lane| node.moving(lane, Moving::Expect(channel())));
-        (0..2).for_each(|lane| node.moving(lane, Moving::Cut(7)));
+        (0..2).for_each(|number| node.moving(number, Moving::Expect(channel())));
+        (0..2).for_each(|number| node.moving(number, Moving::Cut(7)));
     }
     let mut restarts = 1;
     for _ in 0..400 {
@@ -478,49 +477,47 @@ fn plays<const ONE_ROAD: bool>(seed: u64) {
             15 => node.later(rng.below(200)).expect("a connection"),
             16 if to_resume > 0 => {
                 to_resume -= 1;
-                let lane = to_resume;
+                let number = to_resume;
                 let has = at(1, 20 - rng.below(4));
-                shards[usize::from(lane)].has = Some(has);
-                shards[usize::from(lane)].had = Some(has);
-                node.moving(lane, Moving::Resume(channel(), Some(has)));
-                node.moving(lane, Moving::Resumed);
+                shards[usize::from(number)].has = Some(has);
+                shards[usize::from(number)].had = Some(has);
+                node.moving(number, Moving::Resume(channel(), Some(has)));
+                node.moving(number, Moving::Resumed);
             }
             16 | 17 if to_resume == 0 => {
-                let lane = rng.below(2) as u8;
-                shards[usize::from(lane)].asks(lane, &mut node);
+                let number = rng.below(2) as u8;
+                shards[usize::from(number)].asks(number, &mut node);
             }
             18 if to_resume == 0 => {
-                let lane = rng.below(2) as u8;
-                let shard = &mut shards[usize::from(lane)];
+                let number = rng.below(2) as u8;
+                let shard = &mut shards[usize::from(number)];
                 if shard.asked.is_empty() {
                     shard.has = None;
-                    node.request(lane, Request::Leave { channel: channel() });
+                    node.request(number, Request::Leave { channel: channel() });
                 }
             }
             19 if rng.below(6) == 0 => {
-                node.down();
+                node.disconnected();
                 if rng.below(3) == 0 {
                     // It comes back with an older copy.
                     restarts += 1;
                     let lost = rng.below(node.stands.offset + 1).min(3);
                     node.stands = at(restarts, node.stands.offset - lost);
                 }
-                node.up(());
+                node.connected(());
             }
             _ => {}
         }
-        for (lane, shard) in (0..).zip(&mut shards) {
-            shard.hears(lane, &mut node, &story);
+        for (number, shard) in (0..).zip(&mut shards) {
+            shard.hears(number, &mut node, &story);
         }
     }
     // All that is under way comes, and audits find what was lost.
     while to_resume > 0 {
         to_resume -= 1;
         let has = Some(at(1, 20));
-        (
-            shards[usize::from(to_resume)].has,
-            shards[usize::from(to_resume)].had,
-        ) = (has, has);
+        let shard = &mut shards[usize::from(to_resume)];
+        (shard.has, shard.had) = (has, has);
         node.moving(to_resume, Moving::Resume(channel(), has));
         node.moving(to_resume, Moving::Resumed);
     }
@@ -529,8 +526,8 @@ fn plays<const ONE_ROAD: bool>(seed: u64) {
             node.later(1000).expect("a connection");
             node.settles();
         }
-        for (lane, shard) in (0..).zip(&mut shards) {
-            shard.hears(lane, &mut node, &story);
+        for (number, shard) in (0..).zip(&mut shards) {
+            shard.hears(number, &mut node, &story);
         }
     }
     for shard in &shards {
@@ -554,7 +551,7 @@ fn nothing_is_lost_or_doubled_whatever_comes_first() {
 #[test]
 fn a_delivery_that_overtakes_its_answer_is_left_behind_it() {
     let mut node = Played::<false>::new(true);
-    node.up(());
+    node.connected(());
     node.subscribes(0, 1, None);
     assert!(node.takes() && node.takes());
     // Published behind the look; its delivery comes first.
@@ -576,7 +573,7 @@ fn a_delivery_that_overtakes_its_answer_is_left_behind_it() {
 #[test]
 fn a_gap_is_filled_from_history_and_looked_for_once() {
     let mut node = Played::<true>::new(true);
-    node.up(());
+    node.connected(());
     node.subscribes(0, 1, None);
     node.settles();
     drop(node.replies(0));
@@ -597,7 +594,7 @@ fn a_gap_is_filled_from_history_and_looked_for_once() {
 #[test]
 fn a_delivery_that_the_stream_does_not_have_is_given_up() {
     let mut node = Played::<false>::new(true);
-    node.up(());
+    node.connected(());
     node.subscribes(0, 1, None);
     node.settles();
     let delivery = |offset| Back::Delivery(publication(Some(at(1, offset))).shared());
@@ -607,7 +604,7 @@ fn a_delivery_that_the_stream_does_not_have_is_given_up() {
         looks += node.sent.len();
         assert!(looks < 50, "it looks without end");
     }
-    assert!(node.core.desk.status.is_in_doubt());
+    assert!(node.core.io.status.is_in_doubt());
     drop(node.replies(0));
     // The channel goes on from where its stream stands.
     node.publishes(false);
@@ -618,7 +615,7 @@ fn a_delivery_that_the_stream_does_not_have_is_given_up() {
 #[test]
 fn a_loss_that_no_later_publication_shows_is_found() {
     let mut node = Played::<false>::new(true);
-    node.up(());
+    node.connected(());
     node.subscribes(1, 1, None);
     node.settles();
     node.publishes(true);
@@ -635,22 +632,22 @@ fn a_loss_that_no_later_publication_shows_is_found() {
 #[test]
 fn another_epoch_breaks_the_channel_and_a_late_answer_of_another_channel_is_none() {
     let mut node = Played::<true>::new(true);
-    node.up(());
+    node.connected(());
     node.subscribes(0, 1, None);
     node.settles();
     drop(node.replies(0));
-    node.down();
+    node.disconnected();
     node.stands = at(2, 0);
-    node.up(());
+    node.connected(());
     node.later(1).expect("a connection");
     // Left and wanted again while the refill is under way: its answer is of the channel before.
     node.request(0, Request::Leave { channel: channel() });
     node.subscribes(0, 2, None);
     node.settles();
     assert!(matches!(&node.replies(0)[..], [Reply::Subscribed { .. }]));
-    node.down();
+    node.disconnected();
     node.stands = at(3, 0);
-    node.up(());
+    node.connected(());
     node.later(1).expect("a connection");
     node.settles();
     assert!(matches!(&node.replies(0)[..], [Reply::Broken(_)]));
@@ -659,14 +656,14 @@ fn another_epoch_breaks_the_channel_and_a_late_answer_of_another_channel_is_none
 #[test]
 fn a_subscribe_waits_for_a_connection_for_as_long_as_an_answer_may_take() {
     let mut node = Played::<true>::new(false);
-    let timeout_ms = node.core.desk.options.timeout_ms;
+    let timeout_ms = node.core.io.options.timeout_ms;
     node.subscribes(0, 1, None);
     node.later(timeout_ms - 1).expect("nothing to give up");
     assert!(node.replies(0).is_empty());
-    node.up(());
+    node.connected(());
     node.takes();
     // The answer is lost with the connection, and the subscribe waits anew.
-    node.down();
+    node.disconnected();
     node.later(timeout_ms - 1).expect("nothing to give up");
     assert!(node.replies(0).is_empty());
     node.later(1).expect("nothing to give up");
@@ -679,7 +676,7 @@ fn a_subscribe_waits_for_a_connection_for_as_long_as_an_answer_may_take() {
 #[test]
 fn a_refused_look_is_a_refused_subscribe_and_leaves_nothing() {
     let mut node = Played::<false>::new(true);
-    node.up(());
+    node.connected(());
     node.subscribes(0, 1, None);
     node.takes();
     let Some(Sent::Look(purpose, _)) = node.sent.pop_front() else {
@@ -698,8 +695,8 @@ fn a_refused_look_is_a_refused_subscribe_and_leaves_nothing() {
 fn a_connection_is_alive_while_it_answers_and_delivers() {
     let faults = |proves: bool, answers: bool, after_ms: u64| {
         let mut node = Played::<true>::new(true);
-        node.core.desk.now_ms = 100;
-        node.up(());
+        node.core.io.now_ms = 100;
+        node.connected(());
         node.proves = proves;
         node.oldest_ms = (!answers).then_some(100);
         node.later(1).expect("a connection");
@@ -714,9 +711,9 @@ fn a_connection_is_alive_while_it_answers_and_delivers() {
     assert!(why.contains("nothing was delivered"), "{why}");
     // Time in which nothing was taken is not the broker's fault.
     let mut node = Played::<true>::new(true);
-    node.up(());
+    node.connected(());
     (node.proves, node.oldest_ms) = (false, Some(0));
-    node.core.desk.now_ms = 3 * timeout_ms;
+    node.core.io.now_ms = 3 * timeout_ms;
     node.stalled();
     node.tick().expect("a connection");
 }
@@ -724,11 +721,11 @@ fn a_connection_is_alive_while_it_answers_and_delivers() {
 #[test]
 fn the_cut_is_made_when_all_that_is_expected_is_heard() {
     let mut node = Played::<true>::new(true);
-    node.up(());
-    for lane in 0..2 {
-        node.moving(lane, Moving::Expect(channel()));
+    node.connected(());
+    for number in 0..2 {
+        node.moving(number, Moving::Expect(channel()));
         assert!(node.told.is_empty());
-        node.moving(lane, Moving::Cut(0xab));
+        node.moving(number, Moving::Cut(0xab));
     }
     node.flights = crate::core::FLIGHTS_MAX;
     node.later(1).expect("a connection");
@@ -742,20 +739,20 @@ fn the_cut_is_made_when_all_that_is_expected_is_heard() {
 #[test]
 fn a_question_that_cannot_be_sent_has_failed_and_a_name_is_heard_on_each_connection() {
     let mut node = Played::<true>::new(true);
-    let lane = node.lanes[0].clone();
-    lane.tell_nodes(ToNodes::Named("n".into()));
-    lane.tell_nodes(ToNodes::Ask(1, b"?".to_vec()));
+    let queues = node.shards[0].clone();
+    queues.tell_nodes(ToNodes::Named("n".into()));
+    queues.tell_nodes(ToNodes::Ask(1, b"?".to_vec()));
     node.later(1).expect("nothing to give up");
     let failed = |ticket| Some(NodeEvent::Answered(ticket, None));
-    assert_eq!((lane.next_from_nodes(), node.asked), (failed(1), 0));
-    node.up(());
+    assert_eq!((queues.next_from_nodes(), node.asked), (failed(1), 0));
+    node.connected(());
     assert_eq!(node.told, ["named n"]);
-    lane.tell_nodes(ToNodes::Ask(2, b"?".to_vec()));
-    lane.tell_nodes(ToNodes::AskOne(3, "gone".into(), b"?".to_vec()));
+    queues.tell_nodes(ToNodes::Ask(2, b"?".to_vec()));
+    queues.tell_nodes(ToNodes::AskOne(3, "gone".into(), b"?".to_vec()));
     node.later(1).expect("a connection");
     let none = Some(NodeEvent::Answered(3, Some(Vec::new())));
-    assert_eq!((lane.next_from_nodes(), node.asked), (none, 1));
+    assert_eq!((queues.next_from_nodes(), node.asked), (none, 1));
     node.hear_answer(b"0 2 !");
     let answered = Some(NodeEvent::Answered(2, Some(vec![b"!".to_vec()])));
-    assert_eq!(lane.next_from_nodes(), answered);
+    assert_eq!(queues.next_from_nodes(), answered);
 }

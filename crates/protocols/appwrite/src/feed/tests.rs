@@ -1,4 +1,4 @@
-//! The feed of 2021 and of today, malformed messages, and frames spliced from shared halves.
+//! The feed of 2021 and of today, malformed messages, and frames made of parts.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -52,16 +52,11 @@ fn the_message_of_2021() {
         event.roles,
         ["any".into(), "users".into(), "user:U".into()] as [Box<str>; 3]
     );
-    let mut frame = Vec::new();
-    let mut ids = Vec::new();
-    write_ids(["s"], &mut ids);
-    EncodedEvent::new(&event, Layout::IdsLast).splice(&ids, &mut frame);
     assert_eq!(
-        String::from_utf8(frame).unwrap(),
+        String::from_utf8(event.encode_tail()).unwrap(),
         concat!(
-            r#"{"type":"event","data":{"event":"storage.files.create","#,
-            r#""channels":["files"],"timestamp":1632000000,"payload":{"$id":"F"},"#,
-            r#""subscriptions":["s"]}}"#,
+            r#"],"event":"storage.files.create","channels":["files"],"#,
+            r#""timestamp":1632000000,"payload":{"$id":"F"}}}"#,
         )
     );
 }
@@ -97,35 +92,6 @@ fn refusals() {
     }
 }
 
-#[test]
-fn both_layouts_are_one_frame() {
-    let event = parse(FILE).unwrap();
-    let mut ids = Vec::new();
-    write_ids(["6511f2a30b1c2abcdef0", "b"], &mut ids);
-    let frames = [Layout::IdsLast, Layout::IdsFirst].map(|layout| {
-        let encoded = EncodedEvent::new(&event, layout);
-        let mut frame = b"kept".to_vec();
-        encoded.splice(&ids, &mut frame);
-        assert_eq!(frame.len() - 4, encoded.frame_bytes(ids.len()));
-        serde_json::from_slice::<Value>(&frame[4..]).unwrap()
-    });
-    assert_eq!(frames[0], frames[1]);
-    let source: Value = serde_json::from_str(FILE).unwrap();
-    for field in ["events", "channels", "timestamp", "payload"] {
-        assert_eq!(frames[0]["data"][field], source["data"][field]);
-    }
-    assert_eq!(
-        frames[0]["data"]["subscriptions"],
-        json!(["6511f2a30b1c2abcdef0", "b"])
-    );
-    assert_eq!(frames[0]["type"], "event");
-    let short = EncodedEvent::new(&event, Layout::IdsFirst);
-    assert_eq!(
-        &*short.head,
-        br#"{"type":"event","data":{"subscriptions":["#
-    );
-}
-
 fn json_value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -158,12 +124,10 @@ proptest! {
         let mut expect = data;
         expect["subscriptions"] = json!(ids);
         let expect = json!({"type": "event", "data": expect});
-        for layout in [Layout::IdsLast, Layout::IdsFirst] {
-            let (mut own, mut frame) = (Vec::new(), Vec::new());
-            write_ids(&ids, &mut own);
-            EncodedEvent::new(&event, layout).splice(&own, &mut frame);
-            prop_assert_eq!(&serde_json::from_slice::<Value>(&frame).unwrap(), &expect);
-        }
+        let mut frame = EVENT_HEAD.to_vec();
+        json::push_items(&mut frame, &ids, |out, id| json::push_str(out, id));
+        frame.extend(event.encode_tail());
+        prop_assert_eq!(serde_json::from_slice::<Value>(&frame).unwrap(), expect);
     }
 
     #[test]
@@ -180,7 +144,7 @@ proptest! {
         for message in [&mutated[..], &FILE.as_bytes()[..at], value.to_string().as_bytes()] {
             if let Ok(event) = FeedMessage::parse(message, BYTES_MAX) {
                 let _ = (event.identity_change(), event.attributes());
-                let _ = EncodedEvent::new(&event, Layout::IdsFirst);
+                let _ = event.encode_tail();
             }
         }
     }

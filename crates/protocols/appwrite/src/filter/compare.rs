@@ -268,7 +268,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::cases;
+    use throng_types::cases;
 
     fn operands(case: &str, operator: &str) -> (Value, Value) {
         let (a, b) = case.split_once(operator).unwrap();

@@ -93,16 +93,6 @@ impl QueryFilter {
             .as_ref()
             .is_none_or(|inner| all(&inner.conditions, payload))
     }
-
-    /// Bytes that the filter keeps on the heap, shared among its clones.
-    #[must_use]
-    pub fn heap_bytes(&self) -> usize {
-        self.0.as_ref().map_or(0, |inner| {
-            size_of::<Inner>()
-                + inner.text.len()
-                + inner.conditions.iter().map(Condition::bytes).sum::<usize>()
-        })
-    }
 }
 
 impl PartialEq for QueryFilter {
@@ -207,7 +197,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::cases;
+    use throng_types::cases;
 
     fn parse(queries: &[&str]) -> Result<QueryFilter, RealtimeError> {
         QueryFilter::parse(queries, &MessageLimits::default(), RealtimeError::UrlQuery)

@@ -276,19 +276,6 @@ impl Condition {
                 .is_some_and(|actual| operator.holds(actual, values)),
         }
     }
-
-    /// Bytes that it keeps on the heap, itself included.
-    pub(super) fn bytes(&self) -> usize {
-        size_of::<Self>()
-            + match self {
-                Self::And(inner) | Self::Or(inner) => inner.iter().map(Self::bytes).sum(),
-                Self::Never => 0,
-                Self::IsNull(attribute) | Self::IsNotNull(attribute) => attribute.len(),
-                Self::Compare {
-                    attribute, values, ..
-                } => attribute.len() + values.len() * size_of::<Value>(),
-            }
-    }
 }
 
 impl Operator {

@@ -82,13 +82,6 @@ impl Ids {
         }
     }
 
-    pub(super) fn heap_bytes(&self) -> usize {
-        match self {
-            Self::Many(bytes) => bytes.len(),
-            _ => 0,
-        }
-    }
-
     fn iter(&self) -> Iter<'_> {
         match self {
             Self::None => Iter(&[], None),

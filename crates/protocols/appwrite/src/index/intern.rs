@@ -15,7 +15,7 @@ pub(super) const FILTER_ALL: u32 = u32::MAX;
 /// A channel, a key or a role of a project.
 #[derive(Debug)]
 pub(super) struct Name {
-    text: Box<str>,
+    pub(super) text: Box<str>,
     /// The shapes or role sets to visit for it.
     pub(super) groups: Posting,
     pub(super) profiles: u32,
@@ -26,8 +26,8 @@ pub(super) struct Name {
 /// The channels, the keys or the roles of a project, by text and by number.
 #[derive(Debug, Default)]
 pub(super) struct Names {
-    names: Slab<Name>,
-    by_text: HashTable<u32>,
+    pub(super) names: Slab<Name>,
+    pub(super) by_text: HashTable<u32>,
 }
 
 impl Names {
@@ -91,10 +91,6 @@ impl Names {
         &mut self.names[id]
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.names.len()
-    }
-
     pub(super) fn is_empty(&self) -> bool {
         self.names.len() == 0
     }
@@ -103,18 +99,10 @@ impl Names {
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Name)> {
         self.names.iter()
     }
-
-    pub(super) fn heap_bytes(&self) -> usize {
-        let names = self.names.iter();
-        let texts: usize = names
-            .map(|(_, name)| name.text.len() + name.groups.heap_bytes())
-            .sum();
-        self.names.heap_bytes() + texts + self.by_text.capacity() * (size_of::<u32>() + 1)
-    }
 }
 
 #[derive(Debug)]
-struct Held {
+pub(super) struct Held {
     filter: QueryFilter,
     holders: u32,
     /// Verdict on the event at hand, once known.
@@ -124,10 +112,10 @@ struct Held {
 /// The filters of all projects, by text and by number, with a count of who holds each.
 #[derive(Debug, Default)]
 pub(super) struct Filters {
-    filters: Slab<Held>,
-    by_text: HashTable<u32>,
+    pub(super) filters: Slab<Held>,
+    pub(super) by_text: HashTable<u32>,
     /// Filters with a verdict, to forget before the next event.
-    judged: Vec<u32>,
+    pub(super) judged: Vec<u32>,
 }
 
 impl Filters {
@@ -205,16 +193,6 @@ impl Filters {
         for id in self.judged.drain(..) {
             self.filters[id].verdict = None;
         }
-    }
-
-    pub(super) fn heap_bytes(&self) -> usize {
-        let filters = self.filters.iter();
-        self.filters.heap_bytes()
-            + filters
-                .map(|(_, held)| held.filter.heap_bytes())
-                .sum::<usize>()
-            + self.by_text.capacity() * (size_of::<u32>() + 1)
-            + self.judged.capacity() * size_of::<u32>()
     }
 }
 

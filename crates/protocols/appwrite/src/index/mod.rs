@@ -44,14 +44,12 @@ use throng_types::{Load, Save, Saved};
 use crate::{QueryFilter, RealtimeError, channel};
 
 pub use matching::{Match, Matches};
-pub use project::IndexStats;
 
 /// Subscriptions of one connection; ordinals take 16 bits.
 const SUBSCRIPTIONS_MAX: usize = 4096;
 /// Channels of one connection, counted in each of its subscriptions.
 const ENTRIES_MAX: usize = 16_384;
 
-/// The matching index of one shard.
 #[derive(Debug)]
 pub struct Index {
     hashing: Hashing,
@@ -132,7 +130,6 @@ impl Index {
         self.subscribe_all(connection, subscriptions)
     }
 
-    /// Subscribes without a bound on the number of names.
     fn subscribe_all(
         &mut self,
         connection: u32,
@@ -177,7 +174,6 @@ impl Index {
         Ok(())
     }
 
-    /// Ends one subscription; false if the connection has none with this id.
     pub fn unsubscribe(&mut self, connection: u32, id: &str) -> bool {
         let Some(row) = self.connections.get(connection) else {
             return false;
@@ -221,7 +217,6 @@ impl Index {
         true
     }
 
-    /// Lets a connection go; false if it was not there.
     pub fn remove(&mut self, connection: u32) -> bool {
         let Some(row) = self.connections.remove(connection) else {
             return false;
@@ -238,13 +233,11 @@ impl Index {
         true
     }
 
-    /// Tells whether a connection is in the index.
     #[must_use]
     pub fn contains(&self, connection: u32) -> bool {
         self.connections.get(connection).is_some()
     }
 
-    /// Number of a connection's subscriptions.
     #[must_use]
     pub fn subscriptions(&self, connection: u32) -> usize {
         self.connections
@@ -277,26 +270,6 @@ impl Index {
         self.connections.end()
     }
 
-    /// Counts everything, by walking the index.
-    #[must_use]
-    pub fn stats(&self) -> IndexStats {
-        let mut stats = IndexStats {
-            connections: self.connections.len(),
-            projects: self.projects.len(),
-            bytes: self.connections.heap_bytes()
-                + self.projects.heap_bytes()
-                + self.by_name.capacity() * (size_of::<u32>() + 1)
-                + self.filters.heap_bytes()
-                + self.scratch.heap_bytes(),
-            ..IndexStats::default()
-        };
-        for (_, project) in self.projects.iter() {
-            project.count(&mut stats);
-        }
-        stats
-    }
-
-    /// Gives a connection other subscriptions.
     fn reshape(&mut self, connection: u32, entries: &[Entry], ids: Ids) {
         let Some(row) = self.connections.get(connection) else {
             return;
@@ -396,7 +369,6 @@ impl From<IndexError> for RealtimeError {
     }
 }
 
-/// A subscription to make or to change.
 #[derive(Clone, Copy, Debug)]
 pub struct Subscription<'s> {
     pub id: &'s str,

@@ -6,27 +6,9 @@ use crate::index::Hashing;
 use crate::index::intern::{Filters, Names};
 use crate::index::storage::{Posting, Slab};
 
-/// Counts of the index for operators.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct IndexStats {
-    /// Connections in the index.
-    pub connections: usize,
-    /// Projects with at least one connection.
-    pub projects: usize,
-    /// Distinct combinations of roles, channels and queries.
-    pub profiles: usize,
-    /// Distinct channels, counted in each project.
-    pub channels: usize,
-    /// Distinct roles, counted in each project.
-    pub roles: usize,
-    /// Bytes that all of it keeps on the heap, by the sizes and capacities of its parts.
-    pub bytes: usize,
-}
-
 /// A shape that the event at hand has not visited.
 pub(super) const UNSEEN: u32 = u32::MAX;
 
-/// A channel in a subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) channel: u32,
@@ -309,41 +291,6 @@ impl Project {
                 out.extend_from_slice(self.profiles[profile].connections.as_slice());
             }
         }
-    }
-
-    pub(super) fn count(&self, stats: &mut IndexStats) {
-        stats.profiles += self.profiles.len();
-        stats.channels += self.channels.len();
-        stats.roles += self.roles.len();
-        let role_sets = self
-            .role_sets
-            .iter()
-            .map(|(_, set)| size_of_val::<[Place]>(&set.roles) + set.profiles.heap_bytes());
-        let shapes = self.shapes.iter().map(|(_, shape)| {
-            size_of_val::<[Entry]>(&shape.entries)
-                + size_of_val::<[Place]>(&shape.channels)
-                + size_of_val::<[Place]>(&shape.keys)
-                + shape.profiles.heap_bytes()
-        });
-        let profiles = self
-            .profiles
-            .iter()
-            .map(|(_, p)| p.connections.heap_bytes());
-        let tables = [&self.by_roles, &self.by_entries, &self.by_pair];
-        stats.bytes += self.name.len()
-            + self.channels.heap_bytes()
-            + self.keys.heap_bytes()
-            + self.roles.heap_bytes()
-            + self.role_sets.heap_bytes()
-            + self.shapes.heap_bytes()
-            + self.profiles.heap_bytes()
-            + role_sets.sum::<usize>()
-            + shapes.sum::<usize>()
-            + profiles.sum::<usize>()
-            + tables
-                .map(|table| table.capacity() * (size_of::<u32>() + 1))
-                .iter()
-                .sum::<usize>();
     }
 }
 

@@ -6,7 +6,7 @@ use std::ops::{Index, IndexMut};
 use crate::index::ids::Ids;
 
 #[derive(Debug)]
-enum Slot<T> {
+pub(super) enum Slot<T> {
     Free(u32),
     Used(T),
 }
@@ -15,7 +15,7 @@ enum Slot<T> {
 /// is a bug here, not something that a client can cause.
 #[derive(Debug)]
 pub(super) struct Slab<T> {
-    slots: Vec<Slot<T>>,
+    pub(super) slots: Vec<Slot<T>>,
     free: u32,
     len: usize,
 }
@@ -68,6 +68,7 @@ impl<T> Slab<T> {
         self.len
     }
 
+    #[cfg(test)]
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         self.slots
             .iter()
@@ -76,10 +77,6 @@ impl<T> Slab<T> {
                 Slot::Used(value) => Some((id as u32, value)),
                 Slot::Free(_) => None,
             })
-    }
-
-    pub(super) fn heap_bytes(&self) -> usize {
-        self.slots.capacity() * size_of::<Slot<T>>()
     }
 }
 
@@ -167,13 +164,6 @@ impl Posting {
         self.len() == 0
     }
 
-    pub(super) fn heap_bytes(&self) -> usize {
-        match self {
-            Self::Many(all) => all.capacity() * size_of::<u32>(),
-            _ => 0,
-        }
-    }
-
     /// Gives memory back after a crowd has left, but not at every step back and forth.
     fn shrink(&mut self) {
         let Self::Many(all) = self else { return };
@@ -199,8 +189,8 @@ pub(super) struct Row {
 }
 
 #[derive(Debug)]
-struct Page {
-    rows: Box<[Option<Row>]>,
+pub(super) struct Page {
+    pub(super) rows: Box<[Option<Row>]>,
     used: usize,
 }
 
@@ -208,8 +198,7 @@ struct Page {
 /// growing never copies.
 #[derive(Debug, Default)]
 pub(super) struct Table {
-    pages: Vec<Option<Page>>,
-    len: usize,
+    pub(super) pages: Vec<Option<Page>>,
 }
 
 impl Table {
@@ -234,7 +223,6 @@ impl Table {
         });
         if page.rows[at].replace(row).is_none() {
             page.used += 1;
-            self.len += 1;
         }
     }
 
@@ -243,7 +231,6 @@ impl Table {
         let page = self.pages.get_mut(at)?.as_mut()?;
         let row = page.rows[row].take()?;
         page.used -= 1;
-        self.len -= 1;
         if page.used == 0 {
             self.pages[at] = None;
             while matches!(self.pages.last(), Some(None)) {
@@ -260,21 +247,6 @@ impl Table {
     pub(super) fn end(&self) -> u32 {
         (self.pages.len() * PAGE_ROWS) as u32
     }
-
-    pub(super) fn len(&self) -> usize {
-        self.len
-    }
-
-    pub(super) fn heap_bytes(&self) -> usize {
-        let pages = self.pages.iter().flatten();
-        let rows: usize = pages
-            .map(|page| {
-                let ids = page.rows.iter().flatten().map(|row| row.ids.heap_bytes());
-                size_of_val::<[_]>(&page.rows) + ids.sum::<usize>()
-            })
-            .sum();
-        self.pages.capacity() * size_of::<Option<Page>>() + rows
-    }
 }
 
 fn split(key: u32) -> (usize, usize) {
@@ -282,7 +254,6 @@ fn split(key: u32) -> (usize, usize) {
     (key / PAGE_ROWS, key % PAGE_ROWS)
 }
 
-/// Buffers of one event, kept for the next.
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
     pub(super) channels: Vec<u32>,
@@ -291,22 +262,6 @@ pub(super) struct Scratch {
     pub(super) shapes: Vec<u32>,
     pub(super) role_sets: Vec<u32>,
     pub(super) key: String,
-}
-
-impl Scratch {
-    pub(super) fn heap_bytes(&self) -> usize {
-        let lists = [
-            &self.channels,
-            &self.keys,
-            &self.roles,
-            &self.shapes,
-            &self.role_sets,
-        ];
-        lists
-            .map(|list| list.capacity() * size_of::<u32>())
-            .iter()
-            .sum()
-    }
 }
 
 #[cfg(test)]
@@ -328,11 +283,6 @@ mod tests {
         assert_eq!((slab.len(), slab.heap_bytes()), (0, 0));
         assert_eq!(slab.remove(0), None);
     }
-}
-
-#[cfg(test)]
-mod posting_tests {
-    use super::*;
 
     #[test]
     fn places_follow_moves() {
@@ -351,11 +301,6 @@ mod posting_tests {
         posting.swap_remove(0);
         assert!(posting.is_empty());
     }
-}
-
-#[cfg(test)]
-mod table_tests {
-    use super::*;
 
     #[test]
     fn a_row_stays_small() {

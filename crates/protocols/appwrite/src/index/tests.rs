@@ -9,6 +9,10 @@ use throng_types::{Save as _, Saved};
 use super::*;
 use crate::{FeedMessage, MessageLimits, QueryFilter, RealtimeError, channel};
 
+mod heap;
+
+use heap::Sizes;
+
 fn event(
     project: &str,
     roles: &[&str],
@@ -268,7 +272,7 @@ fn everything_returns_when_everybody_has_left() {
             &["files", &format!("doc.{connection}")],
         );
     }
-    let full = index.stats();
+    let full = index.sizes();
     assert_eq!(
         (full.connections, full.profiles, full.channels, full.roles),
         (1000, 1000, 1001, 1001)
@@ -276,15 +280,8 @@ fn everything_returns_when_everybody_has_left() {
     for connection in 0..1000 {
         assert!(index.remove(connection));
     }
-    let empty = index.stats();
-    let kept = empty.bytes;
-    assert_eq!(
-        empty,
-        IndexStats {
-            bytes: kept,
-            ..IndexStats::default()
-        }
-    );
+    assert_eq!(index.sizes(), Sizes::default());
+    let kept = index.heap_bytes();
     assert!(kept < 1024, "{kept}");
 }
 
@@ -341,9 +338,8 @@ fn an_idle_guest_is_cheap() {
         let id = crate::subscription_id(u64::from(connection), connection);
         subscribe(&mut index, connection, &id, &["files"]);
     }
-    let stats = index.stats();
-    assert_eq!(stats.profiles, 1);
-    let each = stats.bytes as f64 / f64::from(guests);
+    assert_eq!(index.sizes().profiles, 1);
+    let each = index.heap_bytes() as f64 / f64::from(guests);
     assert!(each <= 64.0, "{each} bytes for each guest");
     let everybody = receivers(
         &mut index,
@@ -676,13 +672,12 @@ proptest! {
         for step in &steps {
             run(&mut index, &mut model, step);
             index.check_invariants();
-            assert_eq!(index.stats().connections, model.0.len());
+            assert_eq!(index.sizes().connections, model.0.len());
         }
         for key in 0..8 {
             index.remove(key);
         }
-        let bytes = index.stats().bytes;
-        assert_eq!(index.stats(), IndexStats { bytes, ..IndexStats::default() });
+        assert_eq!(index.sizes(), Sizes::default());
     }
 
     #[test]

@@ -16,7 +16,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use throng_types::{Payload, PayloadKind, coded_enum};
 
-use crate::json::{Text, or_default, payload_of, present, tags, texts};
+use crate::field::{Present, Tags, fields, or_default};
+use crate::json::payload_of;
 use crate::request::{History, Since};
 use crate::strict::{self, Checked, Nothing};
 
@@ -112,14 +113,12 @@ struct Batch<'a> {
     parallel: bool,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-struct LegacyCommand<'a> {
-    #[serde(deserialize_with = "or_default")]
-    id: u32,
-    method: Text<'a>,
-    #[serde(borrow)]
-    params: Option<&'a RawValue>,
+fields! {
+    struct LegacyCommand<'a> {
+        id: u32,
+        method: Cow<'a, str>,
+        params: Option<&'a RawValue>,
+    }
 }
 
 /// Declares the methods of the server API, the call of each, and how both are read.
@@ -286,40 +285,36 @@ impl std::error::Error for ServerApiError {}
 /// Declares the parameters of a method that publishes; the field of its channels comes first.
 macro_rules! publishing {
     ($(#[$meta:meta])* $Name:ident { $($channels:tt)+ }) => {
-        $(#[$meta])*
-        #[derive(Debug, Default, Deserialize)]
-        #[serde(default, bound(deserialize = "'de: 'a"))]
-        pub struct $Name<'a> {
-            $($channels)+
-            /// One JSON value; nothing if the field is missing.
-            #[serde(borrow, deserialize_with = "present")]
-            pub data: Option<&'a RawValue>,
-            /// Any bytes in base64 (RFC 4648 section 4, padded); goes before `data` unless empty.
-            pub b64data: Text<'a>,
-            /// Deliver, but do not keep.
-            #[serde(deserialize_with = "or_default")]
-            pub skip_history: bool,
-            /// A JSON object of strings, as it was written; nothing if it is empty.
-            #[serde(borrow, deserialize_with = "tags")]
-            pub tags: Option<&'a str>,
-            /// A second publication into the same channel with the same key is dropped; empty for
-            /// none.
-            pub idempotency_key: Text<'a>,
-            /// Deliver the difference to the previous publication where subscribers can read it.
-            #[serde(deserialize_with = "or_default")]
-            pub delta: bool,
-            /// Ignore the publication unless this is greater than the channel's last version; 0 for
-            /// none.
-            #[serde(deserialize_with = "or_default")]
-            pub version: u64,
-            /// Versions of different epochs are not compared.
-            pub version_epoch: Text<'a>,
+        fields! {
+            $(#[$meta])*
+            pub struct $Name<'a> {
+                $($channels)+
+                /// One JSON value; nothing if the field is missing.
+                pub data: Present<&'a RawValue>,
+                /// Any bytes in base64 (RFC 4648 section 4, padded); goes before `data` unless
+                /// empty.
+                pub b64data: Cow<'a, str>,
+                /// Deliver, but do not keep.
+                pub skip_history: bool,
+                pub tags: Tags<'a>,
+                /// A second publication into the same channel with the same key is dropped; empty
+                /// for none.
+                pub idempotency_key: Cow<'a, str>,
+                /// Deliver the difference to the previous publication where subscribers can read
+                /// it.
+                pub delta: bool,
+                /// Ignore the publication unless this is greater than the channel's last version;
+                /// 0 for none.
+                pub version: u64,
+                /// Versions of different epochs are not compared.
+                pub version_epoch: Cow<'a, str>,
+            }
         }
 
         impl $Name<'_> {
             /// The data to publish.
             pub fn payload(&self) -> Result<Payload, ServerApiError> {
-                payload(self.data, &self.b64data)
+                payload(self.data.0, &self.b64data)
             }
         }
     };
@@ -328,7 +323,7 @@ macro_rules! publishing {
 publishing! {
     /// Parameters of the method `publish`.
     PublishRequest {
-        pub channel: Text<'a>,
+        pub channel: Cow<'a, str>,
     }
 }
 
@@ -337,148 +332,136 @@ publishing! {
     BroadcastRequest {
         /// The channels; none at all is [`ServerApiError::BadRequest`], and so is an empty name,
         /// for itself alone.
-        #[serde(borrow, deserialize_with = "texts")]
         pub channels: Vec<Cow<'a, str>>,
     }
 }
 
-/// Ends a user's subscriptions to one channel.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-pub struct UnsubscribeRequest<'a> {
-    /// The channel; empty for all of the user's.
-    pub channel: Text<'a>,
-    /// User whose subscriptions end.
-    pub user: Text<'a>,
-    /// Only this connection of the user, by its public id; empty for all.
-    pub client: Text<'a>,
-    /// Only the connection with this session; empty for all.
-    pub session: Text<'a>,
+fields! {
+    /// Ends a user's subscriptions to one channel.
+    pub struct UnsubscribeRequest<'a> {
+        /// The channel; empty for all of the user's.
+        pub channel: Cow<'a, str>,
+        /// User whose subscriptions end.
+        pub user: Cow<'a, str>,
+        /// Only this connection of the user, by its public id; empty for all.
+        pub client: Cow<'a, str>,
+        /// Only the connection with this session; empty for all.
+        pub session: Cow<'a, str>,
+    }
 }
 
-/// Ends a user's connections.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-pub struct DisconnectRequest<'a> {
-    /// User whose connections end.
-    pub user: Text<'a>,
-    /// Only this connection of the user, by its public id; empty for all.
-    pub client: Text<'a>,
-    /// Only the connection with this session; empty for all.
-    pub session: Text<'a>,
-    /// Connections to spare, by their public ids.
-    #[serde(borrow, deserialize_with = "texts")]
-    pub whitelist: Vec<Cow<'a, str>>,
-    /// Code and reason of the backend's own choice.
-    #[serde(borrow)]
-    pub disconnect: Option<CustomDisconnect<'a>>,
+fields! {
+    /// Ends a user's connections.
+    pub struct DisconnectRequest<'a> {
+        /// User whose connections end.
+        pub user: Cow<'a, str>,
+        /// Only this connection of the user, by its public id; empty for all.
+        pub client: Cow<'a, str>,
+        /// Only the connection with this session; empty for all.
+        pub session: Cow<'a, str>,
+        /// Connections to spare, by their public ids.
+        pub whitelist: Vec<Cow<'a, str>>,
+        /// Code and reason of the backend's own choice.
+        pub disconnect: Option<CustomDisconnect<'a>>,
+    }
 }
 
-/// Why a backend ends a connection. 3000 to 3499 and 4000 to 4499 mean "come back", 3500 to 3999
-/// and 4500 to 4999 "stay away".
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-pub struct CustomDisconnect<'a> {
-    /// The code; what is no WebSocket close code is for the server to refuse.
-    #[serde(deserialize_with = "or_default")]
-    pub code: u32,
-    /// The text; a close frame has room for 123 bytes of it (RFC 6455 section 5.5).
-    pub reason: Text<'a>,
+fields! {
+    /// Why a backend ends a connection. 3000 to 3499 and 4000 to 4499 mean "come back", 3500 to 3999
+    /// and 4500 to 4999 "stay away".
+    #[derive(Clone, PartialEq, Eq)]
+    pub struct CustomDisconnect<'a> {
+        /// The code; what is no WebSocket close code is for the server to refuse.
+        pub code: u32,
+        /// The text; a close frame has room for 123 bytes of it (RFC 6455 section 5.5).
+        pub reason: Cow<'a, str>,
+    }
 }
 
-/// Asks which channels have subscribers.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-pub struct ChannelsRequest<'a> {
-    /// See [`super::NamePattern`]; empty for all.
-    pub pattern: Text<'a>,
-    /// Only so many, those with the most subscribers; 0 for all. Throng's own.
-    #[serde(deserialize_with = "or_default")]
-    pub limit: u32,
+fields! {
+    /// Asks which channels have subscribers.
+    pub struct ChannelsRequest<'a> {
+        /// See [`super::NamePattern`]; empty for all.
+        pub pattern: Cow<'a, str>,
+        /// Only so many, those with the most subscribers; 0 for all. Throng's own.
+        pub limit: u32,
+    }
 }
 
-/// Conditions on connections of clients. Empty ones fit all.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-pub struct ConnectionsRequest<'a> {
-    /// A part of the user's name.
-    pub user: Text<'a>,
-    /// A part of the client's address.
-    pub address: Text<'a>,
-    /// `websocket`, `sse` or `stream`.
-    pub transport: Text<'a>,
-    /// A channel that they subscribe to.
-    pub channel: Text<'a>,
-    /// Only those for which bytes wait.
-    #[serde(deserialize_with = "or_default")]
-    pub slow: bool,
-    /// Bound on the rows; 0 for the usual number.
-    #[serde(deserialize_with = "or_default")]
-    pub limit: u32,
+fields! {
+    /// Conditions on connections of clients. Empty ones fit all.
+    pub struct ConnectionsRequest<'a> {
+        /// A part of the user's name.
+        pub user: Cow<'a, str>,
+        /// A part of the client's address.
+        pub address: Cow<'a, str>,
+        /// `websocket`, `sse` or `stream`.
+        pub transport: Cow<'a, str>,
+        /// A channel that they subscribe to.
+        pub channel: Cow<'a, str>,
+        /// Only those for which bytes wait.
+        pub slow: bool,
+        /// Bound on the rows; 0 for the usual number.
+        pub limit: u32,
+    }
 }
 
-/// Subscribes a user's connections to a channel.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-pub struct SubscribeRequest<'a> {
-    pub channel: Text<'a>,
-    pub user: Text<'a>,
-    /// Only this connection of the user, by its public id; empty for all.
-    pub client: Text<'a>,
-    /// Only the connection with this session; empty for all.
-    pub session: Text<'a>,
-    /// JSON that others in the channel may see.
-    #[serde(borrow, deserialize_with = "present")]
-    pub info: Option<&'a RawValue>,
-    /// JSON for the subscriber, told with the subscription.
-    #[serde(borrow, deserialize_with = "present")]
-    pub data: Option<&'a RawValue>,
-    /// When the subscription ends, in Unix seconds; 0 for never.
-    #[serde(deserialize_with = "or_default")]
-    pub expire_at: i64,
-    /// Position from which on publications are delivered first.
-    #[serde(borrow)]
-    pub recover_since: Option<Since<'a>>,
-    /// `info` in base64, which counts first.
-    pub b64info: Text<'a>,
-    /// `data` in base64, which counts first.
-    pub b64data: Text<'a>,
-    /// Options of the channel that are set aside for this subscription, as the claim `override`.
-    #[serde(borrow, rename = "override")]
-    pub overrides: Option<&'a RawValue>,
+fields! {
+    /// Subscribes a user's connections to a channel.
+    pub struct SubscribeRequest<'a> {
+        pub channel: Cow<'a, str>,
+        pub user: Cow<'a, str>,
+        /// Only this connection of the user, by its public id; empty for all.
+        pub client: Cow<'a, str>,
+        /// Only the connection with this session; empty for all.
+        pub session: Cow<'a, str>,
+        /// JSON that others in the channel may see.
+        pub info: Present<&'a RawValue>,
+        /// JSON for the subscriber, told with the subscription.
+        pub data: Present<&'a RawValue>,
+        /// When the subscription ends, in Unix seconds; 0 for never.
+        pub expire_at: i64,
+        /// Position from which on publications are delivered first.
+        pub recover_since: Option<Since<'a>>,
+        /// `info` in base64, which counts first.
+        pub b64info: Cow<'a, str>,
+        /// `data` in base64, which counts first.
+        pub b64data: Cow<'a, str>,
+        /// Options of the channel that are set aside for this subscription, as the claim `override`.
+        #[serde(rename = "override")]
+        pub overrides: Option<&'a RawValue>,
+    }
 }
 
-/// Sets when a user's connections expire.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-pub struct RefreshRequest<'a> {
-    /// User whose connections expire.
-    pub user: Text<'a>,
-    /// Only this connection of the user, by its public id; empty for all.
-    pub client: Text<'a>,
-    /// Only the connection with this session; empty for all.
-    pub session: Text<'a>,
-    /// The connections have expired: they end now.
-    #[serde(deserialize_with = "or_default")]
-    pub expired: bool,
-    /// When they expire, in Unix seconds; 0 for never.
-    #[serde(deserialize_with = "or_default")]
-    pub expire_at: i64,
+fields! {
+    /// Sets when a user's connections expire.
+    pub struct RefreshRequest<'a> {
+        /// User whose connections expire.
+        pub user: Cow<'a, str>,
+        /// Only this connection of the user, by its public id; empty for all.
+        pub client: Cow<'a, str>,
+        /// Only the connection with this session; empty for all.
+        pub session: Cow<'a, str>,
+        /// The connections have expired: they end now.
+        pub expired: bool,
+        /// When they expire, in Unix seconds; 0 for never.
+        pub expire_at: i64,
+    }
 }
 
-/// Names a channel and nothing else.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-pub struct ChannelRequest<'a> {
-    pub channel: Text<'a>,
+fields! {
+    /// Names a channel and nothing else.
+    pub struct ChannelRequest<'a> {
+        pub channel: Cow<'a, str>,
+    }
 }
 
-/// Calls a procedure of the server's.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-pub struct RpcRequest<'a> {
-    /// Name of the procedure.
-    pub method: Text<'a>,
+fields! {
+    /// Calls a procedure of the server's.
+    pub struct RpcRequest<'a> {
+        /// Name of the procedure.
+        pub method: Cow<'a, str>,
+    }
 }
 
 fn payload(data: Option<&RawValue>, b64data: &str) -> Result<Payload, ServerApiError> {

@@ -3,8 +3,9 @@
 use throng_types::Position;
 
 use crate::api::{Method, ServerApiError};
+use crate::form::Form as _;
 use crate::json::{Object, append_list, append_text};
-use crate::reply::{append_history, append_presence, append_presence_stats};
+use crate::reply::{write_history, write_presence, write_presence_stats};
 use crate::{ClientInfo, HistoryResult};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -13,7 +14,6 @@ pub struct PublishResult {
     pub position: Option<Position>,
 }
 
-/// One node, as `info` tells of it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NodeInfo<'a> {
     /// Unique while the node lives.
@@ -21,7 +21,6 @@ pub struct NodeInfo<'a> {
     /// Name for people, from the configuration.
     pub name: &'a str,
     pub version: &'a str,
-    /// Number of clients' connections.
     pub num_clients: u32,
     /// Number of different users.
     pub num_users: u32,
@@ -43,7 +42,6 @@ pub struct ConnectionInfo<'a> {
     pub transport: &'static str,
     pub node: &'a str,
     pub queued_bytes: u64,
-    /// Number of its subscriptions.
     pub num_subs: u32,
     /// The first of them.
     pub channels: Vec<&'a str>,
@@ -106,12 +104,18 @@ impl ApiResult<'_> {
 
     fn append(&self, out: &mut Vec<u8>) {
         match self {
-            Self::Publish(result) => append_publish(*result, out),
+            Self::Publish(result) => Object::append(out, |object| {
+                object.position_if_any((0, 0), result.position);
+            }),
             Self::Broadcast(responses) => append_broadcast(responses, out),
             Self::Done(_) => out.extend_from_slice(b"{}"),
-            Self::History(result) => append_history(result, out),
-            Self::Presence(present) => append_presence(present, out),
-            Self::PresenceStats { clients, users } => append_presence_stats(*clients, *users, out),
+            Self::History(result) => Object::append(out, |object| write_history(result, object)),
+            Self::Presence(present) => {
+                Object::append(out, |object| write_presence(present, object));
+            }
+            Self::PresenceStats { clients, users } => Object::append(out, |object| {
+                write_presence_stats(*clients, *users, object);
+            }),
             Self::Channels(channels) => append_channels(channels, None, out),
             Self::SomeChannels(channels, found) => append_channels(channels, Some(*found), out),
             Self::Connections(found) => append_connections(found, out),
@@ -159,12 +163,6 @@ fn append_answer(response: &mut Object<'_>, answer: Result<&ApiResult<'_>, Serve
         Ok(result) => result.append(response.value("result")),
         Err(error) => encode_bare_error(error, response.value("error")),
     }
-}
-
-fn append_publish(result: PublishResult, out: &mut Vec<u8>) {
-    let mut object = Object::open(out);
-    object.position_if_any(result.position);
-    object.close();
 }
 
 fn append_broadcast(responses: &[Result<PublishResult, ServerApiError>], out: &mut Vec<u8>) {

@@ -1,25 +1,56 @@
-//! Replies as bytes, and as the parser of an SDK would see them.
+//! Replies and pushes in both forms: each has a name here, and its bytes in `written.txt`.
 
-use throng_types::{ChannelName, Epoch, Payload, PayloadKind, PublicationKind};
+use throng_types::{
+    ChannelName, Disconnect, Epoch, Payload, PayloadKind, PublicationKind, Unsubscribe,
+};
 
 use super::*;
+use crate::Codec;
 use crate::json::payload_of;
-use crate::{ClientRequest, Codec};
 
-fn publication(offset: u64, data: &str) -> Arc<Publication> {
-    Publication {
-        channel: ChannelName::new("chat:42").unwrap(),
-        told: PublicationKind::Data,
-        position: Some(position(offset)),
-        payload: Payload {
-            bytes: data.as_bytes().into(),
-            kind: PayloadKind::Json,
-        },
-        publisher: None,
-        tags: None,
-        time_unix_ms: 0,
+/// Bytes of a name: JSON, and Protobuf with escapes.
+#[track_caller]
+fn written(name: &str) -> (&'static str, &'static str) {
+    let mut all = throng_types::cases(include_str!("written.txt"));
+    let found = all.find_map(|(known, both)| (known == name).then_some(both));
+    let both = found.unwrap_or_else(|| panic!("{name} is not in written.txt"));
+    both.split_once(" => ").expect("NAME => JSON => PROTOBUF")
+}
+
+#[track_caller]
+fn check(name: &str, write: impl Fn(Codec, &mut Vec<u8>)) {
+    let bytes = |codec| {
+        let mut out = b"before".to_vec();
+        write(codec, &mut out);
+        out.split_off(6)
+    };
+    let json = String::from_utf8(bytes(Codec::Json)).unwrap();
+    assert!(!json.contains(['\n', '\r']), "{name}");
+    assert!(serde_json::from_str::<serde_json::Value>(&json).is_ok());
+    let protobuf = bytes(Codec::Protobuf).escape_ascii().to_string();
+    assert_eq!((json.as_str(), protobuf.as_str()), written(name), "{name}");
+}
+
+#[track_caller]
+fn check_reply(name: &str, reply: &Reply<'_>) {
+    check(name, |codec, out| codec.reply(3, reply, out));
+}
+
+/// In JSON both shapes carry the same push; only the wrapping differs.
+#[track_caller]
+fn check_push(name: &str, push: &Push<'_>) {
+    check(name, |codec, out| codec.push(push, out));
+    let mut bare = Vec::new();
+    encode_push(push, false, &mut bare);
+    let wrapped = format!("{{\"push\":{}}}", String::from_utf8(bare).unwrap());
+    assert_eq!(wrapped, written(name).0);
+}
+
+fn payload(bytes: &[u8], kind: PayloadKind) -> Payload {
+    Payload {
+        bytes: bytes.into(),
+        kind,
     }
-    .shared()
 }
 
 fn position(offset: u64) -> Position {
@@ -29,68 +60,126 @@ fn position(offset: u64) -> Position {
     }
 }
 
-#[track_caller]
-fn check(encode: impl FnOnce(&mut Vec<u8>), expected: &str) {
-    let mut out = b"before ".to_vec();
-    encode(&mut out);
-    assert_eq!(
-        String::from_utf8(out).unwrap(),
-        format!("before {expected}")
-    );
-    assert!(serde_json::from_str::<serde_json::Value>(expected).is_ok());
+fn bare(channel: &str, data: &[u8], kind: PayloadKind) -> Publication {
+    Publication {
+        channel: ChannelName::new(channel).unwrap(),
+        told: PublicationKind::Data,
+        position: None,
+        payload: payload(data, kind),
+        publisher: None,
+        tags: None,
+        time_unix_ms: 5,
+    }
+}
+
+/// A publication with all that one may have.
+fn full(offset: u64, data: &[u8], kind: PayloadKind) -> Arc<Publication> {
+    Publication {
+        position: Some(position(offset)),
+        publisher: Some(Box::new(Publisher {
+            client: "c1".into(),
+            user: "ann".into(),
+            conn_info: Some("{\"name\":\n\"Ada\"}".into()),
+            chan_info: None,
+        })),
+        tags: Some("{\"k\":\n\"v\\n\"}".into()),
+        ..bare("chat:42", data, kind)
+    }
+    .shared()
 }
 
 #[test]
-fn empty_results_and_pings() {
-    check(encode_ping, "{}");
-    check(
-        |out| encode_reply(3, &Reply::Unsubscribe, out),
-        r#"{"id":3,"unsubscribe":{}}"#,
-    );
-    check(
-        |out| encode_reply(4, &Reply::Publish, out),
-        r#"{"id":4,"publish":{}}"#,
-    );
-    check(
-        |out| encode_reply(u32::MAX, &Reply::Ping, out),
-        r#"{"id":4294967295,"ping":{}}"#,
-    );
+fn short_replies() {
+    check_reply("unsubscribe", &Reply::Unsubscribe);
+    check_reply("publish", &Reply::Publish);
+    check("ping of the highest id", |codec, out| {
+        codec.reply(u32::MAX, &Reply::Ping, out);
+    });
+    check("ping of the server", Codec::ping);
+    check_reply("error", &Reply::Error(ErrorCode::PermissionDenied));
+    check_reply("temporary error", &Reply::Error(ErrorCode::TooManyRequests));
+    let failure = Reply::Failure {
+        code: 1000,
+        message: "no",
+        temporary: false,
+    };
+    check_reply("failure", &failure);
+    check_reply("rpc", &Reply::Rpc(Some(&payload_of(b"{\"a\":\r\n1}"))));
+    check_reply("rpc without data", &Reply::Rpc(None));
+    let stats = Reply::PresenceStats {
+        clients: 0,
+        users: 2,
+    };
+    check_reply("presence stats", &stats);
+    let present = [
+        ClientInfo {
+            user: "42",
+            client: "c1",
+            conn_info: None,
+            chan_info: Some("{}"),
+        },
+        ClientInfo {
+            client: "c2",
+            ..ClientInfo::default()
+        },
+    ];
+    check_reply("presence", &Reply::Presence(&present));
+    check_reply("presence of nobody", &Reply::Presence(&[]));
+    let refresh = RefreshResult {
+        client: "c1",
+        version: "1",
+        expires: true,
+        ttl_s: 300,
+    };
+    check_reply("refresh", &Reply::Refresh(&refresh));
+    let least = SubRefreshResult::default();
+    check_reply("sub refresh, least", &Reply::SubRefresh(&least));
+    let most = SubRefreshResult {
+        expires: true,
+        ttl_s: 9,
+    };
+    check_reply("sub refresh, most", &Reply::SubRefresh(&most));
 }
 
 #[test]
-fn errors() {
-    check(
-        |out| encode_reply(3, &Reply::Error(ErrorCode::PermissionDenied), out),
-        r#"{"id":3,"error":{"code":103,"message":"permission denied"}}"#,
-    );
-    check(
-        |out| encode_reply(4, &Reply::Error(ErrorCode::TooManyRequests), out),
-        r#"{"id":4,"error":{"code":111,"message":"too many requests","temporary":true}}"#,
-    );
-}
-
-#[test]
-fn connect_results() {
+fn connections_and_subscriptions() {
+    let publications = [
+        full(8, b"{\"n\":\n8}", PayloadKind::Json),
+        bare("chat:42", b"\x00\xff", PayloadKind::Binary).shared(),
+    ];
+    let least = SubscribeResult::default();
+    check_reply("subscribe, least", &Reply::Subscribe(&least));
+    let lost = SubscribeResult {
+        recoverable: true,
+        position: Some(position(0)),
+        was_recovering: true,
+        ..least
+    };
+    check_reply("subscribe, lost", &Reply::Subscribe(&lost));
+    let recovered = SubscribeResult {
+        expires: true,
+        ttl_s: 30,
+        recoverable: true,
+        positioned: true,
+        position: Some(position(9)),
+        publications: &publications,
+        recovered: true,
+        was_recovering: true,
+        data: Some("[\n1]"),
+        delta: false,
+    };
+    check_reply("subscribe, recovered", &Reply::Subscribe(&recovered));
+    let with_deltas = SubscribeResult {
+        delta: true,
+        ..recovered
+    };
+    check_reply("subscribe, with deltas", &Reply::Subscribe(&with_deltas));
     let least = ConnectResult {
         client: "c1",
         ..ConnectResult::default()
     };
-    check(
-        |out| encode_reply(1, &Reply::Connect(&least), out),
-        r#"{"id":1,"connect":{"client":"c1"}}"#,
-    );
-    let subs = [
-        ("a\"b", SubscribeResult::default()),
-        (
-            "user:42",
-            SubscribeResult {
-                recoverable: true,
-                positioned: true,
-                position: Some(position(12)),
-                ..SubscribeResult::default()
-            },
-        ),
-    ];
+    check_reply("connect, least", &Reply::Connect(&least));
+    let subs = [("a\"b", SubscribeResult::default()), ("user:42", lost)];
     let most = ConnectResult {
         version: "0.1.0",
         expires: true,
@@ -104,199 +193,99 @@ fn connect_results() {
         time_unix_ms: 1_790_000_000_123,
         ..least
     };
-    check(
-        |out| encode_reply(1, &Reply::Connect(&most), out),
-        concat!(
-            r#"{"id":1,"connect":{"client":"c1","version":"0.1.0","expires":true,"#,
-            r#""ttl":60,"data":{"a":1},"#,
-            r#""subs":{"a\"b":{},"user:42":{"recoverable":true,"epoch":"2f","#,
-            r#""offset":12,"positioned":true}},"#,
-            r#""ping":25,"pong":true,"session":"s1","node":"n1","time":1790000000123}}"#,
-        ),
-    );
-}
-
-#[test]
-fn subscribe_results() {
-    check(
-        |out| encode_reply(2, &Reply::Subscribe(&SubscribeResult::default()), out),
-        r#"{"id":2,"subscribe":{}}"#,
-    );
-    let publications = [publication(8, r#"{"n":8}"#), publication(9, "9")];
-    let recovered = SubscribeResult {
-        expires: true,
-        ttl_s: 30,
-        recoverable: true,
-        positioned: true,
-        position: Some(position(9)),
-        publications: &publications,
-        recovered: true,
-        was_recovering: true,
-        data: Some("[1]"),
-        delta: false,
-    };
-    check(
-        |out| encode_reply(2, &Reply::Subscribe(&recovered), out),
-        concat!(
-            r#"{"id":2,"subscribe":{"expires":true,"ttl":30,"recoverable":true,"#,
-            r#""epoch":"2f","offset":9,"#,
-            r#""publications":[{"data":{"n":8},"offset":8},{"data":9,"offset":9}],"#,
-            r#""recovered":true,"positioned":true,"data":[1],"was_recovering":true}}"#,
-        ),
-    );
-    let lost = SubscribeResult {
-        recoverable: true,
-        position: Some(position(0)),
-        was_recovering: true,
-        ..SubscribeResult::default()
-    };
-    check(
-        |out| encode_reply(2, &Reply::Subscribe(&lost), out),
-        r#"{"id":2,"subscribe":{"recoverable":true,"epoch":"2f","was_recovering":true}}"#,
-    );
-}
-
-#[test]
-fn histories() {
-    let empty = HistoryResult {
+    check_reply("connect, most", &Reply::Connect(&most));
+    // A unidirectional connection begins bare.
+    let mut out = Vec::new();
+    encode_connect_push(&least, &mut out);
+    assert_eq!(out, br#"{"connect":{"client":"c1"}}"#);
+    let none = HistoryResult {
         publications: &[],
         position: position(0),
     };
-    check(
-        |out| encode_reply(5, &Reply::History(&empty), out),
-        r#"{"id":5,"history":{"publications":[],"epoch":"2f","offset":0}}"#,
-    );
-    let mut told = (*publication(1, r#""x""#)).clone();
-    told.publisher = Some(Box::new(Publisher {
-        client: "c1".into(),
-        user: "".into(),
-        conn_info: Some("{\"name\":\n\"Ada\"}".into()),
-        chan_info: None,
-    }));
-    told.tags = Some(r#"{"k":"v"}"#.into());
-    told.time_unix_ms = 1_790_000_000_000;
-    let publications = [told.shared()];
-    let one = HistoryResult {
+    check_reply("history of nothing", &Reply::History(&none));
+    let some = HistoryResult {
         publications: &publications,
-        position: position(1),
+        position: position(9),
     };
-    check(
-        |out| encode_reply(5, &Reply::History(&one), out),
-        concat!(
-            r#"{"id":5,"history":{"publications":[{"data":"x","#,
-            r#""info":{"user":"","client":"c1","conn_info":{"name":"Ada"}},"#,
-            r#""offset":1,"tags":{"k":"v"}}],"epoch":"2f","offset":1}}"#,
-        ),
-    );
+    check_reply("history", &Reply::History(&some));
 }
 
 #[test]
-fn presences_and_the_rest() {
-    let present = [
-        ClientInfo {
-            user: "42",
-            client: "c1",
-            conn_info: None,
-            chan_info: Some("{}"),
-        },
-        ClientInfo {
-            client: "c2",
-            ..ClientInfo::default()
-        },
-    ];
-    check(
-        |out| encode_reply(6, &Reply::Presence(&present), out),
-        concat!(
-            r#"{"id":6,"presence":{"presence":{"c1":{"user":"42","client":"c1","chan_info":{}},"#,
-            r#""c2":{"user":"","client":"c2"}}}}"#,
-        ),
-    );
-    check(
-        |out| encode_reply(6, &Reply::Presence(&[]), out),
-        r#"{"id":6,"presence":{"presence":{}}}"#,
-    );
-    check(
-        |out| {
-            encode_reply(
-                7,
-                &Reply::PresenceStats {
-                    clients: 0,
-                    users: 2,
-                },
-                out,
-            )
-        },
-        r#"{"id":7,"presence_stats":{"num_clients":0,"num_users":2}}"#,
-    );
-    check(
-        |out| encode_reply(8, &Reply::Rpc(Some(&payload_of(b"{\"a\":\r\n1}"))), out),
-        r#"{"id":8,"rpc":{"data":{"a":1}}}"#,
-    );
-    let refresh = RefreshResult {
-        client: "c1",
-        version: "1",
-        expires: true,
-        ttl_s: 9,
+fn pushes() {
+    let publication = |name, channel, data: &[u8], kind| {
+        check_push(name, &Push::Publication(&bare(channel, data, kind)));
     };
-    check(
-        |out| encode_reply(9, &Reply::Refresh(&refresh), out),
-        r#"{"id":9,"refresh":{"client":"c1","version":"1","expires":true,"ttl":9}}"#,
-    );
-    check(
-        |out| encode_reply(9, &Reply::SubRefresh(&SubRefreshResult::default()), out),
-        r#"{"id":9,"sub_refresh":{}}"#,
-    );
-}
-
-/// A whole conversation: what the SDK writes, what it must get back, joined as one frame would be.
-#[test]
-fn a_dialogue() {
-    let heard = b"{\"connect\":{\"name\":\"js\"},\"id\":1}\n\
-                  {\"subscribe\":{\"channel\":\"chat:42\",\"recover\":true,\"offset\":8,\
-                  \"epoch\":\"2f\"},\"id\":2}\n\
-                  {\"rpc\":{\"method\":\"x\",\"data\":{}},\"id\":3}";
-    let mut said = Vec::new();
-    for command in Codec::Json.commands(heard).map(Result::unwrap) {
-        if !said.is_empty() {
-            said.push(b'\n');
-        }
-        match command.request {
-            ClientRequest::Connect(_) => {
-                let result = ConnectResult {
-                    client: "c1",
-                    ping_s: 25,
-                    pong: true,
-                    ..ConnectResult::default()
-                };
-                encode_reply(command.id, &Reply::Connect(&result), &mut said);
-            }
-            ClientRequest::Subscribe(subscribe) => {
-                assert_eq!(Epoch::parse(&subscribe.epoch), Some(Epoch(0x2f)));
-                let result = SubscribeResult {
-                    recoverable: true,
-                    position: Some(position(9)),
-                    publications: &[publication(9, "{\n}")],
-                    recovered: true,
-                    was_recovering: true,
-                    ..SubscribeResult::default()
-                };
-                encode_reply(command.id, &Reply::Subscribe(&result), &mut said);
-            }
-            _ => encode_reply(
-                command.id,
-                &Reply::Error(ErrorCode::NotAvailable),
-                &mut said,
-            ),
-        }
+    publication("json", "news", b"{\"a\":\n1}", PayloadKind::Json);
+    publication("text", "a\"\\\u{e9}", b"line\r\n", PayloadKind::Text);
+    publication("binary", "bin", &[0, 255], PayloadKind::Binary);
+    let publication = full(10, b"{\"n\":10}", PayloadKind::Json);
+    check_push("publication, most", &Push::Publication(&publication));
+    for (name, patch) in [("delta, whole", None), ("delta, patch", Some(&b"8\n"[..]))] {
+        let publication = &publication;
+        check_push(name, &Push::Delta { publication, patch });
     }
-    let expected = concat!(
-        r#"{"id":1,"connect":{"client":"c1","ping":25,"pong":true}}"#,
-        "\n",
-        r#"{"id":2,"subscribe":{"recoverable":true,"epoch":"2f","offset":9,"#,
-        r#""publications":[{"data":{},"offset":9}],"recovered":true,"#,
-        r#""was_recovering":true}}"#,
-        "\n",
-        r#"{"id":3,"error":{"code":108,"message":"not available"}}"#,
-    );
-    assert_eq!(String::from_utf8(said).unwrap(), expected);
+    let channel = "c";
+    let info = ClientInfo {
+        user: "ann",
+        client: "c1",
+        ..ClientInfo::default()
+    };
+    check_push("join", &Push::Join { channel, info });
+    check_push("leave", &Push::Leave { channel, info });
+    let why = Unsubscribe::InsufficientState;
+    let end = Push::Unsubscribe {
+        channel,
+        code: why.code(),
+        reason: why.reason(),
+    };
+    check_push("end of a subscription", &end);
+    let why = Disconnect::Shutdown;
+    for (name, code, reason) in [
+        ("disconnect", why.code(), why.reason()),
+        ("disconnect of the application's", 4500, "go \"away\""),
+    ] {
+        check_push(name, &Push::Disconnect { code, reason });
+    }
+    let most = SubscribePush {
+        recoverable: true,
+        positioned: true,
+        position: Some(position(3)),
+        data: Some("[\n]"),
+    };
+    for (name, subscribe) in [
+        ("subscription, least", &SubscribePush::default()),
+        ("subscription, most", &most),
+    ] {
+        check_push(name, &Push::Subscribe { channel, subscribe });
+    }
+    let hello = payload(b"hello", PayloadKind::Text);
+    check_push("message", &Push::Message(&hello));
+    check_push("expiry", &Push::Refresh { ttl_s: Some(60) });
+    check_push("no expiry", &Push::Refresh { ttl_s: None });
+}
+
+/// Field of Protobuf with bytes, of any length.
+fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
+    let mut out = vec![number << 3 | 2];
+    let mut length = bytes.len();
+    while length >= 0x80 {
+        out.push(length as u8 | 0x80);
+        length >>= 7;
+    }
+    out.push(length as u8);
+    out.extend_from_slice(bytes);
+    out
+}
+
+/// Lengths of one byte and more, on every level.
+#[test]
+fn lengths_have_as_many_bytes_as_they_need() {
+    for count in [1, 127, 128, 16_384, 20_000, 3_000_000] {
+        let data = vec![b'x'; count];
+        let mut out = Vec::new();
+        let publication = bare("chat:42", &data, PayloadKind::Binary);
+        Codec::Protobuf.push(&Push::Publication(&publication), &mut out);
+        let push = [field(2, b"chat:42"), field(4, &field(4, &data))].concat();
+        assert_eq!(out, field(0, &field(4, &push))[1..], "{count}");
+    }
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::cases;
+use throng_types::cases;
 
 fn meta(pairs: &str) -> Vec<(String, String)> {
     let pairs = pairs.split("; ").filter_map(|pair| pair.split_once('='));

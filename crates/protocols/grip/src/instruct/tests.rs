@@ -1,7 +1,7 @@
 use super::*;
-use crate::cases;
 use crate::filters::Filters;
 use crate::headers::Header;
+use throng_types::cases;
 
 fn read(headers: &[(&str, &str)], body: &str) -> Result<Instruct, InstructError> {
     let fields: Vec<HeaderRef<'_>> = headers.iter().map(|&(n, v)| (n, v.as_bytes())).collect();

@@ -78,7 +78,6 @@ pub struct RouteError {
 /// Content of a file: the routes that can be used, and the lines that cannot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RoutesFile {
-    /// Routes that can be used.
     pub routes: Routes,
     /// Why the other lines are not. Whoever starts a server may go on without those that
     /// [`RouteErrorKind::is_skipped`] names, and says so; whoever reloads keeps the old routes.

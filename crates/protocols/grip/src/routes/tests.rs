@@ -3,8 +3,8 @@ use proptest::prelude::*;
 use super::*;
 use throng_http1::origin::{Target, TargetAddress};
 
-use crate::cases;
 use crate::headers::Header;
+use throng_types::cases;
 
 fn origin(host: &str, port: u16) -> Target {
     Target::new(TargetAddress::Origin {

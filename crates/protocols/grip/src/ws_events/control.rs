@@ -34,7 +34,6 @@ pub enum ControlMessage {
     Detach,
     /// Names a session of Pushpin's state service, or none; without one nothing follows.
     Session {
-        /// Id of the session, if any.
         id: Option<String>,
     },
     /// Sets the connection's meta, for filters.
@@ -206,7 +205,6 @@ pub enum GripMessage<'m> {
 }
 
 impl GripFilter {
-    /// With the prefix that [`grip_prefix`] found.
     #[must_use]
     pub fn new(prefix: &str) -> Self {
         Self {

@@ -151,7 +151,6 @@ pub enum EventsReplyError {
 /// Response of a backend, read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventsReply<'r> {
-    /// Events in their order.
     pub events: Vec<WsHttpEvent<'r>>,
     /// `Keep-Alive-Interval`: None if absent, 0 if it switches keep-alives off, else at least 20 s.
     pub keep_alive_interval_s: Option<u32>,

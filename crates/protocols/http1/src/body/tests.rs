@@ -1,6 +1,8 @@
 use proptest::prelude::*;
+use throng_types::{Load as _, check_saved};
 
 use super::*;
+use crate::request::tests::cases;
 use crate::{LAST_CHUNK, encode_chunk};
 
 /// The data, the bytes consumed if the body ended, and the fault.
@@ -123,41 +125,11 @@ fn chunks_are_joined() {
 }
 
 #[test]
-fn malformed_chunks_are_refused() {
-    use BadBody as Bad;
-    for (wire, data, fault) in [
-        ("\r\n", "", Bad::ChunkSize),
-        ("g\r\n", "", Bad::ChunkSize),
-        ("-1\r\n", "", Bad::ChunkSize),
-        ("+1\r\n", "", Bad::ChunkSize),
-        ("0x1\r\n", "", Bad::ChunkSize),
-        (" 1\r\n", "", Bad::ChunkSize),
-        ("1 \r\n", "", Bad::ChunkSize),
-        ("1 2\r\n", "", Bad::ChunkSize),
-        ("1,\r\n", "", Bad::ChunkSize),
-        (";a\r\n", "", Bad::ChunkSize),
-        ("00000000000000001\r\n", "", Bad::ChunkSize),
-        ("1\na\r\n", "", Bad::ChunkSize),
-        ("1\r\ra", "", Bad::LineEnd),
-        ("1;a\nb\r\na\r\n", "", Bad::LineEnd),
-        ("1;a\rb\r\na\r\n", "", Bad::LineEnd),
-        ("1;a\0\r\na\r\n", "", Bad::LineEnd),
-        ("1\r\nab\r\n", "a", Bad::ChunkEnd),
-        ("1\r\na\n", "a", Bad::ChunkEnd),
-        ("1\r\na\r\r", "a", Bad::ChunkEnd),
-        ("0\r\n\n", "", Bad::Trailer),
-        ("0\r\n\r\r", "", Bad::LineEnd),
-        ("0\r\nX\r\n\r\n", "", Bad::Trailer),
-        ("0\r\nX : 1\r\n\r\n", "", Bad::Trailer),
-        ("0\r\n X: 1\r\n\r\n", "", Bad::Trailer),
-        ("0\r\n: 1\r\n\r\n", "", Bad::Trailer),
-        ("0\r\nGET / HTTP/1.1\r\n\r\n", "", Bad::Trailer),
-        ("0\r\nX: 1\n\r\n", "", Bad::LineEnd),
-        ("0\r\nX: 1\r\n 2\r\n\r\n", "", Bad::Trailer),
-        ("0\r\nX: \0\r\n\r\n", "", Bad::LineEnd),
-    ] {
-        let outcome = decode_all_ways(&chunked(100), wire.as_bytes());
-        assert_eq!(outcome, (data.into(), None, Some(fault)), "{wire:?}");
+fn chunks_of_the_table_are_refused() {
+    for (wire, expected) in cases("chunks") {
+        let (data, end, fault) = decode_all_ways(&chunked(100), wire.as_bytes());
+        let fault = format!("{:?} {}", fault.expect("refused"), data.escape_ascii());
+        assert_eq!((fault.trim_end(), end), (expected, None), "{wire:?}");
     }
 }
 
@@ -232,5 +204,35 @@ proptest! {
         body_bytes_max in 0_u64..20,
     ) {
         decode_all_ways(&chunked(body_bytes_max), parts.concat().as_bytes());
+    }
+}
+
+#[test]
+fn a_body_goes_on_in_another_process_after_any_byte() {
+    let wire = b"4;x=y\r\ndata\r\na\r\n0123456789\r\n0\r\nTrailer: x\r\n\r\n";
+    for cut in 0..wire.len() {
+        let mut before = chunked(100);
+        let mut data = Vec::new();
+        let mut rest = &wire[..cut];
+        while !rest.is_empty() {
+            let step = before.feed(rest).unwrap();
+            data.extend_from_slice(step.data);
+            rest = &rest[step.consumed..];
+        }
+        check_saved(&before);
+        let bytes = before.saved();
+        let after = BodyDecoder::load_whole(&bytes).expect("what was saved");
+        let (later, end, fault) = decode(after, [&wire[cut..]]);
+        assert_eq!((end, fault), (Some(wire.len() - cut), None), "cut at {cut}");
+        assert_eq!([data, later].concat(), b"data0123456789");
+        for at in 0..bytes.len() {
+            for wrong in [0, 1, 14, 15, 0xff] {
+                let mut bytes = bytes.clone();
+                bytes[at] = wrong;
+                if let Some(decoder) = BodyDecoder::load_whole(&bytes) {
+                    decode(decoder, [&wire[cut..]]);
+                }
+            }
+        }
     }
 }

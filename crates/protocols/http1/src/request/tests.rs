@@ -35,10 +35,57 @@ fn parse_all_ways<'b>(wire: &'b [u8], limits: &HttpLimits) -> Parsed<'b> {
     whole
 }
 
+/// The cases of `cases.txt` of one kind: input and outcome.
+pub(crate) fn cases(kind: &str) -> Vec<(String, &'static str)> {
+    let lines = include_str!("../cases.txt").lines();
+    let own = lines.filter_map(|line| line.strip_prefix(kind)?.strip_prefix(' '));
+    let cases = own.map(|line| {
+        let (input, outcome) = line.split_once(" => ").expect("INPUT => OUTCOME");
+        let mut parts = input.split('\\');
+        let mut text = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            let (escape, rest) = part.split_at(if part.starts_with('x') { 3 } else { 1 });
+            text.push(match escape {
+                "r" => '\r',
+                "n" => '\n',
+                "t" => '\t',
+                hex => char::from(u8::from_str_radix(&hex[1..], 16).unwrap()),
+            });
+            text += rest;
+        }
+        (text, outcome)
+    });
+    let cases: Vec<_> = cases.collect();
+    assert!(!cases.is_empty(), "{kind}");
+    cases
+}
+
 #[track_caller]
-fn refused(wire: &str, fault: BadRequest) {
+fn refuse(wire: &str, fault: &str) {
     let parsed = parse_all_ways(wire.as_bytes(), &HttpLimits::default());
-    assert_eq!(parsed, Err(fault), "{wire:?}");
+    let found = format!("{:?}", parsed.expect_err("refused"));
+    assert_eq!(found, fault, "{wire:?}");
+}
+
+#[test]
+fn requests_of_the_table_are_refused() {
+    for kind in ["wire", "line", "host", "field"] {
+        for (input, fault) in cases(kind) {
+            let wire = match kind {
+                "line" => format!("{input}\r\nHost: a\r\n\r\n"),
+                "host" => format!("GET / HTTP/1.1\r\nHost: {input}\r\n\r\n"),
+                "field" => with_fields(&input),
+                _ => input,
+            };
+            refuse(&wire, fault);
+        }
+    }
+    refuse(&"A".repeat(METHOD_BYTES_MAX + 1), "MethodTooLong");
+    for (wire, fault) in cases("first") {
+        refuse(&wire, fault);
+        let before = &wire.as_bytes()[..wire.len() - 1];
+        assert_eq!(parse_request(before, &HttpLimits::default()), Ok(None));
+    }
 }
 
 #[track_caller]
@@ -81,19 +128,37 @@ fn a_request_is_taken_apart() {
 }
 
 #[test]
-fn who_asks_for_a_connection_that_stays() {
-    for (version, connection, asks) in [
-        ("1.0", "keep-alive", true),
-        ("1.0", "Keep-Alive, x", true),
-        ("1.0", "x", false),
-        ("1.0", "keep-alive, close", false),
-        ("1.1", "keep-alive", false),
+fn accepted_requests_are_what_the_table_says() {
+    for kind in [
+        "asks",
+        "keeps",
+        "upgrades",
+        "waits",
+        "forwarded",
+        "body",
+        "target",
     ] {
-        let wire = format!("GET / HTTP/{version}\r\nHost: a\r\nConnection: {connection}\r\n\r\n");
-        assert_eq!(accepted(&wire).asks_keep_alive(), asks, "{wire}");
+        for (wire, expected) in cases(kind) {
+            let request = accepted(&wire);
+            let found = match kind {
+                "asks" => request.asks_keep_alive().to_string(),
+                "keeps" => request.keep_alive().to_string(),
+                "upgrades" => request.wants_upgrade("websocket").to_string(),
+                "waits" => request.expects_continue().to_string(),
+                "forwarded" => request.headers().are_forwarded().to_string(),
+                "body" => format!("{:?}", request.body),
+                _ => {
+                    assert_eq!(wire.split(' ').nth(1), Some(request.target));
+                    format!("{} {} {}", request.path(), request.query(), request.host())
+                }
+            };
+            assert_eq!(found, expected, "{kind}: {wire}");
+        }
     }
-    let silent = "GET / HTTP/1.0\r\nHost: a\r\n\r\n";
-    assert!(!accepted(silent).asks_keep_alive());
+    for (wire, _) in cases("begun") {
+        let parsed = parse_all_ways(wire.as_bytes(), &HttpLimits::default());
+        assert_eq!(parsed, Ok(None), "{wire:?}");
+    }
 }
 
 #[test]
@@ -107,121 +172,11 @@ fn only_the_first_of_two_requests_is_taken() {
 }
 
 #[test]
-fn an_unfinished_head_is_no_error() {
-    for wire in [
-        "",
-        "\r",
-        "\r\n",
-        "\r\n\r\n",
-        "G",
-        "GET",
-        "GET /",
-        "GET / HTTP/1",
-        "GET / HTTP/1.1\r",
-        "GET / HTTP/1.1\r\n",
-        "GET / HTTP/1.1\r\n\r",
-        "GET / HTTP/1.1\r\nHost: a",
-        "GET / HTTP/1.1\r\nHost: a\r\n\r",
-    ] {
-        let parsed = parse_all_ways(wire.as_bytes(), &HttpLimits::default());
-        assert_eq!(parsed, Ok(None), "{wire:?}");
-    }
-}
-
-#[test]
 fn empty_lines_before_a_request_are_skipped() {
     assert_eq!(
         accepted("\r\n\r\nGET /x HTTP/1.1\r\nHost: a\r\n\r\n").path(),
         "/x"
     );
-    refused("\nGET / HTTP/1.1\r\nHost: a\r\n\r\n", BadRequest::Method);
-    refused("\r\rGET / HTTP/1.1\r\nHost: a\r\n\r\n", BadRequest::Method);
-}
-
-#[test]
-fn request_lines_are_strict() {
-    use BadRequest as Bad;
-    let long_method = "A".repeat(METHOD_BYTES_MAX + 1);
-    for (line, fault) in [
-        (" / HTTP/1.1", Bad::Method),
-        ("G(T / HTTP/1.1", Bad::Method),
-        ("G\u{e9}T / HTTP/1.1", Bad::Method),
-        ("\u{16}\u{3}\u{1}\u{2}", Bad::Tls),
-        ("G\u{16}\u{3}\u{1}\u{2}", Bad::Method),
-        ("GET\t/ HTTP/1.1", Bad::Method),
-        (&long_method, Bad::MethodTooLong),
-        ("GET  / HTTP/1.1", Bad::Target),
-        ("GET /\u{0} HTTP/1.1", Bad::Target),
-        ("GET /\u{7f} HTTP/1.1", Bad::Target),
-        ("GET /a\tb HTTP/1.1", Bad::Target),
-        ("GET /a#b HTTP/1.1", Bad::Target),
-        ("GET x HTTP/1.1", Bad::Target),
-        ("GET * HTTP/1.1", Bad::Target),
-        ("CONNECT a:80 HTTP/1.1", Bad::Target),
-        ("GET ftp://a/ HTTP/1.1", Bad::Target),
-        ("GET http:///x HTTP/1.1", Bad::Target),
-        ("GET http://user@a/x HTTP/1.1", Bad::Target),
-        ("GET http://a\\b/x HTTP/1.1", Bad::Target),
-        ("GET /", Bad::RequestLine),
-        ("GET / ", Bad::RequestLine),
-        ("GET /  HTTP/1.1", Bad::RequestLine),
-        ("GET / HTTP/1.1 ", Bad::RequestLine),
-        ("GET / http/1.1", Bad::RequestLine),
-        ("GET / HTTP/1", Bad::RequestLine),
-        ("GET / HTTP/11.1", Bad::RequestLine),
-        ("GET / HTTP/1.x", Bad::RequestLine),
-        ("GET / HTTP/0.9", Bad::Version),
-        ("GET / HTTP/1.2", Bad::Version),
-        ("PRI * HTTP/2.0", Bad::Version),
-    ] {
-        refused(&format!("{line}\r\nHost: a\r\n\r\n"), fault);
-    }
-    refused("GET / HTTP/1.1\nHost: a\n\n", Bad::RequestLine);
-    refused("GET / HTTP/1.1\rHost: a\r\r", Bad::RequestLine);
-}
-
-#[test]
-fn faults_of_first_lines_do_not_wait_for_the_head() {
-    use BadRequest as Bad;
-    for (wire, fault) in [
-        ("\u{16}", Bad::Tls),
-        ("GET /\u{0}", Bad::Target),
-        ("GET /\u{7f}", Bad::Target),
-        ("GET /\r", Bad::RequestLine),
-        ("GET / HTTQ", Bad::RequestLine),
-        ("GET / HTTP/3.0", Bad::Version),
-        ("GET / HTTP/1.1\r\nX\n", Bad::LineEnd),
-        ("GET / HTTP/1.1\r\nX\rY", Bad::LineEnd),
-    ] {
-        refused(wire, fault);
-        let before = &wire.as_bytes()[..wire.len() - 1];
-        assert_eq!(parse_request(before, &HttpLimits::default()), Ok(None));
-    }
-}
-
-#[test]
-fn targets_have_a_path_a_query_and_a_host() {
-    for (target, path, query, host) in [
-        ("/", "/", "", "a"),
-        ("//x", "//x", "", "a"),
-        ("/?", "/", "", "a"),
-        ("/x?y=/z?", "/x", "y=/z?", "a"),
-        ("/caf\u{e9}?\u{4f60}", "/caf\u{e9}", "\u{4f60}", "a"),
-        ("/x://y", "/x://y", "", "a"),
-        ("http://b", "/", "", "b"),
-        ("HTTPS://b:1/x", "/x", "", "b:1"),
-        ("http://b?q", "/", "q", "b"),
-        ("http://b/x?y=http://c/", "/x", "y=http://c/", "b"),
-        ("http://[::1]:80/x", "/x", "", "[::1]:80"),
-    ] {
-        let wire = format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n");
-        let request = accepted(&wire);
-        assert_eq!(request.target, target);
-        let parts = (request.path(), request.query(), request.host());
-        assert_eq!(parts, (path, query, host), "{target}");
-    }
-    let wire = "OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n";
-    assert_eq!(accepted(wire).path(), "*");
 }
 
 #[test]
@@ -232,42 +187,7 @@ fn targets_have_to_be_utf8() {
 }
 
 #[test]
-fn there_is_one_host() {
-    use BadRequest as Bad;
-    refused("GET / HTTP/1.1\r\n\r\n", Bad::HostMissing);
-    refused("GET http://a/ HTTP/1.1\r\n\r\n", Bad::HostMissing);
-    refused(&with_fields("Host: a"), Bad::HostRepeated);
-    refused(
-        "GET / HTTP/1.0\r\nhost: a\r\nHOST: b\r\n\r\n",
-        Bad::HostRepeated,
-    );
-    for host in [
-        "a b",
-        "a/b",
-        "a?b",
-        "a#b",
-        "u@a",
-        "a,b",
-        "a\\b",
-        "\u{e9}",
-        "h:99999x",
-        "localhost:80:80",
-        "localhost:-1",
-        "::1",
-        "[::1",
-        "[::1]80",
-        "[::1]:x",
-        "[a]",
-        "[]",
-        "a]",
-        "a[b]",
-        ":80",
-    ] {
-        refused(
-            &format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n"),
-            Bad::HostInvalid,
-        );
-    }
+fn hosts_are_taken() {
     for host in [
         "a:",
         "a:80",
@@ -285,27 +205,7 @@ fn there_is_one_host() {
 }
 
 #[test]
-fn field_lines_are_strict() {
-    use BadRequest as Bad;
-    for (line, fault) in [
-        ("X : 1", Bad::Header),
-        ("X\t: 1", Bad::Header),
-        (" X: 1", Bad::Header),
-        ("X: 1\r\n 2", Bad::Header),
-        ("X: 1\r\n\t2", Bad::Header),
-        (": 1", Bad::Header),
-        ("X", Bad::Header),
-        ("X\u{e9}: 1", Bad::Header),
-        ("X: a\u{0}b", Bad::Header),
-        ("X: a\u{7f}b", Bad::Header),
-        ("X: a\u{b}b", Bad::Header),
-        ("X: a\nY: b", Bad::LineEnd),
-        ("X: a\rY: b", Bad::LineEnd),
-        ("X: a\r\r", Bad::LineEnd),
-        ("X: a\n", Bad::LineEnd),
-    ] {
-        refused(&with_fields(line), fault);
-    }
+fn values_may_be_of_any_script() {
     let wire = with_fields("X: caf\u{e9} \u{4f60}\ty");
     assert_eq!(accepted(&wire).header("x"), Some("caf\u{e9} \u{4f60}\ty"));
 }
@@ -318,144 +218,6 @@ fn values_that_are_not_utf8_are_kept_but_not_text() {
         .unwrap();
     assert_eq!(request.header("x"), None);
     assert_eq!(request.headers().last(), Some(("X", b"\xff".as_slice())));
-}
-
-/// Everything that two implementations are known to delimit differently.
-#[test]
-fn nothing_can_be_smuggled() {
-    use BadRequest as Bad;
-    for (lines, fault) in [
-        ("Content-Length: 5\r\nContent-Length: 6", Bad::ContentLength),
-        ("Content-Length: 5\r\nContent-Length: 5", Bad::ContentLength),
-        ("Content-Length: 5, 5", Bad::ContentLength),
-        ("Content-Length: 5,", Bad::ContentLength),
-        ("Content-Length:", Bad::ContentLength),
-        ("Content-Length: +1", Bad::ContentLength),
-        ("Content-Length: -1", Bad::ContentLength),
-        ("Content-Length: 1 2", Bad::ContentLength),
-        ("Content-Length: 0x1", Bad::ContentLength),
-        ("Content-Length: 1e1", Bad::ContentLength),
-        ("Content-Length: 1.0", Bad::ContentLength),
-        ("Content-Length: 1_0", Bad::ContentLength),
-        ("Content-Length: \u{661}", Bad::ContentLength),
-        ("Content-Length: 18446744073709551616", Bad::ContentLength),
-        (
-            "Content-Length: 99999999999999999999999999",
-            Bad::ContentLength,
-        ),
-        ("Content-Length: 18446744073709551615", Bad::BodyTooLarge),
-        ("Content-Length : 5", Bad::Header),
-        ("Content-Length: 5\u{b}", Bad::Header),
-        (
-            "Content-Length: 5\r\nTransfer-Encoding: chunked",
-            Bad::FramingConflict,
-        ),
-        (
-            "Transfer-Encoding: chunked\r\nContent-Length: 5",
-            Bad::FramingConflict,
-        ),
-        (
-            "transfer-ENCODING: CHUNKED\r\ncontent-LENGTH: 0",
-            Bad::FramingConflict,
-        ),
-        (
-            "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked",
-            Bad::TransferEncoding,
-        ),
-        (
-            "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity",
-            Bad::UnknownCoding,
-        ),
-        ("Transfer-Encoding: chunked, chunked", Bad::TransferEncoding),
-        ("Transfer-Encoding: gzip, chunked", Bad::UnknownCoding),
-        ("Transfer-Encoding: chunked, identity", Bad::UnknownCoding),
-        ("Transfer-Encoding: identity", Bad::UnknownCoding),
-        ("Transfer-Encoding: xchunked", Bad::UnknownCoding),
-        ("Transfer-Encoding: chunkedx", Bad::UnknownCoding),
-        ("Transfer-Encoding: \"chunked\"", Bad::TransferEncoding),
-        ("Transfer-Encoding: chunked;q=1", Bad::TransferEncoding),
-        ("Transfer-Encoding: chunked,", Bad::TransferEncoding),
-        ("Transfer-Encoding: chunked, , gzip;q=1", Bad::UnknownCoding),
-        ("Transfer-Encoding:", Bad::TransferEncoding),
-        ("Transfer-Encoding: \u{b}chunked", Bad::Header),
-        ("Transfer-Encoding : chunked", Bad::Header),
-        ("Transfer-Encoding\r\n : chunked", Bad::Header),
-        ("Transfer-Encoding:\r\n chunked", Bad::Header),
-        ("X: y\rTransfer-Encoding: chunked", Bad::LineEnd),
-        ("X: y\nTransfer-Encoding: chunked", Bad::LineEnd),
-        (" Transfer-Encoding: chunked", Bad::Header),
-        ("\u{0}Transfer-Encoding: chunked", Bad::Header),
-    ] {
-        refused(&with_fields(lines), fault);
-    }
-    let wire = "POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n";
-    refused(wire, Bad::TransferEncoding);
-}
-
-#[test]
-fn bodies_are_delimited() {
-    for (lines, body) in [
-        ("X: 1", Body::None),
-        ("Content-Length: 0", Body::Length(0)),
-        ("Content-Length: 0005", Body::Length(5)),
-        ("content-length:\t5\t", Body::Length(5)),
-        ("Transfer-Encoding: Chunked", Body::Chunked),
-        ("Content-Length: 1048576", Body::Length(1048576)),
-    ] {
-        assert_eq!(accepted(&with_fields(lines)).body, body, "{lines}");
-    }
-    refused(
-        &with_fields("Content-Length: 1048577"),
-        BadRequest::BodyTooLarge,
-    );
-}
-
-#[test]
-fn connection_fields_are_lists() {
-    for (version, lines, keep_alive) in [
-        (1, "X: 1", true),
-        (1, "Connection: close", false),
-        (1, "Connection: x, CLOSE", false),
-        (1, "Connection: x\r\nConnection: y ,\tclose", false),
-        (1, "Connection: closed", true),
-        (0, "X: 1", false),
-        (0, "Connection: keep-alive", false),
-    ] {
-        let wire = format!("GET / HTTP/1.{version}\r\nHost: a\r\n{lines}\r\n\r\n");
-        assert_eq!(accepted(&wire).keep_alive(), keep_alive, "{wire}");
-    }
-}
-
-#[test]
-fn upgrades_are_offered_in_two_fields() {
-    for (version, lines, wants) in [
-        (1, "Connection: Upgrade\r\nUpgrade: websocket", true),
-        (
-            1,
-            "Connection: keep-alive, upgrade\r\nUpgrade: x/1, WebSocket",
-            true,
-        ),
-        (1, "Upgrade: websocket", false),
-        (1, "Connection: upgrade", false),
-        (1, "Connection: upgrade\r\nUpgrade: websocket/13", false),
-        (0, "Connection: Upgrade\r\nUpgrade: websocket", false),
-    ] {
-        let wire = format!("GET / HTTP/1.{version}\r\nHost: a\r\n{lines}\r\n\r\n");
-        assert_eq!(accepted(&wire).wants_upgrade("websocket"), wants, "{wire}");
-    }
-}
-
-#[test]
-fn continue_is_expected_for_a_body() {
-    for (lines, expects) in [
-        ("Expect: 100-Continue\r\nContent-Length: 5", true),
-        ("Expect: 100-continue\r\nTransfer-Encoding: chunked", true),
-        ("Expect: 100-continue", false),
-        ("Expect: 100-continue\r\nContent-Length: 0", false),
-        ("Expect: other\r\nContent-Length: 5", false),
-    ] {
-        assert_eq!(accepted(&with_fields(lines)).expects_continue(), expects);
-    }
 }
 
 #[test]
@@ -479,25 +241,6 @@ fn limits_hold_to_the_byte() {
     check(head, 1, Err(BadRequest::TooManyHeaders));
     check(head, usize::MAX, Ok(()));
     check(0, 2, Err(BadRequest::HeadTooLarge));
-}
-
-#[test]
-fn every_fault_has_a_status_and_a_sentence() {
-    use BadRequest as Bad;
-    for (fault, status) in [
-        (Bad::Method, 400),
-        (Bad::Tls, 400),
-        (Bad::MethodTooLong, 501),
-        (Bad::TargetTooLong, 414),
-        (Bad::Version, 505),
-        (Bad::HeadTooLarge, 431),
-        (Bad::TooManyHeaders, 431),
-        (Bad::BodyTooLarge, 413),
-        (Bad::FramingConflict, 400),
-    ] {
-        assert_eq!(fault.status(), status);
-        assert!(fault.to_string().ends_with('.'));
-    }
 }
 
 #[test]
@@ -576,20 +319,5 @@ proptest! {
         prop_assert_eq!(&wire[length..], body.as_deref().unwrap_or_default());
         let body = body.map_or(Body::None, |body| Body::Length(body.len() as u64));
         prop_assert_eq!(request.body, body);
-    }
-}
-
-#[test]
-fn heads_that_a_proxy_has_forwarded_are_known() {
-    for (lines, is_forwarded) in [
-        ("Forwarded: for=1.2.3.4", true),
-        ("Upgrade: websocket\r\nX-FORWARDED-For: 1.2.3.4", true),
-        ("X: forwarded", false),
-        ("Forwarders: x", false),
-        ("X-Forwarded-Foo: x", false),
-    ] {
-        let wire = with_fields(lines);
-        let headers = accepted(&wire).headers();
-        assert_eq!(headers.are_forwarded(), is_forwarded, "{lines}");
     }
 }

@@ -1,5 +1,7 @@
 mod round_trip;
 
+use throng_types::check_saved;
+
 use crate::decode::{GROWTH_BYTES_MIN, *};
 
 const LIMITS: WsLimits = WsLimits::new(100_000);
@@ -568,4 +570,51 @@ fn debug_output_holds_no_payload() {
         shown.contains("OpenClient") && !shown.contains("115"),
         "{shown}"
     );
+}
+
+/// Feeds bytes that may end anywhere.
+fn feed_some(decoder: &mut WsDecoder, bytes: &[u8]) -> (Vec<Seen>, Option<WsError>) {
+    let mut seen = Vec::new();
+    let fed = decoder.feed(&mut bytes.to_vec(), &WsLimits::new(1000), |event| {
+        seen.push(event.into());
+        ControlFlow::Continue(())
+    });
+    (seen, fed.err())
+}
+
+#[test]
+fn a_decoder_goes_on_in_another_process_after_any_byte() {
+    // A text in two fragments with a ping between them, a binary message with a long header, and a
+    // text with a character that is cut.
+    let list: [(u8, &[u8]); 6] = [
+        (0x01, b"abc"),
+        (0x89, b"12"),
+        (0x80, b"d"),
+        (0x82, &[7; 200]),
+        (0x81, "ä".as_bytes()),
+        (0x88, b""),
+    ];
+    let wire = frames(WsRole::Server, &list);
+    let (whole, fault) = feed_some(&mut WsDecoder::new(WsRole::Server), &wire);
+    assert_eq!((whole.len(), fault), (5, None), "{whole:?}");
+    for cut in 0..=wire.len() {
+        let mut before = WsDecoder::new(WsRole::Server);
+        let (mut seen, _) = feed_some(&mut before, &wire[..cut]);
+        check_saved(&before);
+        let bytes = before.saved();
+        let mut after = WsDecoder::load_whole(&bytes).expect("what was saved");
+        seen.extend(feed_some(&mut after, &wire[cut..]).0);
+        assert_eq!(seen, whole, "cut at {cut}");
+        for at in 0..bytes.len() {
+            for wrong in [0, 1, 2, 0x7f, 0x80, 0xff] {
+                let mut bytes = bytes.clone();
+                bytes[at] = wrong;
+                if let Some(mut decoder) = WsDecoder::load_whole(&bytes) {
+                    // A text may be none any more.
+                    let go_on = |_: WsEvent<'_>| ControlFlow::Continue(());
+                    let _ = decoder.feed(&mut wire[cut..].to_vec(), &LIMITS, go_on);
+                }
+            }
+        }
+    }
 }

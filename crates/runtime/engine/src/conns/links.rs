@@ -18,7 +18,6 @@ const CHUNK: usize = 256;
 /// Each connection has one: with eight bytes more it would take sixteen of the allocator's.
 const _: () = assert!(size_of::<Entry>() <= 40);
 
-/// Outcome of TLS with a peer.
 #[derive(Clone, Debug)]
 pub struct TlsEvent {
     /// The connection; it may have gone.
@@ -32,7 +31,6 @@ pub struct TlsEvent {
 /// Outcome of a TLS handshake, or the fault that ended a connection later.
 #[derive(Clone, Debug)]
 pub enum TlsNews {
-    /// The TLS handshake succeeded.
     Shaken(Shaken),
     /// The handshake failed; the connection ends.
     Refused(Fault),
@@ -43,7 +41,6 @@ pub enum TlsNews {
     Truncated,
 }
 
-/// TLS state of one connection.
 pub(super) struct Entry {
     pub(super) link: Link,
     /// The app's first deadline, counted from the end of the handshake. In milliseconds; a later
@@ -128,19 +125,15 @@ impl Secured {
 /// Treatment of bytes that were read from a connection.
 #[derive(Clone, Copy)]
 pub(crate) enum Intake {
-    /// Plain bytes, which go to the app.
     Plain,
-    /// TLS records, which are opened first.
     Sealed,
     /// Bytes that are dropped: the connection is leaving.
     Nothing,
 }
 
-/// Outcome of taking TLS records.
 #[derive(Default)]
 pub(crate) struct Taken {
     /// The peer said that nothing more comes from it.
     pub(crate) has_ended: bool,
-    /// An outgoing connection is established.
     pub(crate) is_connected: bool,
 }

@@ -33,7 +33,6 @@ impl SavedConn {
     const PLACES_MAX: u32 = 1 << 28;
 
     /// Returns its id in a table; `None` if that cannot have such a place.
-    #[must_use]
     pub fn id<S, K: Kernel>(&self, conns: &Conns<S, K>) -> Option<ConnId> {
         let id = ConnId::new(conns.shard, self.index, self.generation);
         (self.index < Self::PLACES_MAX).then_some(id)
@@ -53,7 +52,6 @@ impl<S, K: Kernel> Conns<S, K> {
     }
 
     /// The socket and the tag of a connection that is still there.
-    #[must_use]
     pub fn holdings(&self, id: ConnId) -> Option<(&K::Socket, u32)> {
         self.session(id)?;
         let slot = self.slots.get(id.index())?;
@@ -126,7 +124,6 @@ impl<S, K: Kernel> Conns<S, K> {
 
     /// Returns the number of connections there have ever been, modulo 2^32: the generation of the
     /// next one.
-    #[must_use]
     pub const fn generation(&self) -> u32 {
         self.generation
     }

@@ -30,9 +30,6 @@ const SEAL_BYTES: usize = 16 << 10;
 
 impl<S, K: Kernel> Conns<S, K> {
     /// As [`Conns::connect`], by TLS: [`crate::App::connected`] follows when the handshake is done.
-    ///
-    /// # Errors
-    /// As [`Conns::connect`].
     pub fn connect_secure(
         &mut self,
         source: Option<SocketAddr>,
@@ -218,7 +215,6 @@ impl<S, K: Kernel> Conns<S, K> {
         }
     }
 
-    /// Notes the outcome of a handshake.
     fn tell(&mut self, index: u32, news: impl FnOnce(bool) -> TlsNews) {
         let Some(slot) = self.slots.get(index) else {
             return;
@@ -404,7 +400,6 @@ impl<S, K: Kernel> Conns<S, K> {
 enum Trouble {
     Kernel(io::Error),
     Tls(Fault),
-    /// The queue is empty.
     Nothing,
 }
 

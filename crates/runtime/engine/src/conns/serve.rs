@@ -139,7 +139,9 @@ impl<S, K: Kernel> Conns<S, K> {
         };
         let id = ConnId::new(self.shard, index, slot.generation);
         let mut out = std::mem::take(&mut self.scratch);
-        let mut fx = slot.effects(self.now, &mut out);
+        let mut fx = Effects::new(&mut out, self.now);
+        fx.tag = slot.tag;
+        fx.is_tls = slot.has(flag::SECURE);
         act(id, &mut slot.session, &mut fx);
         let Actions {
             deadline,
@@ -182,11 +184,6 @@ impl<S, K: Kernel> Conns<S, K> {
                 Some(End::Flush) => self.end_after_flush(index),
             }
         }
-        self.put_back(out);
-    }
-
-    /// Keeps the memory of an app's bytes for the next ones.
-    pub(super) fn put_back(&mut self, mut out: Vec<u8>) {
         out.clear();
         // One large reply must not keep its memory for good.
         out.shrink_to(64 << 10);

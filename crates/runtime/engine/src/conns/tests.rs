@@ -34,6 +34,22 @@ fn at(ms: u64) -> Now {
     }
 }
 
+fn delivery(frame: &Frame, gather: bool) -> Delivery<'_> {
+    Delivery {
+        frames: Pieces::Made(std::slice::from_ref(frame)),
+        joined: frame,
+        key: 1,
+        overflow: Overflow::Close,
+        gather,
+    }
+}
+
+/// A connection to nothing: nobody writes to it.
+fn mute(conns: &mut Conns<u32>, deadline: Option<Millis>) -> ConnId {
+    let null = std::fs::File::open("/dev/null").unwrap();
+    conns.insert(null.into(), accepted(deadline), false)
+}
+
 /// A connection in the table and its peer.
 fn connection(conns: &mut Conns<u32>, listener: &TcpListener) -> (TcpStream, ConnId) {
     let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -63,21 +79,10 @@ fn a_slot_is_small() {
 #[test]
 fn ten_thousand_connections_leave_nothing_behind() {
     let mut conns = table();
-    let null = std::fs::File::open("/dev/null").unwrap();
     let frame = Frame::new(b"delivery");
-    let delivery = Delivery {
-        frames: Pieces::Made(std::slice::from_ref(&frame)),
-        joined: &frame,
-        key: 1,
-        overflow: Overflow::Close,
-        gather: true,
-    };
-    let ids: Vec<ConnId> = (0..10_000)
-        .map(|n| {
-            let fd = null.try_clone().unwrap().into();
-            conns.insert(fd, accepted(Some(Millis(n * 1000))), false)
-        })
-        .collect();
+    let delivery = delivery(&frame, true);
+    let deadlines = (0..10_000).map(|n| Some(Millis(n * 1000)));
+    let ids: Vec<ConnId> = deadlines.map(|at| mute(&mut conns, at)).collect();
     for id in &ids {
         conns.deliver(id.index(), &delivery);
         conns.act(id.index(), |_, _, fx| fx.out.extend([0; 8192]));
@@ -91,7 +96,8 @@ fn ten_thousand_connections_leave_nothing_behind() {
     assert!(conns.is_empty() && conns.queues.is_empty());
     assert_eq!((conns.slots.bound(), conns.queues.bound()), (0, 0));
     assert!(conns.pool.len() <= POOL);
-    let kept: usize = conns.pool.iter().map(Outbound::kept_bytes).sum();
+    let kept = conns.pool.iter().map(Outbound::cost).sum::<usize>();
+    let kept = kept + conns.pool.len() * size_of::<Outbound>();
     assert!(kept < 2 << 20, "{kept}");
     assert_eq!(conns.next_deadline(), None);
     let lists = [conns.dirty.capacity(), conns.closed.capacity()];
@@ -239,17 +245,8 @@ fn a_slot_used_again_inherits_nothing() {
     assert!(!conns.with(old, |_, _| {}) && conns.with(new, |_, _| {}));
 }
 
-/// A frame for one connection.
 fn deliver(conns: &mut Conns<u32>, id: ConnId, text: &[u8]) {
-    let frame = Frame::new(text);
-    let delivery = Delivery {
-        frames: Pieces::Made(std::slice::from_ref(&frame)),
-        joined: &frame,
-        key: 1,
-        overflow: Overflow::Close,
-        gather: false,
-    };
-    conns.deliver(id.index(), &delivery);
+    conns.deliver(id.index(), &delivery(&Frame::new(text), false));
 }
 
 /// Only room that the kernel reports leads to another call, whatever is queued meanwhile.
@@ -409,4 +406,173 @@ fn held_deliveries_can_be_forgotten_and_the_connection_goes_on() {
     deliver(&mut conns, id, b"third");
     flush(&mut conns);
     assert_eq!(read(&mut peer, 9), "end third");
+}
+
+const BOUND: usize = 1 << 20;
+const PIECE: usize = 100_000;
+
+/// Connections to nothing: nobody writes in these tests.
+struct Crowd {
+    conns: Conns<u32>,
+    ids: Vec<ConnId>,
+}
+
+impl Crowd {
+    fn new(count: usize) -> Self {
+        let mut conns = table();
+        conns.set_limits(ConnLimits {
+            queued_bytes_max: BOUND,
+            ..ConnLimits::default()
+        });
+        let ids = (0..count).map(|_| mute(&mut conns, None)).collect();
+        Self { conns, ids }
+    }
+
+    fn at(&mut self, ms: u64) {
+        self.conns.set_now(at(ms));
+    }
+
+    fn reply(&mut self, who: usize, bytes: usize) {
+        let act = |_, _: &mut u32, fx: &mut Effects<'_>| fx.out.resize(bytes, 1);
+        self.conns.act(self.ids[who].index(), act);
+    }
+
+    fn deliver(&mut self, who: usize, frame: &Frame) {
+        let delivery = delivery(frame, true);
+        self.conns.deliver(self.ids[who].index(), &delivery);
+    }
+
+    fn held(&self) -> usize {
+        { self.conns.queues.iter() }
+            .map(|(_, queue)| queue.cost())
+            .sum()
+    }
+
+    /// The places of those that ended, and of those that are gone.
+    fn ended(&mut self) -> (Vec<usize>, Vec<usize>) {
+        let place = |index: u32| self.ids.iter().position(|id| id.index() == index);
+        let slow = std::iter::from_fn(|| self.conns.take_slow());
+        let mut slow: Vec<usize> = slow.filter_map(place).collect();
+        slow.sort_unstable();
+        let closed = self.conns.closed.iter();
+        let mut closed: Vec<usize> = closed.filter_map(|(index, _)| place(*index)).collect();
+        closed.sort_unstable();
+        (slow, closed)
+    }
+}
+
+#[test]
+fn all_queues_together_have_a_bound() {
+    let mut crowd = Crowd::new(100);
+    for who in 0..100 {
+        crowd.at(who as u64);
+        crowd.reply(who, PIECE);
+        assert!(crowd.held() <= BOUND + BOUND / 16 + 2 * PIECE, "{who}");
+    }
+    let (slow, closed) = crowd.ended();
+    // So much at the head is not waited for.
+    assert_eq!(slow, closed);
+    assert!((88..96).contains(&closed.len()), "{closed:?}");
+    assert_eq!(crowd.conns.stats().crowded, closed.len() as u64);
+    assert_eq!(crowd.conns.stats().slow, closed.len() as u64);
+    // One that stood longest went before one that came last.
+    assert!(closed.contains(&0) && !closed.contains(&99), "{closed:?}");
+}
+
+#[test]
+fn a_shorter_queue_and_one_that_moves_stay() {
+    let mut crowd = Crowd::new(12);
+    crowd.at(1_000);
+    for who in 0..9 {
+        crowd.reply(who, PIECE);
+    }
+    // The last one has most, and the kernel takes of it; the one before has little.
+    crowd.reply(10, PIECE / 10);
+    crowd.reply(11, 2 * PIECE / 3);
+    crowd.at(20_000);
+    let out = crowd
+        .conns
+        .slots
+        .get(crowd.ids[11].index())
+        .expect("it is there");
+    let queue = crowd.conns.queues.get_mut(out.out).expect("bytes wait");
+    queue.moved_at = Millis(20_000);
+    crowd.reply(11, 2 * PIECE / 3);
+    crowd.reply(9, PIECE);
+    let (slow, closed) = crowd.ended();
+    assert_eq!(slow, closed);
+    assert!(
+        !closed.is_empty() && closed.iter().all(|who| *who < 9),
+        "{closed:?}"
+    );
+}
+
+#[test]
+fn what_queues_share_counts_once() {
+    let mut crowd = Crowd::new(100);
+    crowd.at(1_000);
+    for _ in 0..5 {
+        let shared = Frame::new(&[1; PIECE]);
+        for who in 0..80 {
+            crowd.deliver(who, &shared);
+        }
+    }
+    assert_eq!(crowd.ended(), (vec![], vec![]));
+    let mut told = Vec::new();
+    for who in 80..100 {
+        // The first frame is short, and leaves time for a last word.
+        crowd.deliver(who, &Frame::new(&[1; 100]));
+        crowd.deliver(who, &Frame::new(&[1; PIECE]));
+        let (slow, closed) = crowd.ended();
+        assert!(closed.is_empty(), "{closed:?}");
+        told.extend(slow);
+    }
+    assert!(
+        !told.is_empty() && told.iter().all(|who| *who >= 80),
+        "{told:?}"
+    );
+    assert!(crowd.held() <= BOUND + BOUND / 16 + PIECE);
+    // A last word is behind what had begun, and nothing else.
+    let index = crowd.ids[told[0]].index();
+    crowd
+        .conns
+        .act_slow(index, |_, _, fx| fx.out.extend(b"slow"));
+    assert_eq!(crowd.conns.queued_bytes(crowd.ids[told[0]]), 100 + 4);
+}
+
+#[test]
+fn preferred_connections_end_last() {
+    let mut crowd = Crowd::new(30);
+    crowd.at(1_000);
+    let first = crowd.ids[0];
+    crowd.conns.prefer(first);
+    crowd.reply(0, 5 * PIECE);
+    crowd.at(50_000);
+    for who in 1..30 {
+        crowd.reply(who, PIECE);
+    }
+    let (_, closed) = crowd.ended();
+    assert!(!closed.is_empty() && !closed.contains(&0), "{closed:?}");
+    // Alone it has no more than all.
+    crowd.at(51_000);
+    for _ in 0..20 {
+        crowd.reply(0, PIECE);
+    }
+    assert!(crowd.ended().1.contains(&0));
+    assert!(crowd.held() <= BOUND);
+}
+
+#[test]
+fn a_connection_whose_peer_does_not_read_stays_behind() {
+    let mut crowd = Crowd::new(3);
+    crowd.at(1_000);
+    crowd.reply(0, write::UNMOVED_BYTES);
+    crowd.reply(1, write::UNMOVED_BYTES - 1);
+    for (ms, count) in [
+        (1_000 + write::UNMOVED_MS - 1, 3),
+        (1_000 + write::UNMOVED_MS, 2),
+    ] {
+        crowd.at(ms);
+        assert_eq!(crowd.conns.movable().count(), count);
+    }
 }

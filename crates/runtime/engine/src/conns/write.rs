@@ -6,20 +6,40 @@
 //! TLS's own, and the end. All of it has [`SLOW_MS`], whatever the peer reads meanwhile.
 //!
 //! Never: seals; `secure.rs` does, and comes here with what the kernel said.
+//!
+//! All queues of a shard have one bound together, [`super::ConnLimits::queued_bytes_max`].
+//! Queue: `all outbound queues`.
+//!
+//! Counted is what they cost: bytes of one connection's own, TLS records and the lists as they are
+//! allocated; a frame that many queues share counts once, a part of it for each. The sum is taken
+//! only when it may have passed the bound, since a frame's part depends on who else holds it; and
+//! not before a sixteenth of the bound has come, by so much it may be exceeded.
+//!
+//! Rule for "full": the queues that cost most and have stood still longest end, as slow ones do,
+//! until an eighth of the bound is free. A connection that was about to end goes at once, and so
+//! does one at whose head more waits than its peer should be given time for. Connections that are
+//! [`super::Conns::prefer`]red come last.
 
 use std::io;
 
-use throng_types::{ConnId, Frame};
+use throng_types::{Actions, ConnId, Frame};
 
 use super::{Conns, Delivery, LINGER_MS, LIST_KEPT, NO_QUEUE, POOL, Pieces, Slot, flag};
-use crate::outbound::Pushed;
+use crate::outbound::{Outbound, Pushed, Sum};
 use crate::{Closed, Effects, Interest, Kernel};
 
 /// Milliseconds that a slow peer has for the rest and the last word. Bytes that the kernel holds
 /// come before them.
 pub(super) const SLOW_MS: u64 = 15_000;
+/// Bytes that a queue may keep when it ends, so that its peer still gets the reason.
+const REST_BYTES_MAX: usize = 64 << 10;
+/// A queue that stands still for a second weighs twice what it costs.
+const STILL_MS: u64 = 1_000;
+/// A queue of which the kernel has taken nothing for this long, and that holds so much, is one of a
+/// peer that does not read. Its connection stays behind in a hand-over.
+pub(super) const UNMOVED_MS: u64 = 2_000;
+pub(super) const UNMOVED_BYTES: usize = 256 << 10;
 
-/// Outcome of one round of writing.
 #[derive(Default)]
 pub(crate) struct Flushed {
     pub(crate) drained: Vec<(u32, u32)>,
@@ -322,21 +342,22 @@ impl<S, K: Kernel> Conns<S, K> {
         index: u32,
         act: impl FnOnce(ConnId, &mut S, &mut Effects<'_>),
     ) {
+        let mut last_word = Vec::new();
+        self.act(index, |id, session, fx| {
+            act(id, session, fx);
+            std::mem::swap(fx.out, &mut last_word);
+            fx.actions = Actions::default();
+        });
         let Some(slot) = self.slots.get_mut(index) else {
             return;
         };
-        let id = ConnId::new(self.shard, index, slot.generation);
-        let mut out = std::mem::take(&mut self.scratch);
-        let mut fx = slot.effects(self.now, &mut out);
-        act(id, &mut slot.session, &mut fx);
         slot.flags |= flag::ENDING;
         if !slot.has(flag::CLOSED) {
-            if !out.is_empty() {
-                self.queue_mut(index).push_own(&out);
+            if !last_word.is_empty() {
+                self.queue_mut(index).push_own(&last_word);
             }
             self.mark_dirty(index);
         }
-        self.put_back(out);
     }
 
     /// Begins to watch a connection. Whether it can be written to is asked for only once a
@@ -372,5 +393,76 @@ impl<S, K: Kernel> Conns<S, K> {
         if let Err(error) = told {
             self.close(index, Closed::Error(error.raw_os_error().unwrap_or(0)));
         }
+    }
+
+    /// Ends connections if all queues together may have passed their bound.
+    #[inline]
+    pub(super) fn keep_bound(&mut self) {
+        if self.sum.is_due() {
+            self.relieve();
+        }
+    }
+
+    #[cold]
+    fn relieve(&mut self) {
+        let bound = self.limits.queued_bytes_max;
+        // Twice at most: a queue that was given time for a last word has none in the second round.
+        for _ in 0..2 {
+            let mut cost: usize = self.queues.iter().map(|(_, queue)| queue.cost()).sum();
+            self.sum = Sum {
+                since: 0,
+                since_max: bound.saturating_sub(cost).max(bound / 16),
+            };
+            if cost <= bound {
+                return;
+            }
+            let now_ms = self.now.mono.0;
+            let mut queues: Vec<_> = { self.queues.iter() }
+                .filter_map(|(_, queue)| {
+                    let slot = self.slots.get(queue.owner)?;
+                    let still_ms = now_ms.saturating_sub(queue.moved_at.0);
+                    let weight = queue.cost() as u64 * (STILL_MS + still_ms);
+                    let rank = (!slot.has(flag::PREFERRED), weight);
+                    Some((rank, queue.owner))
+                })
+                .collect();
+            queues.sort_unstable_by(|one, other| other.cmp(one));
+            for (_, index) in queues {
+                if cost <= bound / 8 * 7 {
+                    break;
+                }
+                cost -= self.end_crowding(index).min(cost);
+            }
+        }
+    }
+
+    /// Ends a connection because all queues together are too long; gives what that has freed.
+    fn end_crowding(&mut self, index: u32) -> usize {
+        let Some(slot) = self.slots.get(index) else {
+            return 0;
+        };
+        let (out, was_leaving, was_slow) =
+            (slot.out, slot.has(flag::LEAVING), slot.has(flag::SLOW));
+        let cost = |conns: &Self| conns.queues.get(out).map_or(0, Outbound::cost);
+        let before = cost(self);
+        self.stats.crowded += u64::from(!was_slow);
+        if !was_leaving {
+            self.end_slow(index);
+        }
+        let rest = self.queues.get(out).map_or(0, Outbound::bytes);
+        if was_leaving || rest > REST_BYTES_MAX {
+            self.close(index, Closed::Slow);
+            if let Some(queue) = self.queues.get_mut(out) {
+                queue.recycle();
+            }
+        }
+        before.saturating_sub(cost(self))
+    }
+
+    /// Whether a connection's peer reads, as far as its queue tells.
+    pub(super) fn reads(&self, queue: u32) -> bool {
+        self.queues.get(queue).is_none_or(|queue| {
+            queue.bytes() < UNMOVED_BYTES || self.now.mono < queue.moved_at + UNMOVED_MS
+        })
     }
 }

@@ -16,7 +16,6 @@ use throng_sys::{clock, socket};
 use super::pair::{PairReceiver, PairSender, pair};
 use super::{Interest, Kernel, MailReceiver, MailSender, Ready, Source, Wake};
 
-/// Events that one wait gives.
 const EVENTS: usize = 1024;
 /// Messages that may wait between two shards. Queue: `mailbox`.
 const MAILBOX_MAX: usize = 4096;
@@ -30,7 +29,6 @@ const LISTENER_FIRST: usize = usize::MAX - 1;
 /// The last token of a listener; every smaller one is a connection's.
 const LISTENER_LAST: usize = LISTENER_FIRST - u8::MAX as usize;
 
-/// Linux, as one shard sees it.
 pub struct Linux {
     poll: Poll,
     events: Events,
@@ -38,10 +36,8 @@ pub struct Linux {
 }
 
 impl Linux {
-    /// A new epoll instance; `started` is the start of the process.
-    ///
-    /// # Errors
-    /// If there is no descriptor left.
+    /// A new epoll instance; `started` is the start of the process. Fails if there is no descriptor
+    /// left.
     pub fn new(started: Instant) -> io::Result<Self> {
         Ok(Self {
             poll: Poll::new()?,

@@ -1,7 +1,5 @@
 //! The queue against plain bytes: whatever is not dropped leaves in order, once.
 
-use throng_types::{Load as _, Save as _, Saved};
-
 use super::*;
 
 fn frame(text: &str) -> Frame {
@@ -373,5 +371,66 @@ fn what_is_held_has_not_begun() {
 fn push_frames(queue: &mut Outbound, frames: &[&str]) {
     for text in frames {
         queue.push_frame(&frame(text), 1, Overflow::Close, 1 << 20);
+    }
+}
+
+/// Takes all that may leave.
+fn leaves(queue: &mut Outbound) -> Vec<u8> {
+    let mut all = Vec::new();
+    while queue.may_leave() {
+        let bytes: Vec<u8> = queue.with_slices(|slices| {
+            let bytes = slices.iter().flat_map(|slice| slice.to_vec());
+            bytes.collect()
+        });
+        queue.sent(bytes.len());
+        all.extend(bytes);
+    }
+    all
+}
+
+#[test]
+fn a_queue_goes_on_where_it_was() {
+    for (sealed, sent) in [0, 4, 11]
+        .iter()
+        .flat_map(|&n| (0..=12).map(move |sent| (n, sent)))
+    {
+        let mut queue = Outbound::default();
+        queue.push_own(b"own");
+        queue.push_frame(&frame("frame"), 1, Overflow::DropOldest, 100);
+        queue.push_own(b"more");
+        queue.hold(true);
+        queue.push_frame(&frame("held"), 1, Overflow::Close, 100);
+        queue.sent(sent);
+        // Records that say some of it, and have left in part.
+        let left = b"ownframemore"[sent..].to_vec();
+        let said = sealed.min(left.len());
+        let mut expect = left.clone();
+        if said > 0 {
+            queue.sent(said);
+            queue.push_sealed(b"records");
+            queue.sent(sealed % 7);
+            expect.splice(..said, b"records"[sealed % 7..].iter().copied());
+        }
+        let bytes = queue.saved();
+        let mut moved = Outbound::load_whole(&bytes).expect("what was saved");
+        assert_eq!(moved.bytes(), queue.bytes());
+        assert_eq!((moved.is_held(), moved.saved() == bytes), (true, true));
+        assert_eq!(leaves(&mut moved), expect, "{sealed} {sent}");
+        moved.hold(false);
+        assert_eq!(leaves(&mut moved), b"held");
+        for cut in 0..bytes.len() {
+            assert!(Outbound::load_whole(&bytes[..cut]).is_none());
+        }
+        for at in 0..bytes.len() {
+            for wrong in [0, 1, 2, 3, 4, 0xff] {
+                let mut bytes = bytes.clone();
+                bytes[at] = wrong;
+                if let Some(mut queue) = Outbound::load_whole(&bytes) {
+                    leaves(&mut queue);
+                    queue.hold(false);
+                    leaves(&mut queue);
+                }
+            }
+        }
     }
 }

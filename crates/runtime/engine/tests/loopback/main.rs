@@ -3,12 +3,10 @@
 //! Nothing here sleeps or measures: each wait is for a condition, and only failing tests
 //! reach its end.
 
-mod ending;
+mod life;
 mod mail;
-mod outgoing;
 mod secure;
 mod slow;
 mod still;
 mod support;
-mod timers;
 mod traffic;

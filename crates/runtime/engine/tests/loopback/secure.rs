@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
 use std::sync::LazyLock;
 
-use throng_engine::{Accepted, Closed, ConnLimits, End, Overflow};
+use throng_engine::{Closed, ConnLimits, Conns, End, Overflow};
 use throng_testkit::Authority;
 use throng_tls::{
     Authorities, Certificates, ClientTls, Link, MinVersion, Records, ServerTls, Site, Trust,
@@ -13,17 +13,11 @@ use throng_types::ConnId;
 
 use crate::slow::assert_ends_in_order;
 use crate::support::{
-    Event, LAST_WORD, LAST_WORD_BYTES, Manner, Rig, connect, numbered, numbers, pattern, secure_rig,
+    Event, LAST_WORD, LAST_WORD_BYTES, LIMITS, Manner, Rig, accepted, connect, gather, numbered,
+    numbers, pattern, secure_rig,
 };
 
 const FRAME: usize = LAST_WORD_BYTES;
-const LIMITS: ConnLimits = ConnLimits {
-    queue_bytes_max: 64 << 10,
-    queued_bytes_max: usize::MAX,
-    unread_above_bytes: 16 << 10,
-    spare_descriptors: 0,
-    handshake_timeout_ms: 10_000,
-};
 /// Bytes that sealing adds to one full record, and a little more.
 const SEALING: usize = 64;
 
@@ -135,15 +129,10 @@ fn a_large_reply_passes_a_client_that_reads_late() {
     let reply = large.clone();
     rig.ask(move |conns, _| conns.with(id, |_, fx| fx.out.extend(reply)));
     rig.until("the kernel takes no more", move |conns| {
-        (1..large_enough()).contains(&conns.queued_bytes(id))
+        (1..12 << 20).contains(&conns.queued_bytes(id))
     });
     assert!(client.exactly(large.len()) == large);
-    let event = rig.find(|event| matches!(event, Event::Drained(..)).then_some(event));
-    assert_eq!(event, Event::Drained(id, 0));
-}
-
-const fn large_enough() -> usize {
-    12 << 20
+    assert_eq!(rig.drained(id), 0);
 }
 
 #[test]
@@ -178,10 +167,7 @@ fn what_is_dropped_was_not_sealed() {
         assert!(most <= LIMITS.queue_bytes_max + SEALING, "{most}");
         let seen = read_numbers(&mut client, count - 1);
         assert!(seen.is_sorted_by(|a, b| a < b), "{seen:?}");
-        let dropped = rig.find(|event| match event {
-            Event::Drained(whom, dropped) if whom == id => Some(dropped),
-            _ => None,
-        });
+        let dropped = rig.drained(id);
         assert!(30 < dropped, "{overflow:?}: {dropped}");
         assert_eq!(seen.len() as u64 + u64::from(dropped), count);
     }
@@ -195,15 +181,7 @@ fn frames_gather_in_records_behind_replies() {
         rig.ask(move |conns, _| {
             let before = conns.stats().writes;
             for number in 0..8 {
-                let frame = throng_types::Frame::new(&numbered(number, bytes));
-                let delivery = throng_engine::Delivery {
-                    frames: throng_engine::Pieces::Made(std::slice::from_ref(&frame)),
-                    joined: &frame,
-                    key: number as u32,
-                    overflow: Overflow::Close,
-                    gather: true,
-                };
-                conns.deliver(id.index(), &delivery);
+                gather(conns, id, &numbered(number, bytes), number as u32);
             }
             before
         })
@@ -322,25 +300,21 @@ fn nobody_hears_of_what_breaks_the_protocol() {
     assert_eq!(bytes, (good_id, b"still here".to_vec()));
 }
 
+/// A connection of one rig to the other, when it is established.
+fn connect_secure(client: &Rig, server: &Rig) -> ConnId {
+    let target = server.addr;
+    let connect = move |conns: &mut Conns<u64>, _: &mut _| {
+        conns.connect_secure(None, target, accepted(1), &BOTH.1)
+    };
+    let id = client.ask(connect).unwrap();
+    client.find(|event| (event == Event::Connected(id)).then_some(id))
+}
+
 #[test]
 fn outgoing_connections_speak_tls_too() {
     let server = rig(Manner::Echo, LIMITS);
     let client = crate::support::rig(Manner::Report, LIMITS);
-    let target = server.addr;
-    client.ask(move |conns, _| {
-        let accepted = Accepted {
-            session: 1,
-            tag: 0,
-            deadline: None,
-        };
-        conns
-            .connect_secure(None, target, accepted, &BOTH.1)
-            .unwrap();
-    });
-    let id = client.find(|event| match event {
-        Event::Connected(id) => Some(id),
-        _ => None,
-    });
+    let id = connect_secure(&client, &server);
     let large = pattern(200_000);
     let sent = large.clone();
     client.ask(move |conns, _| conns.with(id, |_, fx| fx.out.extend(sent)));
@@ -363,17 +337,7 @@ fn a_server_that_ends_without_a_word_is_told_of() {
     for (end, is_told) in [(End::Now, true), (End::Flush, false)] {
         let server = rig(Manner::Echo, LIMITS);
         let client = crate::support::rig(Manner::Report, LIMITS);
-        let target = server.addr;
-        let id = client.ask(move |conns, _| {
-            let accepted = Accepted {
-                session: 1,
-                tag: 0,
-                deadline: None,
-            };
-            conns.connect_secure(None, target, accepted, &BOTH.1)
-        });
-        let id = id.unwrap();
-        client.find(|event| (event == Event::Connected(id)).then_some(()));
+        connect_secure(&client, &server);
         server.find(|event| (event == Event::Tls("shaken".to_owned())).then_some(()));
         server.ask(move |conns, _| {
             let all: Vec<ConnId> = conns.sessions().map(|(id, _)| id).collect();

@@ -3,20 +3,14 @@
 use std::io::Read;
 use std::net::TcpStream;
 
-use throng_engine::{Closed, ConnLimits, Overflow};
+use throng_engine::{Closed, Overflow};
 
 use crate::support::{
-    Event, LAST_WORD, LAST_WORD_BYTES, Manner, NEVER_MS, fill, numbered, numbers, rig,
+    Event, LAST_WORD, LAST_WORD_BYTES, LIMITS, Manner, NEVER_MS, fill, gather, numbered, numbers,
+    rig,
 };
 
 const FRAME: usize = LAST_WORD_BYTES;
-const LIMITS: ConnLimits = ConnLimits {
-    queue_bytes_max: 64 << 10,
-    queued_bytes_max: usize::MAX,
-    unread_above_bytes: 16 << 10,
-    spare_descriptors: 0,
-    handshake_timeout_ms: 10_000,
-};
 
 fn read_numbers(client: &mut TcpStream, last: u64) -> Vec<u64> {
     let mut seen = Vec::new();
@@ -70,20 +64,16 @@ fn lag(overflow: Overflow) -> (Vec<u64>, u64, u32) {
     let count = rig.overrun(id, &[id], 50, overflow) + 50;
     assert!(rig.seen.lock().unwrap().queued_bytes_most <= LIMITS.queue_bytes_max);
     let seen = read_numbers(&mut client, count - 1);
-    let dropped = rig.find(|event| match event {
-        Event::Drained(whom, dropped) => Some((whom, dropped)),
-        _ => None,
-    });
-    assert_eq!(dropped.0, id);
+    let dropped = rig.drained(id);
     let stats = rig.ask(|conns, _| conns.stats());
     let counted = match overflow {
         Overflow::LatestOnly => stats.dropped_latest_only,
         _ => stats.dropped_oldest,
     };
-    assert_eq!(counted, u64::from(dropped.1));
+    assert_eq!(counted, u64::from(dropped));
     assert_eq!(stats.dropped_oldest + stats.dropped_latest_only, counted);
     assert_eq!(stats.lagged, 1);
-    (seen, count, dropped.1)
+    (seen, count, dropped)
 }
 
 #[test]
@@ -115,8 +105,7 @@ fn a_queue_that_lost_nothing_says_so_when_it_is_empty_again() {
     let count = rig.ask(move |conns, _| fill(conns, id, FRAME));
     let seen = read_numbers(&mut client, count - 1);
     assert_eq!(seen, (0..count).collect::<Vec<_>>());
-    let event = rig.find(|event| matches!(event, Event::Drained(..)).then_some(event));
-    assert_eq!(event, Event::Drained(id, 0));
+    assert_eq!(rig.drained(id), 0);
     rig.deliver(id, vec![numbered(count, FRAME)], Overflow::Close);
     assert_eq!(read_numbers(&mut client, count), [count]);
 }
@@ -128,17 +117,7 @@ fn frames_gather_behind_replies_in_order() {
     let writes = rig.ask(move |conns, _| {
         let before = conns.stats().writes;
         for number in 0..7 {
-            let frame = throng_types::Frame::new(&numbered(number, FRAME));
-            conns.deliver(
-                id.index(),
-                &throng_engine::Delivery {
-                    frames: throng_engine::Pieces::Made(std::slice::from_ref(&frame)),
-                    joined: &frame,
-                    key: number as u32,
-                    overflow: Overflow::Close,
-                    gather: true,
-                },
-            );
+            gather(conns, id, &numbered(number, FRAME), number as u32);
         }
         conns.with(id, |_, fx| fx.out.extend(numbered(7, FRAME)));
         before

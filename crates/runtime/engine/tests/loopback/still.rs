@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use throng_engine::{Accepted, App, Closed, ConnLimits, Conns, Effects, ShardOptions};
 use throng_types::{ConnId, Now, ShardId};
 
-use crate::support::listener;
+use crate::support::{accepted, listener};
 
 /// Counts what it accepts.
 struct Door(u32);
@@ -17,18 +17,12 @@ impl App for Door {
 
     fn accept(&mut self, _: u8, _: std::net::SocketAddr, _: Now) -> Option<Accepted<()>> {
         self.0 += 1;
-        Some(Accepted {
-            session: (),
-            tag: 0,
-            deadline: None,
-        })
+        Some(accepted(()))
     }
 
     fn bytes(&mut self, _: ConnId, (): &mut (), _: &mut [u8], _: &mut Effects<'_>) {}
 
     fn timeout(&mut self, _: ConnId, (): &mut (), _: &mut Effects<'_>) {}
-
-    fn drained(&mut self, _: ConnId, (): &mut (), _: u32, _: &mut Effects<'_>) {}
 
     fn closed(&mut self, _: ConnId, (): (), _: u32, _: Closed, _: Now) {}
 

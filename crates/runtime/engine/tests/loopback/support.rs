@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use throng_engine::{
     Accepted, App, Closed, ConnLimits, Conns, Delivery, Effects, End, LoopStats, MailboxSender,
-    Overflow, ShardOptions, TlsEvent, TlsNews,
+    Overflow, Pieces, ShardOptions, TlsEvent, TlsNews,
 };
 use throng_tls::ServerTls;
 use throng_types::{ConnId, Frame, Millis, Now, ShardId};
@@ -82,11 +82,7 @@ impl App for Probe {
     fn accept(&mut self, listener: u8, peer: SocketAddr, _now: Now) -> Option<Accepted<u64>> {
         self.report(Event::Accepted(listener, peer));
         self.serial += 1;
-        (!self.refuse).then_some(Accepted {
-            session: self.serial,
-            tag: 7,
-            deadline: None,
-        })
+        (!self.refuse).then_some(accepted(self.serial))
     }
 
     fn connected(&mut self, id: ConnId, _session: &mut u64, _fx: &mut Effects<'_>) {
@@ -334,6 +330,17 @@ impl Rig {
         }
     }
 
+    /// Frames that a connection's queue had dropped when it was empty again.
+    pub(crate) fn drained(&self, id: ConnId) -> u32 {
+        self.find(|event| match event {
+            Event::Drained(whom, dropped) => {
+                assert_eq!(whom, id);
+                Some(dropped)
+            }
+            _ => None,
+        })
+    }
+
     pub(crate) fn closed(&self) -> (ConnId, Closed) {
         self.find(|event| match event {
             Event::Closed(id, _, why) => Some((id, why)),
@@ -391,19 +398,33 @@ impl Rig {
     }
 }
 
+fn delivery(frame: &Frame, key: u32, overflow: Overflow, gather: bool) -> Delivery<'_> {
+    Delivery {
+        frames: Pieces::Made(std::slice::from_ref(frame)),
+        joined: frame,
+        key,
+        overflow,
+        gather,
+    }
+}
+
 /// Hands frames over, one delivery each.
-fn deliver(conns: &mut Conns<u64>, id: ConnId, frames: Vec<Vec<u8>>, overflow: Overflow) {
+pub(crate) fn deliver(
+    conns: &mut Conns<u64>,
+    id: ConnId,
+    frames: Vec<Vec<u8>>,
+    overflow: Overflow,
+) {
     for bytes in frames {
         let frame = Frame::new(&bytes);
-        let delivery = Delivery {
-            frames: throng_engine::Pieces::Made(std::slice::from_ref(&frame)),
-            joined: &frame,
-            key: 1,
-            overflow,
-            gather: false,
-        };
-        conns.deliver(id.index(), &delivery);
+        conns.deliver(id.index(), &delivery(&frame, 1, overflow, false));
     }
+}
+
+/// Hands a frame over behind which more follow in this turn.
+pub(crate) fn gather(conns: &mut Conns<u64>, id: ConnId, bytes: &[u8], key: u32) {
+    let frame = Frame::new(bytes);
+    conns.deliver(id.index(), &delivery(&frame, key, Overflow::Close, true));
 }
 
 /// Delivers until the kernel takes no more; returns how many frames of `bytes` that took. In a
@@ -426,6 +447,24 @@ impl Drop for Rig {
         if self.mailbox.send(Mail::Job(job)).is_ok() && !std::thread::panicking() {
             thread.join().unwrap();
         }
+    }
+}
+
+/// Small bounds, so that little traffic reaches them.
+pub(crate) const LIMITS: ConnLimits = ConnLimits {
+    queue_bytes_max: 64 << 10,
+    queued_bytes_max: usize::MAX,
+    unread_above_bytes: 16 << 10,
+    spare_descriptors: 0,
+    handshake_timeout_ms: 10_000,
+};
+
+/// Answer of an app to a new connection.
+pub(crate) const fn accepted<S>(session: S) -> Accepted<S> {
+    Accepted {
+        session,
+        tag: 7,
+        deadline: None,
     }
 }
 

@@ -6,15 +6,12 @@ use std::os::fd::AsFd;
 
 use throng_engine::{Closed, ConnLimits};
 
-use crate::support::{Event, Manner, connect, fill, pattern, rig};
+use crate::support::{Event, LIMITS, Manner, connect, fill, pattern, rig};
 
 /// Small bounds, so that little traffic reaches them.
 const TIGHT: ConnLimits = ConnLimits {
     queue_bytes_max: 1 << 20,
-    queued_bytes_max: usize::MAX,
-    unread_above_bytes: 16 << 10,
-    spare_descriptors: 0,
-    handshake_timeout_ms: 10_000,
+    ..LIMITS
 };
 
 #[test]

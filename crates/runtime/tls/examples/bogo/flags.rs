@@ -46,8 +46,7 @@ pub(crate) struct Case {
 }
 
 impl Case {
-    /// # Errors
-    /// If it came out in another way.
+    /// Fails if it came out in another way.
     pub(crate) fn check(&self, shaken: Shaken) -> Result<(), String> {
         let version = if shaken.is_tls13 { TLS13 } else { TLS12 };
         let is_version = self.version.is_none_or(|expected| expected == version);
@@ -60,10 +59,7 @@ impl Case {
 }
 
 impl Flags {
-    /// Reads all.
-    ///
-    /// # Errors
-    /// The flag that is not offered.
+    /// Reads all. Errors: the flag that is not offered.
     pub(crate) fn read(args: &[String]) -> Result<Self, String> {
         let mut flags = Self {
             port: 0,

@@ -21,7 +21,6 @@ const SECRET_BYTES_MAX: usize = 48;
 /// Records that AES-GCM may seal with one key (RFC 8446 section 5.5 allows 2^24.5).
 const GCM_RECORDS_MAX: u64 = 1 << 23;
 
-/// Cipher that seals records.
 #[derive(Clone, Copy, PartialEq, Eq, Save)]
 pub(crate) enum Aead {
     Aes128,

@@ -52,7 +52,6 @@ pub(super) fn body_bytes(header: [u8; HEADER_BYTES], is_tls13: bool) -> Result<u
     Ok(bytes)
 }
 
-/// Appends one sealed record.
 pub(super) fn seal(
     seals: &mut Direction,
     key: &LessSafeKey,
@@ -152,7 +151,6 @@ fn open13<'a>(
     Ok((text[at], &text[..at]))
 }
 
-/// Opens a record of TLS 1.2.
 fn open12<'a>(
     opens: &mut Direction,
     key: &LessSafeKey,

@@ -13,7 +13,6 @@ const ALERT: u8 = 21;
 pub(super) const HANDSHAKE: u8 = 22;
 const DATA: u8 = 23;
 
-/// Action of a client.
 #[derive(Clone, Debug)]
 enum Act {
     /// Seals this, as a record of this kind.
@@ -28,7 +27,6 @@ fn say(kind: u8, text: &[u8]) -> Act {
     Act::Say(kind, text.to_vec())
 }
 
-/// A client of this suite alone.
 pub(super) fn only(client: &ClientTls, suite: SupportedCipherSuite) -> ClientTls {
     let provider = Arc::new(CryptoProvider {
         cipher_suites: vec![suite],
@@ -86,7 +84,14 @@ pub(super) fn shaken(server: &ServerTls, client: &ClientTls) -> (End, Lean) {
     (server, client.link.into_forger(&told.secrets()))
 }
 
-/// Outcome on the server's side.
+/// Reads a server's words as a client that has its keys.
+pub(super) fn hears(client: &mut Lean, server: &mut End) -> Vec<u8> {
+    let (mut heard, mut wire) = (Vec::new(), std::mem::take(&mut server.wire));
+    let (_, result) = client.receive(&mut wire, &mut heard, &mut Vec::new());
+    result.unwrap();
+    heard
+}
+
 #[derive(Debug)]
 struct Outcome {
     heard: Vec<u8>,
@@ -267,10 +272,7 @@ fn keys_follow_each_other_whoever_asks() {
             server.take(&wire);
             assert!(server.fault.is_none(), "{:?}", server.fault);
             server.link.seal(&[round, 0], &mut server.wire).unwrap();
-            let mut heard = Vec::new();
-            let mut answer = std::mem::take(&mut server.wire);
-            let (_, result) = client.receive(&mut answer, &mut heard, &mut Vec::new());
-            assert!(result.is_ok() && heard == [round, 0], "{round}");
+            assert_eq!(hears(&mut client, &mut server), [round, 0]);
         }
         assert_eq!(server.plain, expect);
     }
@@ -492,18 +494,9 @@ fn used_up_keys_are_replaced_or_end_the_connection() {
         }
         sealed.unwrap();
         let records = if has_limit { 2 } else { 1 };
-        assert_eq!(
-            server
-                .wire
-                .windows(3)
-                .filter(|at| at == b"\x17\x03\x03")
-                .count(),
-            records
-        );
-        let mut heard = Vec::new();
-        let (_, result) = client.receive(&mut server.wire, &mut heard, &mut Vec::new());
-        result.unwrap();
-        assert_eq!(heard, b"after", "{suite:?}");
+        let heads = { server.wire.windows(3) }.filter(|at| at == b"\x17\x03\x03");
+        assert_eq!(heads.count(), records);
+        assert_eq!(hears(&mut client, &mut server), b"after", "{suite:?}");
     }
 }
 

@@ -2,8 +2,8 @@
 
 use throng_bench_report::MachineInfo;
 
+use super::messages::{self, Side};
 use super::messages::{Nonce, PROTOCOL, ProtocolError, ToAgent, ToController};
-use super::token::{self, Side};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -18,7 +18,7 @@ enum State {
 
 /// Agent's side of one connection; a new connection is a new `AgentSide`.
 #[derive(Debug)]
-pub struct AgentSide {
+pub(crate) struct AgentSide {
     token: String,
     machine: MachineInfo,
     nonce: Nonce,
@@ -27,7 +27,7 @@ pub struct AgentSide {
 
 impl AgentSide {
     /// Challenges a controller that has connected. `nonce` is random and used once.
-    pub fn new(token: &str, machine: MachineInfo, nonce: Nonce) -> (Self, ToController) {
+    pub(crate) fn new(token: &str, machine: MachineInfo, nonce: Nonce) -> (Self, ToController) {
         let side = Self {
             token: token.to_owned(),
             machine,
@@ -36,16 +36,16 @@ impl AgentSide {
         };
         let challenge = ToController::Challenge {
             protocol: PROTOCOL,
-            nonce: token::write_nonce(nonce),
+            nonce: messages::write_nonce(nonce),
         };
         (side, challenge)
     }
 
     /// Takes a message that came at `now_us` of the agent's clock, and returns it if it is a
-    /// command to carry out: `Assign`, `Start`, `Step`, `SearchOver`, `DropAll` or `Stop`; the
+    /// command to carry out: `Assign`, `Start`, `Step`, `SearchOver` or `Stop`; the
     /// outcome goes back by [`AgentSide::report`]. Replies go to `out`; after an error they are
     /// still to be sent, then the connection is to be closed.
-    pub fn on_message(
+    pub(crate) fn on_message(
         &mut self,
         message: ToAgent,
         now_us: u64,
@@ -90,16 +90,15 @@ impl AgentSide {
                     return Err(ProtocolError::Malformed("the step".into()));
                 }
             }
-            (State::Running, ToAgent::SearchOver | ToAgent::DropAll) => {}
+            (State::Running, ToAgent::SearchOver) => {}
             // The run goes on for the others after this one was told to stop.
             (
                 State::Stopping | State::Ended,
-                ToAgent::Step(_) | ToAgent::SearchOver | ToAgent::DropAll | ToAgent::Stop,
+                ToAgent::Step(_) | ToAgent::SearchOver | ToAgent::Stop,
             ) => return Ok(None),
             (_, ToAgent::Step(_) | ToAgent::SearchOver) => {
                 return Err(ProtocolError::Unexpected("step"));
             }
-            (_, ToAgent::DropAll) => return Err(ProtocolError::Unexpected("drop_all")),
             (_, ToAgent::Stop) => self.state = State::Stopping,
         }
         Ok(Some(message))
@@ -121,15 +120,15 @@ impl AgentSide {
             let reason = format!("this agent speaks version {PROTOCOL} of the protocol");
             return refuse(ProtocolError::Version(protocol), &reason);
         }
-        let Some(theirs) = token::read_nonce(nonce) else {
+        let Some(theirs) = messages::read_nonce(nonce) else {
             let error = ProtocolError::Malformed("the nonce".into());
             return refuse(error, "the nonce is malformed");
         };
-        if !token::verify(&self.token, Side::Controller, self.nonce, theirs, proof) {
+        if !messages::verify(&self.token, Side::Controller, self.nonce, theirs, proof) {
             return refuse(ProtocolError::WrongToken, "the token is wrong");
         }
         out.push(ToController::Welcome {
-            proof: token::proof(&self.token, Side::Agent, self.nonce, theirs),
+            proof: messages::proof(&self.token, Side::Agent, self.nonce, theirs),
             machine: self.machine.clone(),
         });
         self.state = State::Idle;
@@ -138,7 +137,7 @@ impl AgentSide {
 
     /// Returns a report of the run to send, if its time is now: `Ready` or `Cannot` of an
     /// assignment, then `Progress`, `StepDone` and `Done`.
-    pub fn report(&mut self, message: ToController) -> Option<ToController> {
+    pub(crate) fn report(&mut self, message: ToController) -> Option<ToController> {
         let runs = matches!(self.state, State::Running | State::Stopping);
         self.state = match (&message, self.state) {
             (ToController::Ready, State::Preparing) => State::Ready,

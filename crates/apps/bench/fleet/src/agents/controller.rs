@@ -8,11 +8,10 @@ use throng_bench_measure::{Counters, DeliveryCounts, LostReason};
 use throng_bench_plan::Scenario;
 use throng_bench_report::{AgentSummary, MachineInfo};
 
-use super::clock::{ClockEstimate, ClockEstimator, PROBES};
+use super::messages::{self, Side};
 use super::messages::{
     Assignment, Nonce, PROTOCOL, Progress, ProtocolError, RateStep, ToAgent, ToController,
 };
-use super::token::{self, Side};
 
 /// Time from the announcement of the start to the start, enough for the slowest network.
 const LEAD_US: u64 = 1_000_000;
@@ -21,15 +20,15 @@ const SILENT_US_MAX: u64 = 10_000_000;
 
 /// Messages and events that calls have led to.
 #[derive(Debug, Default)]
-pub struct Outcome {
+pub(crate) struct Outcome {
     /// Messages to send, with the numbers of their agents.
-    pub messages: Vec<(usize, ToAgent)>,
-    pub events: Vec<ControllerEvent>,
+    pub(crate) messages: Vec<(usize, ToAgent)>,
+    pub(crate) events: Vec<ControllerEvent>,
 }
 
 /// Agents of a run. [`Controller::take_outcome`] has what the calls since the last one led to.
 #[derive(Debug)]
-pub struct Controller {
+pub(crate) struct Controller {
     token: String,
     scenario: Scenario,
     links: Vec<Link>,
@@ -42,7 +41,12 @@ pub struct Controller {
 
 impl Controller {
     /// Takes agents by name, each with a random nonce that is used once.
-    pub fn new(token: &str, scenario: Scenario, agents: Vec<(String, Nonce)>, now_us: u64) -> Self {
+    pub(crate) fn new(
+        token: &str,
+        scenario: Scenario,
+        agents: Vec<(String, Nonce)>,
+        now_us: u64,
+    ) -> Self {
         let links = agents.into_iter().map(|(name, nonce)| Link {
             name,
             state: AgentState::AwaitChallenge,
@@ -68,7 +72,7 @@ impl Controller {
 
     /// Takes a message from an agent that came at `now_us`. A message for an agent that does not
     /// exist is ignored.
-    pub fn on_message(&mut self, agent: usize, message: ToController, now_us: u64) {
+    pub(crate) fn on_message(&mut self, agent: usize, message: ToController, now_us: u64) {
         let Some(link) = self.links.get_mut(agent) else {
             return;
         };
@@ -83,17 +87,17 @@ impl Controller {
         self.proceed(now_us);
     }
 
-    pub fn on_disconnect(&mut self, agent: usize, reason: &str, now_us: u64) {
+    pub(crate) fn on_disconnect(&mut self, agent: usize, reason: &str, now_us: u64) {
         self.lose(agent, reason.to_owned());
         self.proceed(now_us);
     }
 
-    pub fn take_outcome(&mut self) -> Outcome {
+    pub(crate) fn take_outcome(&mut self) -> Outcome {
         std::mem::take(&mut self.outcome)
     }
 
     /// Ends agents that have been silent for too long; to be called about once a second.
-    pub fn on_tick(&mut self, now_us: u64) {
+    pub(crate) fn on_tick(&mut self, now_us: u64) {
         for agent in 0..self.links.len() {
             let link = &self.links[agent];
             // A prepared agent waits for others and sends nothing.
@@ -110,7 +114,7 @@ impl Controller {
     }
 
     /// Makes every running agent try a rate; [`ControllerEvent::StepDone`] follows when all have.
-    pub fn step(&mut self, step: RateStep) {
+    pub(crate) fn step(&mut self, step: RateStep) {
         self.steps = true;
         for link in &mut self.links {
             link.steps = link.state == AgentState::Running;
@@ -119,16 +123,12 @@ impl Controller {
     }
 
     /// Tells every running agent that no rate is left to try.
-    pub fn end_search(&mut self) {
+    pub(crate) fn end_search(&mut self) {
         self.tell_running(&ToAgent::SearchOver);
     }
 
-    pub fn drop_all(&mut self) {
-        self.tell_running(&ToAgent::DropAll);
-    }
-
     /// Ends the run early: every agent that is still there reports and is done.
-    pub fn stop(&mut self) {
+    pub(crate) fn stop(&mut self) {
         self.tell_running(&ToAgent::Stop);
     }
 
@@ -141,7 +141,7 @@ impl Controller {
     }
 
     /// Adds up the counts of all agents, those of lost ones up to their last report.
-    pub fn totals(&self) -> (Counters, DeliveryCounts) {
+    pub(crate) fn totals(&self) -> (Counters, DeliveryCounts) {
         let mut counters = Counters::default();
         let mut deliveries = DeliveryCounts::default();
         for link in &self.links {
@@ -151,7 +151,7 @@ impl Controller {
         (counters, deliveries)
     }
 
-    pub fn summaries(&self) -> Vec<AgentSummary> {
+    pub(crate) fn summaries(&self) -> Vec<AgentSummary> {
         let summary = |link: &Link| {
             let clock = link.clock.estimate();
             AgentSummary {
@@ -165,11 +165,12 @@ impl Controller {
         self.links.iter().map(summary).collect()
     }
 
-    pub fn machines(&self) -> impl Iterator<Item = &MachineInfo> {
+    pub(crate) fn machines(&self) -> impl Iterator<Item = &MachineInfo> {
         self.links.iter().filter_map(|link| link.machine.as_ref())
     }
 
-    pub fn state(&self, agent: usize) -> Option<AgentState> {
+    #[cfg(test)]
+    fn state(&self, agent: usize) -> Option<AgentState> {
         self.links.get(agent).map(|link| link.state)
     }
 
@@ -244,7 +245,7 @@ impl Controller {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AgentState {
+pub(crate) enum AgentState {
     AwaitChallenge,
     AwaitWelcome,
     Probing,
@@ -254,12 +255,11 @@ pub enum AgentState {
     Ready,
     Running,
     Done,
-    /// Gone, or broken the protocol.
     Lost,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum ControllerEvent {
+pub(crate) enum ControllerEvent {
     Clock {
         agent: usize,
         estimate: ClockEstimate,
@@ -286,7 +286,6 @@ pub enum ControllerEvent {
     Finished,
 }
 
-/// Agent, and the dialogue with it.
 #[derive(Debug)]
 struct Link {
     name: String,
@@ -315,11 +314,11 @@ impl Link {
                 if protocol != PROTOCOL {
                     return Err(ProtocolError::Version(protocol));
                 }
-                self.agent_nonce = token::read_nonce(&nonce)
+                self.agent_nonce = messages::read_nonce(&nonce)
                     .ok_or_else(|| ProtocolError::Malformed("the nonce".into()))?;
                 self.state = AgentState::AwaitWelcome;
-                let proof = token::proof(token, Side::Controller, self.agent_nonce, self.nonce);
-                let (protocol, nonce) = (PROTOCOL, token::write_nonce(self.nonce));
+                let proof = messages::proof(token, Side::Controller, self.agent_nonce, self.nonce);
+                let (protocol, nonce) = (PROTOCOL, messages::write_nonce(self.nonce));
                 let hello = ToAgent::Hello {
                     protocol,
                     nonce,
@@ -328,7 +327,7 @@ impl Link {
                 outcome.messages.push((agent, hello));
             }
             (AgentState::AwaitWelcome, ToController::Welcome { proof, machine }) => {
-                if !token::verify(token, Side::Agent, self.agent_nonce, self.nonce, &proof) {
+                if !messages::verify(token, Side::Agent, self.agent_nonce, self.nonce, &proof) {
                     return Err(ProtocolError::WrongToken);
                 }
                 self.machine = Some(machine);
@@ -386,6 +385,73 @@ impl Link {
         let clock = ControllerEvent::Clock { agent, estimate };
         outcome.events.push(clock);
         Ok(())
+    }
+}
+
+pub(crate) const PROBES: usize = 16;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ClockEstimate {
+    /// Agent's clock minus the controller's, µs.
+    pub(crate) offset_us: i64,
+    /// Largest error of the offset, µs.
+    pub(crate) error_us: u64,
+}
+
+impl ClockEstimate {
+    /// Converts a reading of the controller's clock to the agent's.
+    pub(crate) const fn to_agent_us(self, controller_us: u64) -> u64 {
+        controller_us.saturating_add_signed(self.offset_us)
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ClockEstimator {
+    best: Option<ClockEstimate>,
+    probes: usize,
+}
+
+impl ClockEstimator {
+    /// Takes a probe. Readings that run backwards are of a broken clock and count as a probe
+    /// without a result.
+    pub(crate) fn on_probe(
+        &mut self,
+        sent_us: u64,
+        received_us: u64,
+        replied_us: u64,
+        returned_us: u64,
+    ) {
+        self.probes += 1;
+        let whole = returned_us.checked_sub(sent_us);
+        let there = replied_us.checked_sub(received_us);
+        // An agent that claims to have held the probe longer than it was away is lying or broken.
+        let Some(way_us) = whole
+            .zip(there)
+            .and_then(|(whole, there)| whole.checked_sub(there))
+        else {
+            return;
+        };
+        let out = i128::from(received_us) - i128::from(sent_us);
+        let back = i128::from(replied_us) - i128::from(returned_us);
+        let Ok(offset_us) = i64::try_from((out + back) / 2) else {
+            return;
+        };
+        let error_us = way_us.div_ceil(2);
+        if self.best.is_none_or(|best| error_us < best.error_us) {
+            self.best = Some(ClockEstimate {
+                offset_us,
+                error_us,
+            });
+        }
+    }
+
+    pub(crate) const fn probes(&self) -> usize {
+        self.probes
+    }
+
+    /// Best estimate so far; none without a usable probe.
+    pub(crate) const fn estimate(&self) -> Option<ClockEstimate> {
+        self.best
     }
 }
 

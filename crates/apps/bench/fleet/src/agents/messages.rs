@@ -2,25 +2,25 @@
 //! bytes of JSON, so that an older side can say what it did not understand. For that reason they
 //! are not `throng_types::Save`, as other internal bytes are.
 
+use aws_lc_rs::hmac::{HMAC_SHA256, Key, sign, verify as verify_mac};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-
 use throng_bench_measure::{Counters, DeliveryCounts, Histograms, Sample, Sums};
 use throng_bench_plan::Scenario;
 use throng_bench_report::MachineInfo;
 
 /// Version of the protocol; both sides must have the same.
-pub const PROTOCOL: u32 = 2;
+pub(crate) const PROTOCOL: u32 = 2;
 
 /// Bytes of the largest message. A scenario and three histograms are far below.
-pub const MESSAGE_BYTES_MAX: usize = 8 * 1024 * 1024;
+pub(crate) const MESSAGE_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// Random 128 bits, written as hexadecimal digits.
-pub type Nonce = u128;
+pub(crate) type Nonce = u128;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub enum ToAgent {
+pub(crate) enum ToAgent {
     Hello {
         protocol: u32,
         nonce: String,
@@ -39,15 +39,13 @@ pub enum ToAgent {
     },
     Step(RateStep),
     SearchOver,
-    /// Drops all connections: a storm begins.
-    DropAll,
     /// Ends the run early; the agent still reports.
     Stop,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub enum ToController {
+pub(crate) enum ToController {
     Challenge {
         protocol: u32,
         nonce: String,
@@ -79,38 +77,38 @@ pub enum ToController {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Assignment {
-    pub scenario: Scenario,
+pub(crate) struct Assignment {
+    pub(crate) scenario: Scenario,
     /// Number of the part: every event whose number modulo `agents` is this.
-    pub index: u32,
-    pub agents: u32,
+    pub(crate) index: u32,
+    pub(crate) agents: u32,
 }
 
 /// Rate of a search to try. Its times are those of the controller's clock, which an agent reads
 /// from its own once it is started.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct RateStep {
+pub(crate) struct RateStep {
     /// Publications a second of all agents together.
-    pub per_s: f64,
-    pub begin_us: u64,
+    pub(crate) per_s: f64,
+    pub(crate) begin_us: u64,
     /// Time from which none is due, µs.
-    pub end_us: u64,
+    pub(crate) end_us: u64,
 }
 
 /// Report of an agent on an interval. Counts are totals so far, histograms are of the
 /// interval, so that a lost agent's figures stay right up to its last report.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Progress {
-    pub sample: Sample,
-    pub counters: Counters,
-    pub deliveries: DeliveryCounts,
+pub(crate) struct Progress {
+    pub(crate) sample: Sample,
+    pub(crate) counters: Counters,
+    pub(crate) deliveries: DeliveryCounts,
     #[serde(flatten)]
-    pub interval: Histograms,
-    pub sums: Sums,
+    pub(crate) interval: Histograms,
+    pub(crate) sums: Sums,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ProtocolError {
+pub(crate) enum ProtocolError {
     #[error("it declared a message of {0} bytes, {MESSAGE_BYTES_MAX} are allowed")]
     TooLong(usize),
     #[error("it sent something that is not a message: {0}")]
@@ -128,7 +126,7 @@ pub enum ProtocolError {
     Refused(String),
 }
 
-pub fn encode<T: Serialize>(message: &T, out: &mut Vec<u8>) -> Result<(), ProtocolError> {
+pub(crate) fn encode<T: Serialize>(message: &T, out: &mut Vec<u8>) -> Result<(), ProtocolError> {
     let start = out.len();
     out.extend_from_slice(&[0; 4]);
     let written = serde_json::to_writer(&mut *out, message);
@@ -146,7 +144,9 @@ pub fn encode<T: Serialize>(message: &T, out: &mut Vec<u8>) -> Result<(), Protoc
 }
 
 /// Reads the first message of `bytes`, with its length in bytes; `None` until it is whole.
-pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<Option<(T, usize)>, ProtocolError> {
+pub(crate) fn decode<T: DeserializeOwned>(
+    bytes: &[u8],
+) -> Result<Option<(T, usize)>, ProtocolError> {
     let Some((head, rest)) = bytes.split_first_chunk::<4>() else {
         return Ok(None);
     };
@@ -162,6 +162,61 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<Option<(T, usize)>, P
         .map_err(|error| ProtocolError::Malformed(error.to_string()))
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Controller,
+    Agent,
+}
+
+fn message(role: Side, agent: Nonce, controller: Nonce) -> Vec<u8> {
+    let role: &[u8] = match role {
+        Side::Controller => b"throng-bench 1 controller",
+        Side::Agent => b"throng-bench 1 agent",
+    };
+    [role, &agent.to_be_bytes(), &controller.to_be_bytes()].concat()
+}
+
+fn key(token: &str) -> Key {
+    Key::new(HMAC_SHA256, token.as_bytes())
+}
+
+pub(crate) fn proof(token: &str, role: Side, agent: Nonce, controller: Nonce) -> String {
+    let tag = sign(&key(token), &message(role, agent, controller));
+    let digits = tag.as_ref().iter().map(|byte| format!("{byte:02x}"));
+    digits.collect()
+}
+
+/// Checks a proof, in a time that does not depend on how wrong it is.
+pub(crate) fn verify(
+    token: &str,
+    role: Side,
+    agent: Nonce,
+    controller: Nonce,
+    proof: &str,
+) -> bool {
+    let pairs = proof.as_bytes().chunks_exact(2);
+    if !pairs.remainder().is_empty() {
+        return false;
+    }
+    let digits = pairs.map(|pair| {
+        let digit = |byte: u8| char::from(byte).to_digit(16);
+        Some((digit(pair[0])? << 4 | digit(pair[1])?) as u8)
+    });
+    let message = message(role, agent, controller);
+    digits
+        .collect::<Option<Vec<u8>>>()
+        .is_some_and(|bytes| verify_mac(&key(token), &message, &bytes).is_ok())
+}
+
+pub(super) fn write_nonce(nonce: Nonce) -> String {
+    format!("{nonce:032x}")
+}
+
+pub(super) fn read_nonce(text: &str) -> Option<Nonce> {
+    let plain = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    plain.then(|| Nonce::from_str_radix(text, 16).ok())?
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -170,7 +225,7 @@ mod tests {
     fn messages_come_back_whole_from_every_split() {
         let messages = [
             ToAgent::Probe { sent_us: 5 },
-            ToAgent::DropAll,
+            ToAgent::SearchOver,
             ToAgent::Start {
                 at_us: 9,
                 offset_us: -3,
@@ -215,5 +270,37 @@ mod tests {
         let huge = "x".repeat(MESSAGE_BYTES_MAX);
         assert!(encode(&huge, &mut out).is_err());
         assert_eq!(out, b"kept");
+    }
+
+    #[test]
+    fn a_proof_is_right_for_its_token_role_and_nonces_alone() {
+        let right = proof("secret", Side::Agent, 1, 2);
+        assert_eq!(right.len(), 64);
+        assert!(verify("secret", Side::Agent, 1, 2, &right));
+        for (token, role, a, c) in [
+            ("other", Side::Agent, 1, 2),
+            ("secret", Side::Controller, 1, 2),
+            ("secret", Side::Agent, 2, 1),
+            ("", Side::Agent, 1, 2),
+        ] {
+            assert!(!verify(token, role, a, c, &right));
+        }
+        for wrong in ["", "0", &right[2..], "zz", &format!("{right}00"), "é"] {
+            assert!(!verify("secret", Side::Agent, 1, 2, wrong), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn nonces_have_one_form() {
+        assert_eq!(read_nonce(&write_nonce(u128::MAX)), Some(u128::MAX));
+        for wrong in [
+            "",
+            "1",
+            &"g".repeat(32),
+            &format!("+{}", "0".repeat(31)),
+            &"0".repeat(33),
+        ] {
+            assert_eq!(read_nonce(wrong), None, "{wrong}");
+        }
     }
 }

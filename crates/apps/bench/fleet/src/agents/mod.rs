@@ -14,7 +14,7 @@
 //! controller  → Start (when, on the agent's own clock)        after all are ready
 //! agent       → Progress each interval
 //! controller  → Step, again and again, then SearchOver   where a rate is searched; ← StepDone each
-//! controller  → DropAll, Stop
+//! controller  → Stop
 //! agent       → Done
 //! ```
 //!
@@ -24,16 +24,11 @@
 //! - An agent that is lost is counted, and the run goes on with the others.
 
 mod agent;
-mod clock;
 mod controller;
 mod messages;
-mod token;
 
-pub use agent::AgentSide;
-pub use clock::{ClockEstimate, ClockEstimator, PROBES};
-pub use controller::{AgentState, Controller, ControllerEvent, Outcome};
-pub use messages::{
-    Assignment, MESSAGE_BYTES_MAX, Nonce, PROTOCOL, Progress, ProtocolError, RateStep, ToAgent,
-    ToController, decode, encode,
+pub(crate) use agent::AgentSide;
+pub(crate) use controller::{Controller, ControllerEvent};
+pub(crate) use messages::{
+    Assignment, Nonce, Progress, ProtocolError, RateStep, ToAgent, ToController, decode, encode,
 };
-pub use token::{Side, proof, verify};

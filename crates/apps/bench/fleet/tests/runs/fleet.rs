@@ -10,12 +10,11 @@ use throng_bench_fleet::{
     AgentOptions, AgentTls, ControllerTls, FleetError, TlsError, run_on_agents, serve_agent,
 };
 use throng_bench_measure::LostReason;
-use throng_bench_plan::schedule::Growth;
-use throng_bench_plan::{Publish, RateSearch, Scenario, Workload};
+use throng_bench_plan::{Scenario, Workload};
 use throng_bench_report::{Results, Snapshot};
 
 use crate::server::Server;
-use crate::{options, publish, published, scenario};
+use crate::{assert_found, options, published, scenario, search, storm};
 
 struct Agent {
     name: String,
@@ -68,6 +67,24 @@ fn run_together(scenario: &Scenario, names: &[String]) -> Results {
     let mut observer = |_: &Snapshot<'_>| {};
     let finished = run_on_agents(scenario, names, "secret", &options(), &mut observer);
     finished.unwrap().results
+}
+
+/// Asks one agent to hold connections; without one, the reason.
+fn hold_at(
+    agent: &Agent,
+    server: &Server,
+    token: &str,
+    authorities: Option<&str>,
+) -> Result<Results, String> {
+    let scenario = scenario(Workload::Hold, &server.ws("/ws?channel=a"));
+    let mut options = options();
+    options.agents_tls = authorities.map(|file| ControllerTls::read(&pem(file)).unwrap());
+    let names = std::slice::from_ref(&agent.name);
+    let mut observer = |_: &Snapshot<'_>| {};
+    match run_on_agents(&scenario, names, token, &options, &mut observer) {
+        Ok(finished) => Ok(finished.results),
+        Err(FleetError::NoAgents(why)) => Err(why[0].1.clone()),
+    }
 }
 
 #[test]
@@ -126,12 +143,8 @@ fn an_agent_that_dies_is_counted_and_the_run_goes_on() {
 fn who_does_not_know_the_token_starts_nothing() {
     let server = Server::start();
     let agent = Agent::start("secret");
-    let scenario = scenario(Workload::Hold, &server.ws("/ws?channel=a"));
-    let mut observer = |_: &Snapshot<'_>| {};
-    let names = [agent.name.clone()];
-    let error = run_on_agents(&scenario, &names, "guess", &options(), &mut observer).unwrap_err();
-    let FleetError::NoAgents(why) = error;
-    assert!(why[0].1.contains("token"), "{why:?}");
+    let why = hold_at(&agent, &server, "guess", None).unwrap_err();
+    assert!(why.contains("token"), "{why}");
     assert!(server.peers().is_empty());
 }
 
@@ -139,30 +152,8 @@ fn who_does_not_know_the_token_starts_nothing() {
 fn agents_search_for_a_rate_together() {
     let server = Server::start();
     let (_agents, names) = agents(2);
-    let mut scenario = scenario(Workload::FanOut, &server.ws("/ws?channel={channel}"));
-    scenario.channels = vec!["a".into()];
-    scenario.publish = Some(Publish {
-        until: Some(RateSearch {
-            // Both together make 50 publications a step at 50/s.
-            check: "published<=50".parse().unwrap(),
-            growth: Growth::Add(50.0),
-            per_s_max: 1000.0,
-            step_us: 1_000_000,
-        }),
-        ..publish(&server, 50.0)
-    });
-    let results = run_together(&scenario, &names);
-    let steps: Vec<(f64, bool)> = results
-        .steps
-        .iter()
-        .map(|step| (step.per_s, step.held))
-        .collect();
-    assert_eq!(steps, [(50.0, true), (100.0, false)]);
-    assert!(
-        results.notes.iter().any(|note| note.contains("50/s")),
-        "{:?}",
-        results.notes
-    );
+    let results = run_together(&search(&server), &names);
+    assert_found(&results);
     let totals = &results.totals;
     assert_eq!(
         totals.deliveries.distinct,
@@ -183,13 +174,7 @@ fn agents_search_for_a_rate_together() {
 fn a_storm_is_timed_over_all_agents() {
     let server = Server::start();
     let (_agents, names) = agents(2);
-    let kind = Workload::ReconnectStorm {
-        at_us: 100_000,
-        share: 1.0,
-        backoff_us: (0, 100_000),
-        back_share: 1.0,
-    };
-    let scenario = published(kind, &server, "/sse", 50.0);
+    let scenario = published(storm(), &server, "/sse", 50.0);
     let totals = run_together(&scenario, &names).totals;
     assert_eq!(totals.counters.reconnected, 20);
     assert!(totals.reconnected_us.unwrap() <= totals.back_us.unwrap());
@@ -205,18 +190,10 @@ fn agents_are_believed_by_their_certificate() {
     let server = Server::start();
     let shown = AgentTls::read(&pem("agent.pem"), &pem("agent.key")).unwrap();
     let agent = Agent::start_with("secret", Some(shown));
-    let scenario = scenario(Workload::Hold, &server.ws("/ws?channel=a"));
-    let mut observer = |_: &Snapshot<'_>| {};
-    let mut run = |authorities: &str| {
-        let mut options = options();
-        options.agents_tls = Some(ControllerTls::read(&pem(authorities)).unwrap());
-        let names = [agent.name.clone()];
-        run_on_agents(&scenario, &names, "secret", &options, &mut observer)
-    };
-    let FleetError::NoAgents(why) = run("other.pem").unwrap_err();
-    assert!(why[0].1.contains("certificate"), "{why:?}");
+    let why = hold_at(&agent, &server, "secret", Some("other.pem")).unwrap_err();
+    assert!(why.contains("certificate"), "{why}");
     assert!(server.peers().is_empty());
-    let results = run("agent.pem").unwrap().results;
+    let results = hold_at(&agent, &server, "secret", Some("agent.pem")).unwrap();
     assert_eq!(results.totals.counters.alive(), 20);
 }
 
@@ -224,14 +201,8 @@ fn agents_are_believed_by_their_certificate() {
 fn tls_is_not_left_out_by_one_side() {
     let server = Server::start();
     let agent = Agent::start("secret");
-    let scenario = scenario(Workload::Hold, &server.ws("/ws?channel=a"));
-    let mut options = options();
-    options.agents_tls = Some(ControllerTls::read(&pem("agent.pem")).unwrap());
-    let names = [agent.name.clone()];
-    let mut observer = |_: &Snapshot<'_>| {};
-    let error = run_on_agents(&scenario, &names, "secret", &options, &mut observer).unwrap_err();
-    let FleetError::NoAgents(why) = error;
-    assert!(why[0].1.contains("--tls-cert"), "{why:?}");
+    let why = hold_at(&agent, &server, "secret", Some("agent.pem")).unwrap_err();
+    assert!(why.contains("--tls-cert"), "{why}");
     assert!(server.peers().is_empty());
 }
 

@@ -8,7 +8,9 @@ mod stages;
 use std::path::Path;
 
 use throng_bench_fleet::{Finished, RunOptions, WatchServer, run_scenario};
-use throng_bench_plan::{Dialect, Publish, Scenario, Target, Transport, Via, Workload};
+use throng_bench_plan::schedule::Growth;
+use throng_bench_plan::{Dialect, Publish, RateSearch, Scenario, Target, Transport, Via, Workload};
+use throng_bench_report::Results;
 
 use crate::server::Server;
 
@@ -40,7 +42,6 @@ pub(crate) fn scenario(kind: Workload, url: &str) -> Scenario {
     scenario
 }
 
-/// Publishes through the server.
 pub(crate) fn publish(server: &Server, per_s: f64) -> Publish {
     Publish {
         via: Via::plain(&Target::parse(&server.http("/")).unwrap()),
@@ -73,4 +74,37 @@ pub(crate) fn file_of(finished: &Finished, name: &str) -> String {
         .into_iter()
         .find(|file| Path::new(file.name) == Path::new(name));
     String::from_utf8(file.unwrap().bytes).unwrap()
+}
+
+/// A storm in which everybody drops and comes back.
+pub(crate) fn storm() -> Workload {
+    Workload::ReconnectStorm {
+        at_us: 100_000,
+        share: 1.0,
+        backoff_us: (0, 100_000),
+        back_share: 1.0,
+    }
+}
+
+/// A search for a rate. One of 50/s makes 50 publications in a step, however many agents there are;
+/// one of 100/s twice as many, a late thread somewhat fewer.
+pub(crate) fn search(server: &Server) -> Scenario {
+    let mut scenario = published(Workload::FanOut, server, "/ws", 50.0);
+    scenario.publish.as_mut().unwrap().until = Some(RateSearch {
+        check: "published<=50".parse().unwrap(),
+        growth: Growth::Add(50.0),
+        per_s_max: 1000.0,
+        step_us: 1_000_000,
+    });
+    scenario
+}
+
+/// Whether that search has ended where it must.
+#[track_caller]
+pub(crate) fn assert_found(results: &Results) {
+    let steps = results.steps.iter().map(|step| (step.per_s, step.held));
+    let steps: Vec<(f64, bool)> = steps.collect();
+    assert_eq!(steps, [(50.0, true), (100.0, false)]);
+    let notes = &results.notes;
+    assert!(notes.iter().any(|note| note.contains("50/s")), "{notes:?}");
 }

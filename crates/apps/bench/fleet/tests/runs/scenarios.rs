@@ -1,13 +1,12 @@
 //! Published messages and their deliveries.
 
 use throng_bench_fleet::{RunOptions, run_observed};
-use throng_bench_plan::check::{BenchExit, Check, CheckOutcome};
-use throng_bench_plan::schedule::Growth;
-use throng_bench_plan::{RateSearch, Transport, Via, Workload};
+use throng_bench_plan::check::{BenchExit, CheckOutcome};
+use throng_bench_plan::{Transport, Via, Workload};
 use throng_bench_report::{RunPhase, Snapshot};
 
 use crate::server::Server;
-use crate::{options, publish, published, run, scenario};
+use crate::{assert_found, options, publish, published, run, scenario, search, storm};
 
 #[track_caller]
 fn check_fan_out(url: &str, server: &Server) {
@@ -139,15 +138,6 @@ fn what_never_comes_is_missing_when_the_grace_is_over() {
     assert_eq!(totals.deliveries.missing, totals.counters.published * 20);
 }
 
-fn storm() -> Workload {
-    Workload::ReconnectStorm {
-        at_us: 100_000,
-        share: 1.0,
-        backoff_us: (0, 100_000),
-        back_share: 1.0,
-    }
-}
-
 #[test]
 fn a_storm_is_over_when_all_have_what_they_missed() {
     let server = Server::start();
@@ -235,31 +225,8 @@ fn connections_come_and_go() {
 #[test]
 fn a_search_ends_where_the_promise_breaks() {
     let server = Server::start();
-    let mut scenario = scenario(Workload::FanOut, &server.ws("/ws?channel={channel}"));
-    scenario.channels = vec!["a".into()];
-    scenario.publish = Some(throng_bench_plan::Publish {
-        until: Some(RateSearch {
-            // A rate of 50/s makes 50 publications in a step, one of 100/s twice as many, a late
-            // thread somewhat fewer.
-            check: "published<=50".parse::<Check>().unwrap(),
-            growth: Growth::Add(50.0),
-            per_s_max: 1000.0,
-            step_us: 1_000_000,
-        }),
-        ..publish(&server, 50.0)
-    });
-    let results = run(&scenario).results;
-    let steps: Vec<(f64, bool)> = results
-        .steps
-        .iter()
-        .map(|step| (step.per_s, step.held))
-        .collect();
-    assert_eq!(steps, [(50.0, true), (100.0, false)]);
-    assert!(
-        results.notes.iter().any(|note| note.contains("50/s")),
-        "{:?}",
-        results.notes
-    );
+    let results = run(&search(&server)).results;
+    assert_found(&results);
     assert_eq!(results.totals.deliveries.missing, 0);
 }
 

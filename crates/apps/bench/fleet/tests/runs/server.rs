@@ -70,7 +70,6 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Serves until the process ends.
     pub(crate) fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -102,7 +101,6 @@ impl Server {
         hub.deliver();
     }
 
-    /// Everybody who ever connected.
     pub(crate) fn peers(&self) -> Vec<SocketAddr> {
         self.hub.lock().unwrap().peers.clone()
     }
@@ -137,21 +135,16 @@ fn serve(mut stream: TcpStream, hub: &Mutex<Hub>) -> std::io::Result<()> {
                 }
             }
             (_, "/refuse") => {
-                return stream.write_all(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n");
+                return answer(stream, "403 Forbidden|Content-Length: 0");
             }
             (_, "/wrong-accept") => {
-                return stream.write_all(
-                    b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: \
-                                          websocket\r\nConnection: Upgrade\r\n\
-                                          Sec-WebSocket-Accept: AAAAAAAAAAAAAAAAAAAAAAAAAAA=\r\n\
-                                          \r\n",
-                );
+                let head = "101 Switching Protocols|Upgrade: websocket|Connection: Upgrade|\
+                            Sec-WebSocket-Accept: AAAAAAAAAAAAAAAAAAAAAAAAAAA=";
+                return answer(stream, head);
             }
             (_, "/wrong-type") => {
-                return stream.write_all(
-                    b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\
-                                          Transfer-Encoding: chunked\r\n\r\n",
-                );
+                let head = "200 OK|Content-Type: text/plain|Transfer-Encoding: chunked";
+                return answer(stream, head);
             }
             (_, "/silent") => {
                 let mut rest = [0; 1024];
@@ -162,6 +155,12 @@ fn serve(mut stream: TcpStream, hub: &Mutex<Hub>) -> std::io::Result<()> {
             _ => return websocket(stream, hub, &request),
         }
     }
+}
+
+/// Answers with a head, given with bars between its lines.
+fn answer(mut stream: TcpStream, head: &str) -> std::io::Result<()> {
+    let head = head.replace('|', "\r\n");
+    stream.write_all(format!("HTTP/1.1 {head}\r\n\r\n").as_bytes())
 }
 
 fn read_request(stream: &mut TcpStream, kept: &mut Vec<u8>) -> std::io::Result<Request> {

@@ -25,13 +25,11 @@ const FOLDERS_MAX: usize = 10_000;
 /// Size of the largest file that is read: hours of rows fit.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
-/// Finished runs of one results folder.
 #[derive(Clone, Debug)]
 pub struct History {
     folder: PathBuf,
 }
 
-/// Finished run as the page lists it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Run {
     /// Name in an address: plain letters, whatever the folder is called.

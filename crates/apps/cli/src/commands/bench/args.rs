@@ -17,10 +17,10 @@ use throng_bench_plan::{
 };
 use throng_types::units::{parse_duration_us, parse_rate_per_s, parse_size_bytes};
 
-use crate::failure::{Failure, Result};
+use crate::exit::{Failure, Result};
 use crate::http::TrustArgs;
+use crate::values::header;
 
-/// Arguments that every kind of run takes.
 #[derive(Debug, clap::Args)]
 pub(super) struct Common {
     #[command(flatten)]
@@ -268,7 +268,6 @@ pub(super) fn read_data(file: &Path) -> std::result::Result<String, String> {
     std::fs::read_to_string(file).map_err(|error| cannot(&error))
 }
 
-/// Publications of a run.
 #[derive(Debug, clap::Args)]
 pub(super) struct PublishArgs {
     #[command(flatten)]
@@ -433,26 +432,5 @@ pub(super) struct Opening {
     pub(super) ping_interval_us: Option<u64>,
 }
 
-/// Reads a line `Name: value`.
-pub(super) fn header(line: &str) -> std::result::Result<(String, String), String> {
-    line.split_once(':')
-        .map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned()))
-        .ok_or_else(|| format!("`{line}` is not a header line; write `Name: value`"))
-}
-
 // A message carries its number and its stamp, so it has a least size; the default is above it.
 const _: () = assert!(MESSAGE_BYTES_MIN <= 128);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn headers_are_read() {
-        assert_eq!(
-            header("Origin: http://a"),
-            Ok(("Origin".into(), "http://a".into()))
-        );
-        assert!(header("Origin").is_err());
-    }
-}

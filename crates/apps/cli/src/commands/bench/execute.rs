@@ -18,8 +18,7 @@ use throng_sys::errno;
 
 use super::args::Common;
 use crate::console;
-use crate::exit::Exit;
-use crate::failure::{Failure, Result};
+use crate::exit::{Exit, Failure, Result};
 
 pub(super) fn execute(
     mut scenario: Scenario,

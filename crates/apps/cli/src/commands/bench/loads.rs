@@ -9,11 +9,12 @@ use throng_bench_plan::{Dialect, Scenario, Target, Transport, Workload, read_tom
 use throng_types::units::{parse_count, parse_duration_us, parse_rate_per_s};
 
 use super::args::{
-    Common, Opening, PublishArgs, RunArgs, Speak, bad_scenario, header, read_data, transport,
+    Common, Opening, PublishArgs, RunArgs, Speak, bad_scenario, read_data, transport,
 };
 use super::execute::execute;
 use crate::console;
-use crate::failure::{Failure, Result};
+use crate::exit::{Failure, Result};
+use crate::values::header;
 
 /// Open connections at a steady rate, keep them, and count what they receive
 ///

@@ -7,8 +7,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use throng_config::{CONNECTIONS_PER_IP, Config};
 use throng_doctor::{Report, summary_line};
 
-use crate::access::access;
 use crate::console::Paint;
+use crate::load::access;
 use crate::version::VERSION;
 
 pub(super) struct Facts<'a> {

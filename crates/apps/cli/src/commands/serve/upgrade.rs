@@ -1,9 +1,16 @@
-//! SIGUSR2 and `throng upgrade`: this binary's file is started anew and takes over.
+//! SIGUSR2 and `throng upgrade`: this binary's file is started anew and takes over. systemd is told
+//! which process is the service.
+//!
+//! The protocol is that of sd_notify(3): a datagram of lines to the socket that `NOTIFY_SOCKET`
+//! names. No listener is needed.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsFd as _;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::net::{SocketAddr as UnixAddr, UnixDatagram};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -12,10 +19,8 @@ use signal_hook::consts::SIGUSR2;
 use throng_server::Handle;
 use throng_server::handover::{Predecessor, Program};
 
-use super::notify;
 use crate::control::{Asker, Control};
-use crate::exit::Exit;
-use crate::failure::Failure;
+use crate::exit::{Exit, Failure};
 
 /// Flag that tells a new process to take over.
 const TAKE_OVER: &str = "--take-over";
@@ -80,7 +85,7 @@ impl Upgrade {
     fn hand_over(&self, handle: &Handle) -> Result<u32, String> {
         let path = self.program.path.display();
         tracing::info!("upgrade: starting {path}");
-        let result = match notify::objection() {
+        let result = match objection() {
             Some(objection) => Err(objection.to_owned()),
             None => handle
                 .hand_over(&self.program)
@@ -88,7 +93,7 @@ impl Upgrade {
         };
         match &result {
             Ok(pid) => {
-                notify::main_pid(*pid);
+                tell(&format!("READY=1\nMAINPID={pid}"));
                 tracing::info!(pid, "upgrade: process {pid} serves from now on");
             }
             Err(why) => tracing::error!("upgrade failed, this process goes on: {why}"),
@@ -134,6 +139,42 @@ fn program(arguments: impl IntoIterator<Item = OsString>) -> Program {
     }
 }
 
+pub(super) fn ready() {
+    tell("READY=1");
+}
+
+/// Why systemd, or a container, would end the new process together with this one; `None` if it
+/// would not.
+fn objection() -> Option<&'static str> {
+    let id = std::process::id();
+    if id == 1 {
+        return Some("this is process 1, with which the container ends: replace the container");
+    }
+    // Set for the process that a unit starts (systemd.exec(5)).
+    let of_unit = std::env::var("SYSTEMD_EXEC_PID").ok();
+    let is_service = of_unit.and_then(|text| text.parse::<u32>().ok()) == Some(id);
+    (is_service && std::env::var_os("NOTIFY_SOCKET").is_none()).then_some(
+        "systemd would not know of the new process and would end it: the unit needs Type=notify",
+    )
+}
+
+fn tell(lines: &str) {
+    if let Some(name) = std::env::var_os("NOTIFY_SOCKET")
+        && let Err(error) = send(&name, lines)
+    {
+        tracing::warn!("cannot notify systemd: {error}");
+    }
+}
+
+fn send(name: &OsStr, lines: &str) -> io::Result<()> {
+    let address = match name.as_bytes() {
+        [b'@', name @ ..] => UnixAddr::from_abstract_name(name)?,
+        _ => UnixAddr::from_pathname(name)?,
+    };
+    let socket = UnixDatagram::unbound()?;
+    socket.send_to_addr(lines.as_bytes(), &address).map(drop)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -144,5 +185,26 @@ mod tests {
         let program = program(arguments.map(OsString::from));
         assert_eq!(program.path.to_str(), Some("./throng"));
         assert_eq!(program.arguments, ["serve", "--shards", "2", "--take-over"]);
+    }
+
+    #[test]
+    fn lines_arrive_at_a_name_and_at_a_path() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("notify");
+        let name = format!("throng-test-notify-{}", std::process::id());
+        let named = UnixAddr::from_abstract_name(&name).expect("a name");
+        for (socket, at) in [
+            (UnixDatagram::bind(&path), path.into_os_string()),
+            (UnixDatagram::bind_addr(&named), format!("@{name}").into()),
+        ] {
+            send(&at, "READY=1").expect("somebody listens");
+            let mut bytes = [0; 16];
+            let count = socket
+                .expect("a socket")
+                .recv(&mut bytes)
+                .expect("a datagram");
+            assert_eq!(&bytes[..count], b"READY=1");
+        }
+        assert!(send(OsStr::new("/nobody/here"), "READY=1").is_err());
     }
 }

@@ -5,22 +5,22 @@
 //! stay, and the log says what. What is under way goes on with the route that it began with.
 
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::Duration;
 
 use throng_config::Grip as Section;
-use throng_gateway_grip::RouteBook;
+use throng_engine::MailboxSender;
+use throng_gateway_grip::{Mail as GripMail, RouteBook};
 
 use super::routes;
+use crate::files::Stamp;
+use crate::gateways::GatewayMail;
+use crate::shard::Mail;
 
 /// Between two looks at the file. One that is the same at two looks in a row is written to its end.
 const LOOK_EVERY: Duration = Duration::from_millis(700);
-/// Between two tries to reach a shard whose mailbox is full, and how many there are.
-const TRY_EVERY: Duration = Duration::from_millis(10);
-const TRIES: usize = 1000;
 
 /// The way to the thread that has the routes. It ends with the last of these.
 #[derive(Clone)]
@@ -37,11 +37,8 @@ pub(crate) struct Fresh {
 
 impl Fresh {
     /// Reads the routes of this section, and those of its file as it is now.
-    ///
-    /// # Errors
-    /// Everything that is wrong with them.
     pub(crate) fn read(section: &Section) -> Result<Self, Vec<String>> {
-        let stamp = Stamp::of(section);
+        let stamp = stamp(section);
         let read = routes::read(section);
         let faults: Vec<String> = read.refused.into_iter().chain(read.skipped).collect();
         if !faults.is_empty() {
@@ -68,28 +65,6 @@ impl Reload {
     }
 }
 
-/// Attributes that tell one version of a file from another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp {
-    changed_s: i64,
-    changed_ns: i64,
-    bytes: u64,
-    inode: u64,
-}
-
-impl Stamp {
-    /// None if there is no such file.
-    fn of(section: &Section) -> Option<Self> {
-        let file = std::fs::metadata(section.routes_file.as_ref()?).ok()?;
-        Some(Self {
-            changed_s: file.mtime(),
-            changed_ns: file.mtime_nsec(),
-            bytes: file.len(),
-            inode: file.ino(),
-        })
-    }
-}
-
 /// The thread before it runs.
 pub(super) struct Watch {
     orders: Receiver<Box<Fresh>>,
@@ -105,23 +80,19 @@ pub(super) fn channel(section: &Section) -> (Reload, Watch) {
     let watch = Watch {
         orders,
         section: section.clone(),
-        read: Stamp::of(section),
+        read: stamp(section),
     };
     (Reload(send), watch)
 }
 
 impl Watch {
-    /// Starts it. `tell` gives a shard new routes: none if there is no such shard, false if it has
-    /// no room at the moment.
-    pub(super) fn start(
-        self,
-        tell: impl Fn(&Arc<RouteBook>, usize) -> Option<bool> + Send + 'static,
-    ) -> io::Result<()> {
+    /// Starts it for the shards with these mailboxes.
+    pub(super) fn start(self, shards: Vec<MailboxSender<Mail>>) -> io::Result<()> {
         let thread = thread::Builder::new().name("routes".to_owned());
-        thread.spawn(move || self.run(tell)).map(drop)
+        thread.spawn(move || self.run(&shards)).map(drop)
     }
 
-    fn run(mut self, tell: impl Fn(&Arc<RouteBook>, usize) -> Option<bool>) {
+    fn run(mut self, shards: &[MailboxSender<Mail>]) {
         let mut before = self.read;
         loop {
             match self.orders.recv_timeout(LOOK_EVERY) {
@@ -129,13 +100,13 @@ impl Watch {
                     self.section = fresh.section;
                     self.read = fresh.stamp;
                     before = fresh.stamp;
-                    spread(&fresh.book, &tell);
+                    spread(&fresh.book, shards);
                 }
                 Err(RecvTimeoutError::Timeout) => {
-                    let now = Stamp::of(&self.section);
+                    let now = stamp(&self.section);
                     // A file that is not there may be on its way.
                     if now.is_some() && now == before && now != self.read {
-                        self.load(now, &tell);
+                        self.load(now, shards);
                     }
                     before = now;
                 }
@@ -144,14 +115,10 @@ impl Watch {
         }
     }
 
-    fn load(
-        &mut self,
-        stamp: Option<Stamp>,
-        tell: &impl Fn(&Arc<RouteBook>, usize) -> Option<bool>,
-    ) {
+    fn load(&mut self, stamp: Option<Stamp>, shards: &[MailboxSender<Mail>]) {
         self.read = stamp;
         match Fresh::read(&self.section) {
-            Ok(fresh) => spread(&fresh.book, tell),
+            Ok(fresh) => spread(&fresh.book, shards),
             Err(faults) => {
                 for fault in faults {
                     tracing::error!("the old routes stay: {fault}");
@@ -161,19 +128,16 @@ impl Watch {
     }
 }
 
+fn stamp(section: &Section) -> Option<Stamp> {
+    Stamp::of(section.routes_file.as_ref()?)
+}
+
 /// Gives all shards new routes.
-fn spread(book: &Arc<RouteBook>, tell: &impl Fn(&Arc<RouteBook>, usize) -> Option<bool>) {
-    let mut shard = 0;
-    let mut tries = 0;
-    while let Some(is_taken) = tell(book, shard) {
-        if is_taken {
-            (shard, tries) = (shard + 1, 0);
-        } else if tries < TRIES {
-            tries += 1;
-            thread::sleep(TRY_EVERY);
-        } else {
+fn spread(book: &Arc<RouteBook>, shards: &[MailboxSender<Mail>]) {
+    for (shard, mailbox) in shards.iter().enumerate() {
+        let mail = Mail::to_gateway(GatewayMail::Grip(GripMail::Routes(book.clone())));
+        if !mail.send_patiently(mailbox) {
             tracing::error!("shard {shard} did not take the new routes");
-            (shard, tries) = (shard + 1, 0);
         }
     }
     tracing::info!(routes = book.routes.len(), "new routes are in force");

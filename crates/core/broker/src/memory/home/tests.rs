@@ -1,4 +1,5 @@
-//! One home: positions, recovery, history, idempotency.
+//! One home: bounds and books that the suite of brokers cannot see. What a home does for clients is
+//! told there.
 
 mod bounds;
 #[expect(
@@ -6,12 +7,12 @@ mod bounds;
     reason = "a store and the test look at the same tape"
 )]
 mod durable;
-mod renewed;
+mod moved;
 
-use throng_types::{Payload, PayloadKind};
+use throng_types::json::payload_of;
 
 use super::*;
-use crate::{Acknowledge, ChannelOptions, HistoryQuery, ReplyLimit};
+use crate::{ChannelOptions, HistoryQuery, LiveOptions, ReplyLimit};
 
 const SHARD: ShardId = ShardId(0);
 
@@ -22,6 +23,12 @@ impl Home {
             self.interest(&draft.channel),
         );
         self.accept(draft, retention, interest, now)
+    }
+
+    /// The texts that a channel keeps, or those of a page of it.
+    fn texts(&mut self, channel: &str, query: HistoryQuery, ms: u64) -> Vec<String> {
+        let page = self.history(&name(channel), query, at(ms)).unwrap();
+        texts(&page.publications)
     }
 }
 
@@ -92,18 +99,21 @@ fn name(name: &str) -> ChannelName {
 }
 
 fn draft(channel: &str, data: &str) -> Draft {
+    Draft::new(name(channel), payload_of(data.as_bytes()))
+}
+
+fn keyed(channel: &str, key: &str) -> Draft {
     Draft {
-        channel: name(channel),
-        payload: Payload {
-            bytes: data.as_bytes().into(),
-            kind: PayloadKind::Text,
-        },
-        publisher: None,
-        tags: None,
-        skip_history: false,
-        idempotency_key: None,
-        version: None,
-        acknowledge: Acknowledge::Memory,
+        idempotency_key: Some(key.into()),
+        ..draft(channel, key)
+    }
+}
+
+fn versioned(number: u64, channel: &str, data: &str) -> Draft {
+    let epoch = "".into();
+    Draft {
+        version: Some(Box::new(Version { number, epoch })),
+        ..draft(channel, data)
     }
 }
 
@@ -129,91 +139,6 @@ fn check_recovery(home: &mut Home, since: Position, ms: u64, expect: Option<&[&s
 }
 
 #[test]
-fn offsets_rise_by_one_and_begin_at_one() {
-    let mut home = home(10, 1000, 1 << 20);
-    assert_eq!(
-        home.subscribe(SHARD, &name("kept:a"), None, at(0))
-            .position
-            .unwrap()
-            .offset,
-        0
-    );
-    assert_eq!(publish(&mut home, "kept:a", "1", 0).offset, 1);
-    assert_eq!(publish(&mut home, "kept:a", "2", 0).offset, 2);
-    assert_eq!(publish(&mut home, "kept:b", "1", 0).offset, 1);
-}
-
-#[test]
-fn a_channel_without_history_has_no_positions_and_goes_to_whoever_listens() {
-    let mut home = home(10, 1000, 1 << 20);
-    let subscribed = home.subscribe(ShardId(3), &name("plain"), None, at(0));
-    assert_eq!(
-        subscribed,
-        Subscribed {
-            position: None,
-            recovery: Recovery::NotAsked
-        }
-    );
-    let published = home.publish(draft("plain", "x"), at(0));
-    assert_eq!((published.position, published.interest), (None, 1 << 3));
-    home.leave(ShardId(3), &name("plain"), at(0));
-    assert_eq!(home.publish(draft("plain", "x"), at(0)).interest, 0);
-    assert_eq!(home.stats().streams, 0);
-}
-
-#[test]
-fn recovery_is_whole_or_lost() {
-    let mut home = home(3, 1000, 1 << 20);
-    let start = home
-        .subscribe(SHARD, &name("kept:a"), None, at(0))
-        .position
-        .unwrap();
-    let positions: Vec<_> = (1..=5)
-        .map(|n| publish(&mut home, "kept:a", &n.to_string(), n))
-        .collect();
-    check_recovery(&mut home, positions[4], 6, Some(&[]));
-    check_recovery(&mut home, positions[1], 6, Some(&["3", "4", "5"]));
-    check_recovery(&mut home, positions[0], 6, None);
-    check_recovery(&mut home, start, 6, None);
-    let ahead = Position {
-        offset: 6,
-        ..positions[4]
-    };
-    check_recovery(&mut home, ahead, 6, None);
-    let stranger = Position {
-        epoch: throng_types::Epoch(9),
-        offset: 4,
-    };
-    check_recovery(&mut home, stranger, 6, None);
-}
-
-#[test]
-fn age_ends_history_but_not_the_stream() {
-    let mut home = home(10, 1000, 1 << 20);
-    let first = publish(&mut home, "kept:a", "1", 0);
-    let second = publish(&mut home, "kept:a", "2", 900);
-    check_recovery(&mut home, first, 1500, Some(&["2"]));
-    check_recovery(&mut home, first, 1900, None);
-    check_recovery(&mut home, second, 1900, Some(&[]));
-    assert_eq!(home.stats().history_bytes, 0);
-    assert_eq!(publish(&mut home, "kept:a", "3", 2000).offset, 3);
-}
-
-#[test]
-fn a_forgotten_stream_returns_with_another_epoch() {
-    let mut home = home(10, 1000, 1 << 20);
-    let old = publish(&mut home, "kept:a", "1", 0);
-    for ms in (0..10_000_000).step_by(100_000) {
-        home.tick(at(ms), 100);
-    }
-    assert_eq!(home.stats(), BrokerStats::default());
-    let new = publish(&mut home, "kept:a", "2", 10_000_000);
-    assert_eq!(new.offset, 1);
-    assert_ne!(new.epoch, old.epoch);
-    check_recovery(&mut home, old, 10_000_000, None);
-}
-
-#[test]
 fn a_publication_begins_the_hour_of_a_position_anew() {
     let mut home = home(10, 1000, 1 << 20);
     publish(&mut home, "kept:a", "1", 0);
@@ -228,94 +153,38 @@ fn a_publication_begins_the_hour_of_a_position_anew() {
     check_recovery(&mut home, last, 3_603_000, None);
 }
 
+/// The suite tells what a repeated key does.
 #[test]
-fn a_stream_that_never_had_a_publication_is_the_same_stream_when_it_returns() {
+fn a_key_is_remembered_for_five_minutes() {
     let mut home = home(10, 1000, 1 << 20);
-    let before = home
-        .subscribe(SHARD, &name("kept:a"), None, at(0))
-        .position
-        .unwrap();
-    home.leave(SHARD, &name("kept:a"), at(0));
-    assert_eq!(home.stats().streams, 0);
-    publish(&mut home, "kept:a", "1", 5);
-    check_recovery(&mut home, before, 6, Some(&["1"]));
+    for (ms, is_new) in [(0, true), (1, false), (299_999, false), (300_000, true)] {
+        home.tick(at(ms), 10);
+        let accepted = home.publish(keyed("kept:a", "k"), at(ms));
+        assert_eq!(accepted.publication.is_some(), is_new, "{ms}");
+    }
 }
 
+/// A position before the newest covers all earlier ones; one ahead of the stream is invalid.
 #[test]
-fn a_repeated_key_is_answered_but_not_delivered() {
-    let mut home = home(10, 1000, 1 << 20);
-    let keyed = || Draft {
-        idempotency_key: Some("k".into()),
-        ..draft("kept:a", "1")
-    };
-    let first = home.publish(keyed(), at(0));
-    let again = home.publish(keyed(), at(1));
-    assert!(first.publication.is_some() && again.publication.is_none());
-    assert_eq!(first.position, again.position);
-    home.tick(at(299_999), 10);
-    assert!(home.publish(keyed(), at(299_999)).publication.is_none());
-    home.tick(at(300_000), 10);
-    assert!(home.publish(keyed(), at(300_000)).publication.is_some());
-    // The key is another one in another channel.
-    let elsewhere = Draft {
-        channel: name("kept:b"),
-        ..keyed()
-    };
-    assert!(home.publish(elsewhere, at(300_000)).publication.is_some());
-}
-
-#[test]
-fn history_pages_go_both_ways() {
+fn a_page_begins_at_most_one_behind_the_newest() {
     let mut home = home(4, 1000, 1 << 20);
-    let positions: Vec<_> = (1..=6)
-        .map(|n| publish(&mut home, "kept:a", &n.to_string(), n))
-        .collect();
-    let mut page = |limit, since: Option<usize>, reverse| {
-        let query = HistoryQuery {
-            limit,
-            since: since.map(|n| positions[n - 1]),
-            reverse,
-        };
-        texts(
-            &home
-                .history(&name("kept:a"), query, at(7))
-                .unwrap()
-                .publications,
-        )
-    };
-    assert_eq!(page(None, None, false), ["3", "4", "5", "6"]);
-    assert_eq!(page(Some(0), None, false), [""; 0]);
-    assert_eq!(page(Some(2), None, false), ["3", "4"]);
-    assert_eq!(page(Some(2), None, true), ["6", "5"]);
-    assert_eq!(page(None, Some(4), false), ["5", "6"]);
-    assert_eq!(page(None, Some(5), true), ["4", "3"]);
-    assert_eq!(page(None, Some(1), false), ["3", "4", "5", "6"]);
-    // A position before the newest covers all earlier ones; one ahead of the stream is invalid.
-    let newest = positions[5];
+    let newest = (1..=6).map(|n| publish(&mut home, "kept:a", &n.to_string(), n));
+    let newest = newest.last().unwrap();
     for (offset, reverse, expected) in [
+        (1, false, Ok(4)),
         (7, true, Ok(4)),
         (7, false, Ok(0)),
         (8, true, Err(Refusal::UnrecoverablePosition)),
         (8, false, Err(Refusal::UnrecoverablePosition)),
     ] {
         let query = HistoryQuery {
-            limit: None,
             since: Some(Position { offset, ..newest }),
             reverse,
+            ..HistoryQuery::default()
         };
         let page = home.history(&name("kept:a"), query, at(7));
         assert_eq!(page.map(|page| page.publications.len()), expected);
     }
-    let unknown = home.history(
-        &name("plain"),
-        HistoryQuery {
-            limit: None,
-            since: None,
-            reverse: false,
-        },
-        at(7),
-    );
-    assert_eq!(unknown, Err(Refusal::NotAvailable));
 }
 
 #[test]
@@ -327,4 +196,47 @@ fn homes_are_spread_and_stable() {
         assert!(homes.iter().filter(|home| home.0 == shard).count() > 10);
     }
     assert_eq!(home_of(&name("c1"), 1), ShardId(0));
+}
+
+fn live(size: u32) -> LiveOptions {
+    let options = options(size, 10_000, 1 << 20);
+    LiveOptions {
+        namespaces: options.namespaces,
+        reply: options.reply,
+        streams_max: options.streams_max,
+    }
+}
+
+#[test]
+fn less_history_goes_with_the_next_publication() {
+    let mut home = home(10, 10_000, 1 << 20);
+    let first = publish(&mut home, "kept:a", "1", 0);
+    for n in 2..6 {
+        publish(&mut home, "kept:a", &n.to_string(), n);
+    }
+    home.renew(live(2), Millis(10));
+    home.check();
+    publish(&mut home, "kept:a", "6", 11);
+    assert_eq!(home.stats().history_publications, 2);
+    check_recovery(&mut home, first, 12, None);
+    home.check();
+}
+
+#[test]
+fn what_was_published_while_nothing_was_kept_is_never_passed_over() {
+    let mut home = home(10, 10_000, 1 << 20);
+    let before = publish(&mut home, "kept:a", "1", 0);
+    home.subscribe(SHARD, &name("kept:a"), None, at(0));
+    home.renew(live(0), Millis(1));
+    home.check();
+    // Without a position it could not be found again.
+    let accepted = home.publish(draft("kept:a", "2"), at(2));
+    assert_eq!(accepted.position, None);
+    assert_eq!(accepted.interest, 1, "subscribers stay");
+    home.renew(live(10), Millis(3));
+    let after = publish(&mut home, "kept:a", "3", 4);
+    assert_ne!(before.epoch, after.epoch);
+    check_recovery(&mut home, before, 5, None);
+    check_recovery(&mut home, after, 5, Some(&[]));
+    home.check();
 }

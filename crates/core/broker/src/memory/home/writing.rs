@@ -9,9 +9,8 @@
 
 use throng_types::{ChannelName, Now, Position, Publication};
 
-use super::Home;
-use crate::memory::ancestry::place_of;
-use crate::memory::journal::{Copy, Journal};
+use super::{Copy, Home, Journal};
+use crate::memory::stream::place_of;
 use crate::store::{write_base, write_count, write_forgotten, write_key, write_published};
 use crate::{Acknowledge, Draft, Reached, Store};
 
@@ -36,7 +35,6 @@ impl Home {
         self.journal = Some(Journal::new(store));
     }
 
-    /// Writes the epochs of this home to the store.
     pub(super) fn note_lineage(&mut self) {
         let lineage = self.lineage();
         if let Some(journal) = &mut self.journal {

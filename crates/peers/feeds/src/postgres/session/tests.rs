@@ -1,13 +1,13 @@
 //! Dialogues with a played PostgreSQL.
 
-use throng_peer::{Dial, DialTls, LinkId, Want};
+use throng_peer::{Dial, DialTls, LinkEvent, LinkId, Want};
+use throng_play::Talk;
 use throng_postgres_protocol::write;
 use throng_types::Rng;
 
 use super::super::options::PostgresOptions;
 use super::Session;
 use crate::source::ANSWER_MS;
-use crate::tests::Talk;
 
 const LET_IN: &[u8] = b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I";
 const WANTS_PASSWORD: &[u8] = b"R\0\0\0\x08\0\0\0\x03";
@@ -117,8 +117,7 @@ fn tls_is_asked_for_first() {
     ] {
         let (mut talk, _) = talk("me", ssl_mode);
         talk.connected(1);
-        talk.tasks.bytes(LINK, answer);
-        assert_eq!(talk.run(), [Want::End(LINK)]);
+        assert_eq!(talk.event(1, LinkEvent::Bytes(answer)), [Want::End(LINK)]);
         assert_eq!(talk.outcome(), format!("unreachable: {fault}"));
     }
 }

@@ -53,7 +53,7 @@ fn publish_is_read() {
             "idempotency_key":"k1","delta":true,"version":7,"version_epoch":"e","unknown":[]}"#,
     );
     assert_eq!(
-        (&*request.channel, request.tags),
+        (&*request.channel, request.tags.0),
         ("chat", Some(r#"{"a":"b"}"#))
     );
     assert_eq!(
@@ -63,10 +63,10 @@ fn publish_is_read() {
     assert!(request.skip_history && request.delta && request.version == 7);
     let request = publish(r#"{"channel":null,"tags":null,"b64data":null,"version":null}"#);
     assert_eq!(
-        (&*request.channel, request.tags, request.version),
+        (&*request.channel, request.tags.0, request.version),
         ("", None, 0)
     );
-    assert_eq!(publish(r#"{"tags":{}}"#).tags, None);
+    assert_eq!(publish(r#"{"tags":{}}"#).tags.0, None);
 }
 
 #[test]

@@ -1,10 +1,12 @@
 //! Both sides against each other, over the wire form, with clocks that disagree and agents that
 //! die.
 
-use super::*;
-use crate::agents::{AgentSide, PROTOCOL, Progress, ProtocolError, decode, encode, token};
+use proptest::prelude::{prop_assert, proptest};
 use throng_bench_measure::{Histograms, Sample, Sums};
 use throng_bench_plan::{Dialect, Target, Transport, Workload};
+
+use super::*;
+use crate::agents::{AgentSide, decode, encode};
 
 fn scenario() -> Scenario {
     let target = Target::parse("ws://h:1/").unwrap();
@@ -236,7 +238,7 @@ fn a_wrong_token_starts_nothing_on_either_side() {
     let mut controller = Controller::new("secret", scenario(), vec![("x".into(), 5)], 0);
     let challenge = ToController::Challenge {
         protocol: PROTOCOL,
-        nonce: token::write_nonce(5),
+        nonce: messages::write_nonce(5),
     };
     controller.on_message(0, challenge, 1);
     let Some((_, ToAgent::Hello { proof, .. })) = controller.take_outcome().messages.pop() else {
@@ -291,12 +293,11 @@ fn an_agent_that_cannot_says_why() {
 }
 
 #[test]
-fn a_storm_and_a_stop_reach_those_who_run() {
+fn a_stop_reaches_those_who_run() {
     let mut world = World::new(&["secret", "secret"], &[0, 0]);
     world.ready(0);
     world.ready(1);
     world.actions.clear();
-    world.controller.drop_all();
     world.controller.stop();
     world.deliver();
     let kinds: Vec<_> = world
@@ -304,15 +305,7 @@ fn a_storm_and_a_stop_reach_those_who_run() {
         .iter()
         .map(|(_, action)| action.clone())
         .collect();
-    assert_eq!(
-        kinds,
-        [
-            ToAgent::DropAll,
-            ToAgent::DropAll,
-            ToAgent::Stop,
-            ToAgent::Stop
-        ]
-    );
+    assert_eq!(kinds, [ToAgent::Stop, ToAgent::Stop]);
     world.report(0, 3);
     world.finish(0);
     world.finish(1);
@@ -385,5 +378,49 @@ fn a_step_that_makes_no_sense_is_refused() {
         });
         let outcome = world.agents[0].0.on_message(step, 0, &mut Vec::new());
         assert!(outcome.is_err(), "{per_s} {begin_us} {end_us}");
+    }
+}
+
+#[test]
+fn the_shortest_way_wins() {
+    let mut clock = ClockEstimator::default();
+    clock.on_probe(1000, 6500, 6510, 2010);
+    clock.on_probe(3000, 8050, 8060, 3110);
+    assert_eq!(
+        clock.estimate(),
+        Some(ClockEstimate {
+            offset_us: 5000,
+            error_us: 50
+        })
+    );
+    assert_eq!(clock.estimate().unwrap().to_agent_us(10), 5010);
+}
+
+#[test]
+fn impossible_probes_give_nothing() {
+    let mut clock = ClockEstimator::default();
+    clock.on_probe(10, 5, 4, 20);
+    clock.on_probe(20, 5, 6, 10);
+    clock.on_probe(10, 5, 500, 20);
+    clock.on_probe(0, u64::MAX, u64::MAX, 1);
+    assert_eq!((clock.probes(), clock.estimate()), (4, None));
+}
+
+proptest! {
+    #[test]
+    fn the_true_offset_is_within_the_stated_error(
+        offset in -1_000_000_i64..1_000_000,
+        ways in proptest::collection::vec((0_u64..50_000, 0_u64..50_000, 0_u64..1000), 1..20),
+    ) {
+        let mut clock = ClockEstimator::default();
+        let mut now = 10_000_000_u64;
+        for (out, back, held) in ways {
+            let agent = |at: u64| at.checked_add_signed(offset).unwrap();
+            let (received, replied) = (now + out, now + out + held);
+                clock.on_probe(now, agent(received), agent(replied), replied + back);
+            now += 1_000_000;
+        }
+        let estimate = clock.estimate().unwrap();
+        prop_assert!((estimate.offset_us - offset).unsigned_abs() <= estimate.error_us);
     }
 }

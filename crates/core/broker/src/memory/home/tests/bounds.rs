@@ -205,15 +205,10 @@ fn one_reply_carries_only_so_much() {
     let page = |home: &mut Home, channel: &str, limit, reverse| {
         let query = HistoryQuery {
             limit,
-            since: None,
             reverse,
+            ..HistoryQuery::default()
         };
-        texts(
-            &home
-                .history(&name(channel), query, at(7))
-                .unwrap()
-                .publications,
-        )
+        home.texts(channel, query, 7)
     };
     assert_eq!(page(&mut home, "kept:a", None, false), ["1", "2", "3"]);
     assert_eq!(page(&mut home, "kept:a", Some(9), true), ["6", "5", "4"]);
@@ -242,13 +237,6 @@ fn one_reply_carries_only_so_much() {
     assert_eq!(first.offset, 1);
 }
 
-fn keyed(key: &str) -> Draft {
-    Draft {
-        idempotency_key: Some(key.into()),
-        ..draft("plain", "1")
-    }
-}
-
 #[test]
 fn keys_are_in_the_budget_and_go_before_they_fill_it() {
     let mut home = home(1000, 1_000_000, 16_000);
@@ -256,18 +244,16 @@ fn keys_are_in_the_budget_and_go_before_they_fill_it() {
         publish(&mut home, "kept:a", &"x".repeat(100), n);
     }
     for n in 0..100 {
-        home.publish(keyed(&format!("{n:04}{}", "k".repeat(96))), at(100));
+        let key = format!("{n:04}{}", "k".repeat(96));
+        home.publish(keyed("plain", &key), at(100));
         home.check();
     }
-    let cost = Keys::cost_bytes(
-        "plain
-",
-    ) + 100;
+    let cost = Keys::cost_bytes("plain\n") + 100;
     assert_eq!(home.keys.len(), 2000 / cost, "an eighth of the budget");
     assert!(home.stats().history_publications > 30);
     // A key that is too long for that is not remembered.
     for _ in 0..2 {
-        let accepted = home.publish(keyed(&"k".repeat(3000)), at(100));
+        let accepted = home.publish(keyed("plain", &"k".repeat(3000)), at(100));
         assert!(accepted.publication.is_some());
     }
     home.check();
@@ -280,11 +266,13 @@ fn keys_are_in_the_budget_and_go_before_they_fill_it() {
 fn so_many_keys_are_remembered_and_no_more() {
     let mut home = home(10, 1000, 1 << 30);
     for n in 0..=KEYS_MAX {
-        home.publish(keyed(&n.to_string()), at(0));
+        home.publish(keyed("plain", &n.to_string()), at(0));
     }
     assert_eq!(home.keys.len(), KEYS_MAX);
-    assert!(home.publish(keyed("1"), at(1)).publication.is_none());
-    assert!(home.publish(keyed("0"), at(1)).publication.is_some());
+    for (key, is_new) in [("1", false), ("0", true)] {
+        let accepted = home.publish(keyed("plain", key), at(1));
+        assert_eq!(accepted.publication.is_some(), is_new, "{key}");
+    }
 }
 
 #[test]
@@ -306,17 +294,10 @@ fn the_books_are_right_after_whatever_happens() {
                 0..=3 => {
                     drop(home.publish(draft(channel, &"x".repeat(pick(45, 300) as usize)), at(now)))
                 }
-                4 => drop(home.publish(keyed(&pick(45, 9).to_string()), at(now))),
+                4 => drop(home.publish(keyed("plain", &pick(45, 9).to_string()), at(now))),
                 5 | 6 => drop(home.subscribe(shard, &name(channel), None, at(now))),
                 7 | 8 => home.leave(shard, &name(channel), at(now)),
-                9 => {
-                    let query = HistoryQuery {
-                        limit: None,
-                        since: None,
-                        reverse: false,
-                    };
-                    drop(home.history(&name(channel), query, at(now)));
-                }
+                9 => drop(home.history(&name(channel), HistoryQuery::default(), at(now))),
                 10 => now += pick(45, 40),
                 _ => drop(home.tick(at(now), pick(45, 4) as usize)),
             }

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::*;
 use crate::memory::home::home_of;
-use crate::{Begins, Head, Item, Lineage, Reached, Replay, Restored, Store, Version};
+use crate::{Acknowledge, Begins, Head, Item, Lineage, Reached, Replay, Restored, Store};
 
 /// Records, and how many copies are wanted and done.
 #[derive(Default)]
@@ -137,31 +137,6 @@ fn durable(restored: Restored, now: Now) -> (Home, Tape) {
     (home, tape)
 }
 
-fn name(text: &str) -> ChannelName {
-    ChannelName::new(text).expect("a name")
-}
-
-fn draft(channel: &str, data: &str) -> Draft {
-    Draft {
-        channel: name(channel),
-        payload: Payload {
-            bytes: Arc::from(data.as_bytes()),
-            kind: PayloadKind::Text,
-        },
-        publisher: None,
-        tags: None,
-        skip_history: false,
-        idempotency_key: None,
-        version: None,
-        acknowledge: Acknowledge::Memory,
-    }
-}
-
-fn publish(home: &mut Home, channel: &str, data: &str, now: Now) -> Position {
-    let accepted = home.publish(draft(channel, data), now);
-    accepted.position.expect("history")
-}
-
 /// Generation and offset: the same in the epochs of every process.
 fn place(position: Option<Position>) -> Option<(u32, u64)> {
     position.map(|position| (position.epoch.0 as u32, position.offset))
@@ -171,10 +146,7 @@ fn place(position: Option<Position>) -> Option<(u32, u64)> {
 fn recover(home: &mut Home, channel: &str, since: Position, now: Now) -> Option<Vec<String>> {
     let subscribed = home.subscribe(SHARD, &name(channel), Some(since), now);
     match subscribed.recovery {
-        Recovery::Whole(publications) => {
-            let text = |it: &Arc<Publication>| String::from_utf8_lossy(&it.payload.bytes).into();
-            Some(publications.iter().map(text).collect())
-        }
+        Recovery::Whole(publications) => Some(texts(&publications)),
         _ => None,
     }
 }
@@ -184,21 +156,11 @@ fn after_a_clean_end_everything_is_as_it_was() {
     let mut log = Log::default();
     let (mut home, tape) = log.next(at(0));
     for n in 1..=8_u64 {
-        let newer = Draft {
-            version: Some(Box::new(Version {
-                number: n,
-                epoch: "".into(),
-            })),
-            ..draft("kept:a", &n.to_string())
-        };
-        home.publish(newer, at(n));
+        home.publish(versioned(n, "kept:a", &n.to_string()), at(n));
     }
-    let keyed = Draft {
-        idempotency_key: Some("k".into()),
-        ..draft("kept:b", "once")
-    };
+    let keyed = keyed("kept:b", "k");
     let first = home.publish(keyed.clone(), at(9)).position;
-    publish(&mut home, "kept:gone", "x", at(10));
+    publish(&mut home, "kept:gone", "x", 10);
     home.forget_history(&name("kept:gone"), at(10))
         .expect("history");
     tape.state().records.push(Item::closed());
@@ -215,15 +177,9 @@ fn after_a_clean_end_everything_is_as_it_was() {
     let again = home.publish(keyed, at(20));
     assert!(again.publication.is_none() && place(again.position) == place(first));
     assert_ne!(again.position, first, "every process has epochs of its own");
-    let older = Draft {
-        version: Some(Box::new(Version {
-            number: 8,
-            epoch: "".into(),
-        })),
-        ..draft("kept:a", "older")
-    };
+    let older = versioned(8, "kept:a", "older");
     assert!(home.publish(older, at(20)).publication.is_none());
-    let next = publish(&mut home, "kept:gone", "y", at(20));
+    let next = publish(&mut home, "kept:gone", "y", 20);
     assert_eq!(next.offset, 2);
     let lost = Position { offset: 0, ..next };
     assert_eq!(
@@ -239,14 +195,14 @@ fn after_a_clean_end_everything_is_as_it_was() {
 fn a_copy_from_before_counts_up_to_its_own_end() {
     let mut log = Log::default();
     let (mut home, tape) = log.next(at(0));
-    let early = publish(&mut home, "kept:a", "1", at(1));
-    let last = publish(&mut home, "kept:a", "2", at(1));
+    let early = publish(&mut home, "kept:a", "1", 1);
+    let last = publish(&mut home, "kept:a", "2", 1);
     tape.state().records.push(Item::closed());
     log.end(&tape, 3);
     let mut backup = Log(log.0.clone());
     let (mut home, _) = log.next(at(2));
     assert_eq!(recover(&mut home, "kept:a", last, at(2)), Some(Vec::new()));
-    let beyond = ["3", "4"].map(|data| publish(&mut home, "kept:a", data, at(2)));
+    let beyond = ["3", "4"].map(|data| publish(&mut home, "kept:a", data, 2));
     // Another life of the copy, with the nonce that it draws.
     backup.0.push(backup.0[0].clone());
     backup.0[1].0.begins = Begins::NextEpochs;
@@ -254,7 +210,7 @@ fn a_copy_from_before_counts_up_to_its_own_end() {
     backup.0[1].1.clear();
     let (mut home, _) = backup.next(at(3));
     for data in ["other 3", "other 4", "other 5"] {
-        publish(&mut home, "kept:a", data, at(3));
+        publish(&mut home, "kept:a", data, 3);
     }
     for beyond in beyond {
         assert_eq!(recover(&mut home, "kept:a", beyond, at(3)), None);
@@ -269,7 +225,7 @@ fn a_copy_from_before_counts_up_to_its_own_end() {
 fn positions_hold_over_eight_starts() {
     let mut log = Log::default();
     let (mut home, mut tape) = log.next(at(0));
-    let first = publish(&mut home, "kept:a", "1", at(1));
+    let first = publish(&mut home, "kept:a", "1", 1);
     for start in 1..=crate::ANCESTORS_MAX {
         log.end(&tape, 2);
         (home, tape) = log.next(at(2));
@@ -288,8 +244,8 @@ fn positions_hold_over_eight_starts() {
 fn what_was_kept_gets_old_while_nobody_runs() {
     let mut log = Log::default();
     let (mut home, tape) = log.next(at(0));
-    let first = publish(&mut home, "kept:a", "1", at(5000));
-    publish(&mut home, "kept:a", "2", at(5600));
+    let first = publish(&mut home, "kept:a", "1", 5000);
+    publish(&mut home, "kept:a", "2", 5600);
     log.end(&tape, 2);
     // The clock of the next process begins at zero.
     let later = Now {
@@ -318,7 +274,7 @@ fn after_a_crash_positions_hold_as_far_as_the_log_goes() {
     let empty = home.subscribe(SHARD, &name("kept:empty"), None, at(0));
     let seen: Vec<Position> = ["1", "2", "3", "4"]
         .iter()
-        .map(|data| publish(&mut home, "kept:a", data, at(1)))
+        .map(|data| publish(&mut home, "kept:a", data, 1))
         .collect();
     // The last two are lost.
     log.end(&tape, 2);
@@ -335,19 +291,18 @@ fn after_a_crash_positions_hold_as_far_as_the_log_goes() {
     let empty = empty.position.expect("history");
     assert!(recover(&mut home, "kept:empty", empty, at(2)).is_some());
     // The same offsets come again, with other publications.
-    let other = publish(&mut home, "kept:a", "other 3", at(3));
+    let other = publish(&mut home, "kept:a", "other 3", 3);
     assert_eq!(other.offset, seen[2].offset);
     assert_ne!(other.epoch, seen[2].epoch);
-    publish(&mut home, "kept:a", "other 4", at(3));
+    publish(&mut home, "kept:a", "other 4", 3);
     assert_eq!(recover(&mut home, "kept:a", seen[2], at(3)), None);
     assert_eq!(recover(&mut home, "kept:a", seen[3], at(3)), None);
     let known = recover(&mut home, "kept:a", seen[1], at(3));
     assert_eq!(known.expect("whole"), ["other 3", "other 4"]);
     // History gives the same answer.
     let query = |since| HistoryQuery {
-        limit: None,
         since: Some(since),
-        reverse: false,
+        ..HistoryQuery::default()
     };
     let page = home.history(&name("kept:a"), query(seen[1]), at(3));
     assert_eq!(page.expect("history").publications.len(), 2);
@@ -375,13 +330,13 @@ fn what_was_known_of_a_forgotten_stream_is_not_said_of_the_next() {
     let mut log = Log::default();
     let (mut home, tape) = log.next(at(0));
     for n in 1..=5 {
-        publish(&mut home, "kept:a", "a", at(n));
+        publish(&mut home, "kept:a", "a", n);
     }
     home.tick(at(2000), 10);
     home.tick(at(3_700_000), 10);
     assert_eq!(home.stats().streams, 0);
-    publish(&mut home, "kept:b", "1", at(3_700_001));
-    let seen = publish(&mut home, "kept:b", "2", at(3_700_001));
+    publish(&mut home, "kept:b", "1", 3_700_001);
+    let seen = publish(&mut home, "kept:b", "2", 3_700_001);
     // The disk knows nothing of the end of the first stream, nor of the second.
     log.end(&tape, 5);
     let (mut home, _) = log.next(at(3_700_002));
@@ -389,7 +344,7 @@ fn what_was_known_of_a_forgotten_stream_is_not_said_of_the_next() {
     home.tick(at(7_400_000), 10);
     assert_eq!(home.stats().streams, 0);
     for data in ["other 1", "other 2", "other 3"] {
-        publish(&mut home, "kept:b", data, at(7_400_001));
+        publish(&mut home, "kept:b", data, 7_400_001);
     }
     assert_eq!(recover(&mut home, "kept:b", seen, at(7_400_002)), None);
     home.check();
@@ -402,7 +357,7 @@ fn nothing_is_written_where_nothing_was() {
     home.subscribe(SHARD, &name("kept:a"), None, at(0));
     let page = home.forget_history(&name("kept:a"), at(0));
     assert!(page.is_ok() && tape.state().records.is_empty());
-    publish(&mut home, "kept:a", "1", at(1));
+    publish(&mut home, "kept:a", "1", 1);
     assert!(home.forget_history(&name("kept:a"), at(1)).is_ok());
     assert_eq!(tape.state().records.len(), 2, "now it says where it stands");
 }
@@ -422,7 +377,7 @@ fn a_hole_in_the_log_is_seen() {
     let mut log = Log::default();
     let (mut home, tape) = log.next(at(0));
     let seen: Vec<Position> = (1..=4)
-        .map(|n| publish(&mut home, "kept:a", &n.to_string(), at(n)))
+        .map(|n| publish(&mut home, "kept:a", &n.to_string(), n))
         .collect();
     tape.state().records.remove(1);
     log.end(&tape, 3);

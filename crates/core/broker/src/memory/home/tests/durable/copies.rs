@@ -2,13 +2,6 @@
 
 use super::*;
 
-fn keyed(channel: &str, key: &str) -> Draft {
-    Draft {
-        idempotency_key: Some(key.into()),
-        ..draft(channel, key)
-    }
-}
-
 /// Writes a copy, one record in each step, and gives what the next process makes of it alone.
 fn copied(log: &mut Log, home: &mut Home, tape: &Tape, now: Now) -> Home {
     tape.state().records.clear();
@@ -63,17 +56,11 @@ fn a_copy_says_which_keys_were_used_and_when() {
 fn a_copy_says_where_each_stream_stands_and_what_it_keeps() {
     let mut log = Log::default();
     let (mut home, tape) = log.next(at(0));
-    let newer = |number, data: &str| Draft {
-        version: Some(Box::new(Version {
-            number,
-            epoch: "".into(),
-        })),
-        ..draft("kept:a", data)
-    };
+    let newer = |number, data| versioned(number, "kept:a", data);
     let first = home.publish(newer(7, "1"), at(1)).position;
     home.publish(newer(9, "2"), at(2));
-    publish(&mut home, "kept:bare", "x", at(3));
-    let bare = publish(&mut home, "kept:bare", "x", at(3));
+    publish(&mut home, "kept:bare", "x", 3);
+    let bare = publish(&mut home, "kept:bare", "x", 3);
     assert!(home.forget_history(&name("kept:bare"), at(3)).is_ok());
     let mut home = copied(&mut log, &mut home, &tape, at(4));
     let known = recover(&mut home, "kept:a", first.expect("history"), at(4));

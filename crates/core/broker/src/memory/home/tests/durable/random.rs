@@ -17,17 +17,16 @@ const CHANNELS: [&str; 3] = ["kept:a", "kept:b", "kept:c"];
 
 /// Publications that the home keeps of a channel, by offset.
 fn kept(home: &mut Home, channel: &str, now: Now) -> Vec<(u64, String)> {
-    let query = HistoryQuery {
-        limit: None,
-        since: None,
-        reverse: false,
-    };
-    let page = home.history(&name(channel), query, now).expect("history");
+    let page = home.history(&name(channel), HistoryQuery::default(), now);
     let text = |it: &Arc<Publication>| {
         let data = String::from_utf8_lossy(&it.payload.bytes).into_owned();
         (it.position.map_or(0, |position| position.offset), data)
     };
-    page.publications.iter().map(text).collect()
+    page.expect("history")
+        .publications
+        .iter()
+        .map(text)
+        .collect()
 }
 
 #[test]
@@ -83,7 +82,7 @@ fn whatever_is_lost_nobody_is_told_that_it_has_everything_if_it_has_not() {
                     _ => {
                         count += 1;
                         let data = format!("{count}");
-                        let position = publish(&mut home, CHANNELS[channel], &data, at(ms));
+                        let position = publish(&mut home, CHANNELS[channel], &data, ms);
                         truth[channel].push((position.offset, data.clone()));
                         let written = (life, tape.state().records.len());
                         clients.push(Client {
@@ -129,12 +128,8 @@ fn a_copy_alone_says_everything() {
         let mut ms = 0;
         for step in 0..60 {
             ms += rng.below(5);
-            publish(
-                &mut home,
-                CHANNELS[rng.below(3) as usize],
-                &step.to_string(),
-                at(ms),
-            );
+            let channel = CHANNELS[rng.below(3) as usize];
+            publish(&mut home, channel, &step.to_string(), ms);
         }
         // The segments before it go.
         tape.state().records.clear();
@@ -150,7 +145,7 @@ fn a_copy_alone_says_everything() {
             match rng.below(6) {
                 0 => drop(home.forget_history(&name(channel), at(ms))),
                 1 => drop(home.renew_nothing(channel)),
-                _ => drop(publish(&mut home, channel, &ms.to_string(), at(ms))),
+                _ => drop(publish(&mut home, channel, &ms.to_string(), ms)),
             }
         }
         let before = CHANNELS.map(|channel| kept(&mut home, channel, at(ms)));

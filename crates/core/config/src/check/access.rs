@@ -1,0 +1,163 @@
+//! Checks of secrets, keys and TLS options. Certificates are checked where the files are read.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use super::Checks;
+use crate::layout::element;
+use crate::secret::{PRINTED, is_published, signing_secret_fault};
+
+impl Checks<'_> {
+    /// Checks for keys given twice, secrets that can be guessed, blank keys.
+    pub(super) fn keys(&mut self) {
+        for key in [
+            "hmac_secret",
+            "hmac_previous_secret",
+            "rsa_public_key",
+            "ecdsa_public_key",
+            "eddsa_public_key",
+            "jwks",
+        ] {
+            let text = format!("auth.{key}");
+            let file = format!("auth.{key}_file");
+            if self.is_set(&text) && self.is_set(&file) {
+                self.wrong(&file, format!("{text} is set too; keep one of the two"));
+            }
+        }
+        let auth = &self.config.auth;
+        for (path, secret) in [
+            ("auth.hmac_secret", &auth.hmac_secret),
+            ("auth.hmac_previous_secret", &auth.hmac_previous_secret),
+        ] {
+            let Some(fault) = secret.as_deref().and_then(signing_secret_fault) else {
+                continue;
+            };
+            if auth.short_hmac_secret {
+                self.warn(format!("{path}: {fault}"));
+            } else {
+                self.wrong(path, fault);
+            }
+        }
+        self.printed();
+        self.key_set();
+        if { auth.api_keys.iter() }.any(|key| key.trim().is_empty()) {
+            self.wrong("auth.api_keys", "one of the keys is blank");
+        }
+    }
+
+    /// Checks for secrets and keys printed in the documentation: only a warning on loopback, where
+    /// its commands run.
+    fn printed(&mut self) {
+        let auth = &self.config.auth;
+        let secrets = [
+            ("auth.hmac_secret", auth.hmac_secret.as_slice()),
+            (
+                "auth.hmac_previous_secret",
+                auth.hmac_previous_secret.as_slice(),
+            ),
+            ("auth.api_keys", &auth.api_keys),
+        ];
+        for (path, secrets) in secrets {
+            if !secrets.iter().any(|secret| is_published(secret)) {
+                continue;
+            }
+            match self.config.exposed() {
+                true => self.wrong(path, PRINTED),
+                false => self.warn(format!("{path}: {PRINTED}")),
+            }
+        }
+    }
+
+    fn key_set(&mut self) {
+        let auth = &self.config.auth;
+        let Some(url) = &auth.jwks_url else {
+            return;
+        };
+        if auth.jwks_refresh_interval_min_ms > auth.jwks_refresh_interval_ms {
+            let text = "it is longer than auth.jwks_refresh_interval";
+            self.wrong("auth.jwks_refresh_interval_min", text);
+        }
+        if url.starts_with("http://") && !is_of_this_machine(url) {
+            self.warn(
+                "auth.jwks_url: without TLS an attacker on the network path can add a key, and \
+                 sign tokens with it: use https://",
+            );
+        }
+    }
+}
+
+/// Whether a URL's host is this machine.
+fn is_of_this_machine(url: &str) -> bool {
+    let authority = url.strip_prefix("http://").unwrap_or_default();
+    let authority = authority.split(['/', '?']).next().unwrap_or_default();
+    let host = match authority.rsplit_once(':') {
+        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
+        _ => authority,
+    };
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let address = host.parse::<IpAddr>();
+    host.eq_ignore_ascii_case("localhost")
+        || address.is_ok_and(|address| address.to_canonical().is_loopback())
+}
+
+impl Checks<'_> {
+    pub(super) fn tls(&mut self) {
+        if self.failed_under("tls.") || self.failed_under("listen.") {
+            return;
+        }
+        let (listen, tls) = (&self.config.listen, &self.config.tls);
+        let clients = listen.client.iter().filter(|listener| listener.is_tls);
+        let api = [&listen.api].into_iter().filter(|listener| listener.is_tls);
+        let spoken: Vec<_> = { clients.map(|listener| ("listen.client", listener)) }
+            .chain(api.map(|listener| ("listen.api", listener)))
+            .collect();
+        match (&tls.certificate, &tls.key) {
+            (Some(_), None) => {
+                self.wrong("tls.certificate", "its key is missing: set tls.key");
+            }
+            (None, Some(_)) => {
+                self.wrong("tls.key", "its certificate is missing: set tls.certificate");
+            }
+            _ => {}
+        }
+        let has_any = tls.certificate.is_some() || !tls.sites.is_empty();
+        if let [(option, listener), ..] = &spoken[..]
+            && !has_any
+            && tls.key.is_none()
+        {
+            let text = format!("{listener} needs a certificate: set tls.certificate and tls.key");
+            self.wrong(option, text);
+        }
+        if spoken.is_empty() && has_any {
+            self.warn(
+                "[tls] has a certificate, but no address in [listen] begins with tls://: it is \
+                 not used",
+            );
+        }
+        if tls.api_client_authorities.is_some() && !listen.api.is_tls {
+            self.wrong(
+                "tls.api_client_authorities",
+                "callers can show certificates only by TLS: put tls:// before listen.api",
+            );
+        }
+        self.sites();
+    }
+
+    fn sites(&mut self) {
+        let mut seen = BTreeSet::new();
+        for (index, site) in self.config.tls.sites.iter().enumerate() {
+            let path = element("tls.site", index);
+            for key in ["name", "certificate", "key"] {
+                if !self.is_set(&format!("{path}.{key}")) {
+                    self.problem(&path, format!("{path} has no {key}: add {key} = \"…\""));
+                }
+            }
+            if !site.name.is_empty() && !seen.insert(site.name.to_ascii_lowercase()) {
+                self.wrong(
+                    &format!("{path}.name"),
+                    format!("{} appears twice", site.name),
+                );
+            }
+        }
+    }
+}
