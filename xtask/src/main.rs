@@ -18,7 +18,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Parser as _;
 
-/// Project automation.
+/// Runs the automation of the project.
 #[derive(clap::Parser)]
 #[command(name = "cargo xtask")]
 enum Task {
@@ -29,7 +29,7 @@ enum Task {
     Test,
     /// Counts each operation's instructions and allocations, against recorded numbers
     Counts {
-        /// Records today's numbers
+        /// Records the numbers of today
         #[arg(long)]
         update: bool,
     },

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-/// Tables of `plan.toml`.
+/// The file `plan.toml`, table by table.
 #[derive(Deserialize)]
 pub(crate) struct Plan {
     pub(crate) for_tests: Vec<String>,

@@ -127,7 +127,7 @@ impl Default for PemFiles {
 }
 
 impl PemFiles {
-    /// An empty folder.
+    /// Makes a folder without files.
     pub fn new() -> Self {
         Self {
             folder: tempfile::tempdir().expect("a temporary folder"),

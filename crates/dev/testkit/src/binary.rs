@@ -87,7 +87,7 @@ impl Default for Installed {
 }
 
 impl Installed {
-    /// Path for [`Setup::binary`](crate::Setup::binary).
+    /// Gives the path that [`Setup::binary`](crate::Setup::binary) wants.
     pub fn path(&self) -> PathBuf {
         self.0.path().join("throng")
     }

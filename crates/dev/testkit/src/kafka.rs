@@ -5,7 +5,7 @@ use std::fs;
 use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::daemon::Daemon;
+use crate::daemon::{Daemon, is_daemon};
 use crate::install::{self, PROGRAMS};
 use crate::{Issued, Process, free_port, until};
 
@@ -19,7 +19,7 @@ const JAVA: [&str; 3] = [
 /// A broker. Runs until it is dropped, on ports of its own, with its files in a temporary folder.
 /// It keeps them when it is killed.
 pub struct KafkaServer {
-    pub(crate) daemon: Daemon,
+    daemon: Daemon,
     /// Brokers of its Kafka, with this one.
     brokers: usize,
     /// Address of the listener at which clients authenticate.
@@ -59,8 +59,10 @@ impl KafkaClient {
     }
 }
 
+is_daemon!(KafkaServer);
+
 impl KafkaServer {
-    /// With no topics.
+    /// Starts one broker without topics.
     #[track_caller]
     pub fn start() -> Self {
         let [server] = Self::begin(None);

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use crate::daemon::{Daemon, new_folder};
+use crate::daemon::{Daemon, is_daemon, new_folder};
 use crate::install;
 use crate::{Deadline, free_port, until};
 
@@ -20,13 +20,15 @@ const ANSWER: Duration = Duration::from_secs(5);
 
 /// Runs until it is dropped, on a port of its own, with its files in a temporary folder.
 pub struct NatsServer {
-    pub(crate) daemon: Daemon,
+    daemon: Daemon,
     program: PathBuf,
     arguments: Vec<String>,
     /// A copy of the folder, with which it begins when it comes back.
     saved: Option<TempDir>,
     is_durable: bool,
 }
+
+is_daemon!(NatsServer);
 
 impl NatsServer {
     /// Keeps nothing over its end.

@@ -6,16 +6,18 @@ use std::net::TcpStream;
 use std::process::Command;
 
 use crate::Deadline;
-use crate::daemon::Daemon;
+use crate::daemon::{Daemon, is_daemon};
 
 /// Runs until it is dropped, on a port of its own, with its files in a temporary folder.
 pub struct RedisServer {
-    pub(crate) daemon: Daemon,
+    daemon: Daemon,
     arguments: Vec<String>,
     /// The lines of a Sentinel's configuration.
     sentinel: Option<String>,
     has_tls: bool,
 }
+
+is_daemon!(RedisServer);
 
 impl RedisServer {
     /// Keeps nothing over its end.
@@ -31,7 +33,7 @@ impl RedisServer {
         Self::with(&[&["--save", ""][..], &keeps].concat())
     }
 
-    /// With these options.
+    /// Starts a server with these options.
     #[track_caller]
     pub fn with(arguments: &[&str]) -> Self {
         Self::begin(arguments, None, false)

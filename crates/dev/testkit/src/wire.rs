@@ -141,7 +141,7 @@ pub struct Wire {
 }
 
 impl Wire {
-    /// Connects.
+    /// Connects to a port without TLS.
     #[track_caller]
     pub fn connect(to: SocketAddr) -> Self {
         Self::over(Box::new(Self::tcp(to)))

@@ -145,7 +145,7 @@ fn rows() -> Vec<Row> {
     rows
 }
 
-/// What would be long in the table.
+/// Makes the rows that would be long in the table.
 fn long_rows(limit: &'static str) -> impl Iterator<Item = Row> {
     let get = |fields: &str| format!("GET /healthz HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n");
     let line = |line: &str| format!("{line} HTTP/1.1\r\nHost: localhost\r\n\r\n");
