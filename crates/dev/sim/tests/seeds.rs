@@ -97,6 +97,8 @@ const REGRESSIONS: &[(Kind, u64, &str)] = &[
 const SEEDS: u64 = 256;
 /// Seeds of an ordinary test of clusters, for each broker.
 const CLUSTER_SEEDS: u64 = 500;
+/// Seeds of an ordinary test of a node before Appwrite and GRIP's backend alone.
+const ALONE_SEEDS: u64 = 260;
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
@@ -191,14 +193,16 @@ fn backends_answer_once_and_nothing_is_left() {
     }
 }
 
-fn clusters(broker: BrokerKind) {
-    let all = sweep_to(CLUSTER_SEEDS, |seed, print| {
+fn clusters(broker: BrokerKind, seeds: u64) {
+    let all = sweep_to(seeds, |seed, print| {
         run_cluster(seed, CLUSTER_STEPS, broker, print)
     });
     let mut sum = ClusterSummary::default();
     all.iter().for_each(|(_, of_run)| sum.add(of_run));
     println!("{sum:?}");
-    let all_done = sum.parts().iter().all(|&part| part > 0);
+    let all_done = |parts: [u64; 7]| parts.iter().all(|&part| part > 0);
+    let is_alone = broker == BrokerKind::Memory;
+    let all_done = (is_alone || all_done(sum.parts())) && all_done(sum.guests.parts());
     assert!(
         all.is_empty() || all_done,
         "not everything was done: {sum:?}"
@@ -207,12 +211,17 @@ fn clusters(broker: BrokerKind) {
 
 #[test]
 fn clusters_on_redis_lose_and_double_nothing_in_silence() {
-    clusters(BrokerKind::Redis);
+    clusters(BrokerKind::Redis, CLUSTER_SEEDS);
 }
 
 #[test]
 fn clusters_on_nats_lose_and_double_nothing_in_silence() {
-    clusters(BrokerKind::Nats);
+    clusters(BrokerKind::Nats, CLUSTER_SEEDS);
+}
+
+#[test]
+fn nodes_before_appwrite_and_grip_lose_and_double_nothing_in_silence() {
+    clusters(BrokerKind::Memory, ALONE_SEEDS);
 }
 
 #[test]
@@ -246,7 +255,7 @@ fn a_seed_is_a_run() {
         let once = run_backends(seed, BACKEND_STEPS, false).map(|(hash, _)| hash);
         let again = run_backends(seed, BACKEND_STEPS, false).map(|(hash, _)| hash);
         assert_eq!(once.ok(), again.ok(), "seed {seed} of backends");
-        for kind in [BrokerKind::Redis, BrokerKind::Nats] {
+        for kind in [BrokerKind::Redis, BrokerKind::Nats, BrokerKind::Memory] {
             let run = || run_cluster(seed, CLUSTER_STEPS, kind, false).map(|(hash, _)| hash);
             assert_eq!(
                 run().ok(),
