@@ -21,6 +21,7 @@ enum Kind {
     Server,
     HandOvers,
     Backends,
+    Alone,
 }
 
 /// Seeds of runs that once failed, and what they showed.
@@ -91,6 +92,16 @@ const REGRESSIONS: &[(Kind, u64, &str)] = &[
         Kind::Backends,
         2,
         "a name without an address was remembered, and calls that came later failed by it",
+    ),
+    (
+        Kind::Alone,
+        72,
+        "events before the first connection to Appwrite's Redis were missing without a word",
+    ),
+    (
+        Kind::Alone,
+        253,
+        "a process handed over before it had what Appwrite's Redis was slow to tell",
     ),
 ];
 /// Seeds of an ordinary test.
@@ -232,6 +243,7 @@ fn what_was_found_once_stays_mended() {
             Kind::Server => run_server(seed, SERVER_STEPS, false).map(drop),
             Kind::HandOvers => run_hand_overs(seed, SERVER_STEPS, false).map(drop),
             Kind::Backends => run_backends(seed, BACKEND_STEPS, false).map(drop),
+            Kind::Alone => run_cluster(seed, CLUSTER_STEPS, BrokerKind::Memory, false).map(drop),
         };
         if let Err(failure) = ran {
             panic!("{failure}\nseed {seed} once showed that {what}");

@@ -289,7 +289,11 @@ impl Appwrite {
     /// Ends a connection behind so many bytes of what it is owed.
     fn cut(&mut self, at: usize, bytes: usize) {
         let link = self.links.remove(at);
-        let bytes = bytes.min(link.out.len());
+        let bytes = if link.is_frozen {
+            0
+        } else {
+            bytes.min(link.out.len())
+        };
         self.net.note(format_args!(
             "Appwrite's connection {} is cut behind {bytes} bytes",
             link.conn

@@ -13,7 +13,6 @@ use throng_http1::encode_request;
 
 use super::Play;
 use super::appwrite::{Appwrite, CHANNELS};
-use super::broker::BrokerKind;
 use super::http::{Exchange, Progress};
 use super::listener::{self, Listener};
 use crate::backend::{LOGS, Requests};
@@ -293,20 +292,14 @@ impl Play {
         }
     }
 
-    /// All have come to rest, and nothing has ever failed: they have everything.
+    /// All have come to rest, and nothing has ever failed: clients of Appwrite have everything. A
+    /// follower may wait for the next line, or the time of its link, where one came as it began.
     pub(super) fn guests_have_all(&mut self) {
         self.rest_well();
-        let net = self.net.clone();
-        let Some(guests) = &mut self.guests else {
+        let Some(guests) = &self.guests else {
             return;
         };
         assert!(guests.epochs.len() <= guests.processes, "an epoch ended");
-        // Elsewhere a node may wait for a line that another has published.
-        if self.kind == BrokerKind::Memory {
-            let (visitors, around) = guests.visitors(&net);
-            let held = visitors.iter().filter(|it| it.is_held());
-            held.for_each(|visitor| visitor.settle(&around));
-        }
         let (listeners, around) = listeners!(self);
         listeners.iter().for_each(|it| it.settle(&around));
     }
