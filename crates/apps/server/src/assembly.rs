@@ -3,12 +3,14 @@
 //! Owns what all shards share, and the ways in which drivers speak to them. Never: binds, starts
 //! a thread, waits.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use throng_appwrite_api::{AppwritePeer, Call, Reply};
 use throng_engine::{ConnLimits, Kernel, MailboxSender, Running};
 use throng_gateway_grip::Backends;
 use throng_http1::origin::OriginEvent;
 use throng_metrics::Counters;
+use throng_outward::{Deliver, Host};
 use throng_remote::RemoteBroker;
 use throng_types::{ConnId, ShardId};
 
@@ -96,6 +98,21 @@ impl Assembly {
         host: &mut impl BrokerHost,
     ) -> Result<Vec<Option<RemoteBroker>>, StartError> {
         self.blueprint.start_broker(rings(mailboxes), host)
+    }
+
+    /// Has `host` serve Appwrite's peer, if it is configured; before any app is made.
+    ///
+    /// # Errors
+    /// If the addresses of Redis or of the API are not good.
+    pub fn start_appwrite(
+        &self,
+        mailboxes: &[Mailbox],
+        host: impl FnOnce(AppwritePeer, Deliver<Reply>) -> Host<Call>,
+    ) -> Result<(), StartError> {
+        let parts = self.plan.with_appwrite(mailboxes, host)?;
+        let parts = parts.into_iter().map(Some).collect();
+        *self.feed.lock().unwrap_or_else(PoisonError::into_inner) = Some((Vec::new(), parts));
+        Ok(())
     }
 
     /// The ways of Appwrite's news into the shards, if it is configured and the apps are made.

@@ -16,10 +16,14 @@ use throng_gateway_grip::{Backends, Ticket};
 use throng_http1::origin::{
     OriginEvent, OriginFailure, OriginFailureKind, OriginRequest, RequestRest,
 };
+use throng_server::{Assembly, Mailbox};
 use throng_types::ConnId;
 
 use answer::{Answered, Tunnel, field};
 pub(crate) use site::{LOGS, Site, log_channel};
+
+use crate::fault::Fault;
+use crate::net::Net;
 
 /// A request, and what of its answer has not been sent.
 struct Exchange {
@@ -39,12 +43,15 @@ struct Exchange {
 #[derive(Default)]
 struct State {
     exchanges: VecDeque<Exchange>,
-    site: Site,
 }
 
-/// The backend, shared with the shards' apps.
+/// The backend, shared with the shards' apps of one process, and what it remembers, shared with all
+/// processes.
 #[derive(Clone, Default)]
-pub(crate) struct Requests(Arc<Mutex<State>>);
+pub(crate) struct Requests {
+    own: Arc<Mutex<State>>,
+    site: Arc<Mutex<Site>>,
+}
 
 impl Backends for Requests {
     fn submit(
@@ -105,7 +112,7 @@ impl Ticket for Asked {
 impl Drop for Asked {
     fn drop(&mut self) {
         // A run that has failed is not to fail again.
-        if let Ok(mut state) = self.requests.0.lock() {
+        if let Ok(mut state) = self.requests.own.lock() {
             state.remove(self.conn, self.token);
         }
     }
@@ -125,12 +132,46 @@ impl State {
 
 impl Requests {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().expect("one thread")
+        self.own.lock().expect("one thread")
+    }
+
+    /// The backend as another process asks it.
+    pub(crate) fn beside(&self) -> Self {
+        Self {
+            own: Arc::default(),
+            site: self.site.clone(),
+        }
     }
 
     /// Acts on what the backend remembers.
     pub(crate) fn with_site<R>(&self, act: impl FnOnce(&mut Site) -> R) -> R {
-        act(&mut self.lock().site)
+        act(&mut self.site.lock().expect("one thread"))
+    }
+
+    /// Answers a little of what a process with these shards has asked, or fails so often in a
+    /// hundred times; whether there was anything.
+    pub(crate) fn act(&self, fails: usize, mailboxes: &[Mailbox], net: &Net) -> bool {
+        const FAULTS: [OriginFailureKind; 5] = [
+            OriginFailureKind::Unreachable,
+            OriginFailureKind::Unsent,
+            OriginFailureKind::Timeout,
+            OriginFailureKind::Cut,
+            OriginFailureKind::Garbage,
+        ];
+        let fault = net.percent(fails).then(|| net.pick(&FAULTS));
+        let chance = net.next() as usize;
+        let Some((conn, token, event)) = self.next(chance, fault) else {
+            return false;
+        };
+        if let OriginEvent::Failed(_) = event {
+            net.hit(Fault::BackendFailed);
+        }
+        net.note(format_args!("the backend answers {conn:?}: {event:?}"));
+        let is_taken = Assembly::answer(mailboxes, conn, token, event).is_ok();
+        if is_taken {
+            self.done(conn, token);
+        }
+        is_taken
     }
 
     /// Takes the next step of one request, chosen by `chance`. With a fault the request fails; the
@@ -141,7 +182,8 @@ impl Requests {
         fault: Option<OriginFailureKind>,
     ) -> Option<(ConnId, u32, OriginEvent)> {
         let mut state = self.lock();
-        let State { exchanges, site } = &mut *state;
+        let State { exchanges } = &mut *state;
+        let site = &mut *self.site.lock().expect("one thread");
         let ready: Vec<usize> = (0..exchanges.len())
             .filter(|&at| {
                 let one = &exchanges[at];

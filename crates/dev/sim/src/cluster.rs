@@ -1,6 +1,6 @@
 //! Several nodes that share a broker: the real server, host, peer and node state machine of each,
 //! over the played kernel; a played Redis with the real scripts, or a played NATS with JetStream;
-//! readers and members that move between nodes.
+//! readers and members that move between nodes; and guests (`guests.rs`).
 //!
 //! The witness (`witness.rs`) knows what each reader must have seen. Faults: connections cut at any
 //! byte, a broker that pauses, stops, starts with all, older or no data or as another line of
@@ -9,10 +9,13 @@
 //! are killed, or hand over (`handover.rs`). Without a fault no node may give up a connection, and
 //! in a run without any every reader has everything as soon as all rest.
 
+mod appwrite;
 mod around;
 pub(crate) mod broker;
+mod guests;
 mod handover;
 mod http;
+mod listener;
 mod member;
 pub(crate) mod nats;
 mod node;
@@ -27,7 +30,8 @@ use std::sync::Arc;
 use throng_server::Start;
 
 use self::around::Around;
-use self::broker::{Broker, Kept};
+use self::broker::{Alone, Broker, Kept};
+use self::guests::Guests;
 use self::http::{Exchange, Progress};
 use self::member::Member;
 use self::nats::Nats;
@@ -36,11 +40,13 @@ use self::publisher::Publisher;
 use self::reader::Reader;
 use self::redis::Redis;
 use self::witness::Witness;
+use crate::backend::Requests;
 use crate::fault::Fault;
 use crate::net::{Net, Odds};
 use crate::{Failure, attempt};
 
 pub use broker::BrokerKind;
+pub use guests::GuestSummary;
 pub use witness::Summary as ClusterSummary;
 
 struct Play {
@@ -50,6 +56,7 @@ struct Play {
     successor: Option<Node>,
     /// Processes that have handed over, until they end.
     retired: Vec<Node>,
+    kind: BrokerKind,
     broker: Box<dyn Broker>,
     is_paused: bool,
     is_down: bool,
@@ -58,6 +65,7 @@ struct Play {
     readers: Vec<Reader>,
     members: Vec<Member>,
     publishers: Vec<Publisher>,
+    guests: Option<Guests>,
     witness: Witness,
     kernel_bytes: usize,
     /// Faults in a hundred steps of the broker. If zero, nothing fails in this run, but nodes sleep
@@ -84,8 +92,13 @@ impl Play {
         let broker: Box<dyn Broker> = match kind {
             BrokerKind::Redis => Box::new(Redis::new(trouble > 0, &net)),
             BrokerKind::Nats => Box::new(Nats::new(trouble > 0, &net)),
+            BrokerKind::Memory => Box::new(Alone),
         };
-        let config = Arc::new(node::config(&broker.config()));
+        let is_alone = kind == BrokerKind::Memory;
+        let has_guests = is_alone || seed % 4 == 3;
+        let appwrite = if has_guests { appwrite::CONFIG } else { "" };
+        let config = Arc::new(node::config(&broker.config(), appwrite));
+        let requests = Requests::default();
         let shards = net.between(1, 2);
         let node = |number: u64| {
             let start = Start {
@@ -98,11 +111,20 @@ impl Play {
                 shards,
                 start,
                 config,
+                requests: requests.clone(),
             };
             Node::new(made_of, false, &net)
         };
-        let nodes = (0..net.between(2, 3) as u64).map(node).collect();
+        let count = if is_alone {
+            1
+        } else {
+            net.between(2, 3) as u64
+        };
+        let nodes: Vec<Node> = (0..count).map(node).collect();
+        let kernel_bytes = net.pick(&[300, 2000, 30_000]);
         let mut play = Self {
+            guests: has_guests.then(|| Guests::new(trouble == 0, kernel_bytes, requests, &net)),
+            kind,
             broker,
             nodes,
             successor: None,
@@ -114,7 +136,7 @@ impl Play {
             members: Vec::new(),
             publishers: Vec::new(),
             witness: Witness::default(),
-            kernel_bytes: net.pick(&[300, 2000, 30_000]),
+            kernel_bytes,
             trouble,
             is_calm: false,
             net,
@@ -126,14 +148,19 @@ impl Play {
             world.odds = Odds::draw(&mut world.rng);
             world.odds.accept = 0;
         }
-        for number in 0..play.net.between(4, 10) {
-            let reader = Reader::new(number, &around!(play));
-            play.readers.push(reader);
+        if let Some(guests) = &mut play.guests {
+            guests.processes = play.nodes.len();
         }
-        play.members
-            .resize_with(play.net.between(0, 4), Member::default);
-        play.publishers
-            .resize_with(play.net.between(1, 4), Publisher::default);
+        if !is_alone {
+            for number in 0..play.net.between(4, 10) {
+                let reader = Reader::new(number, &around!(play));
+                play.readers.push(reader);
+            }
+            play.members
+                .resize_with(play.net.between(0, 4), Member::default);
+            play.publishers
+                .resize_with(play.net.between(1, 4), Publisher::default);
+        }
         // All nodes find the broker.
         for _ in 0..3 {
             play.rest();
@@ -145,22 +172,31 @@ impl Play {
     fn step(&mut self) {
         self.witness.step += 1;
         self.net.pass_us(self.net.between(0, 1500) as u64);
+        let guests = if self.kind == BrokerKind::Memory {
+            60
+        } else {
+            30
+        };
+        if self.guests.is_some() && self.net.percent(guests) {
+            return self.guests_act();
+        }
         match self.net.below(1000) {
             0..450 => {
                 for _ in 0..self.net.between(1, 5) {
                     self.turn();
                 }
             }
-            450..600 => drop(self.broker_acts(self.net.pick(&[1, 100, 1 << 20]))),
+            450..590 => drop(self.broker_acts(self.net.pick(&[1, 100, 1 << 20]))),
+            590..600 => drop(self.backends_act()),
             600..630 if !self.members.is_empty() => {
                 let at = self.net.below(self.members.len());
                 self.member_acts(at);
             }
-            600..710 => {
+            600..710 if !self.readers.is_empty() => {
                 let at = self.net.below(self.readers.len());
                 self.reader_acts(at);
             }
-            710..800 => {
+            710..800 if !self.publishers.is_empty() => {
                 let at = self.net.below(self.publishers.len());
                 let mut around = around!(self);
                 let publisher = &mut self.publishers[at];
@@ -214,10 +250,14 @@ impl Play {
             }
             3 if self.trouble > 0 && self.successor.is_none() && self.net.percent(40) => {
                 self.net.note(format_args!("node {at} is killed"));
+                if let Some(guests) = &mut self.guests {
+                    guests.processes += 1;
+                }
                 let new = node.anew(&self.net);
                 let old = std::mem::replace(node, new);
                 self.ends(&old);
                 self.net.kill(old.kernels());
+                self.guests_lose();
             }
             _ if self.trouble == 0 && self.successor.is_none() => self.all_is_prompt(),
             _ => {}
@@ -237,6 +277,7 @@ impl Play {
                 self.witness.has_all(&reader.track);
             }
         }
+        self.guests_have_all();
     }
 
     fn reader_acts(&mut self, at: usize) {
@@ -275,8 +316,11 @@ impl Play {
 
     fn broker_acts(&mut self, bytes_max: usize) -> bool {
         let mut busy = false;
-        while let Some((conn, _)) = self.net.take_dialled() {
+        while let Some((conn, to)) = self.net.take_dialled() {
             busy = true;
+            if self.accepts_guest(conn, to) {
+                continue;
+            }
             let mut all = self
                 .nodes
                 .iter()
@@ -287,9 +331,11 @@ impl Play {
             let is_refused = self.is_down || is_cut_off || !self.is_calm && self.net.percent(3);
             self.net.answer_dial(conn, is_refused);
             if !is_refused {
-                if of.is_some() {
-                    self.links.insert(conn, self.net.0.borrow().mono_us);
+                let world = self.net.0.borrow();
+                if of.is_some() && conn >= world.faulted_conns {
+                    self.links.insert(conn, world.mono_us);
                 }
+                drop(world);
                 self.broker.accept(conn);
             }
         }
@@ -374,7 +420,7 @@ impl Play {
 
     /// Lets everybody act until nothing is left to do.
     fn rest(&mut self) {
-        let mut those = [false; 5];
+        let mut those = [false; 6];
         for _ in 0..100_000 {
             those[0] = self.broker_acts(1 << 20);
             let live = self.net.0.borrow().live.clone();
@@ -392,24 +438,26 @@ impl Play {
             those[3] = publishers.fold(false, |busy, it| it.read(&mut around) | busy);
             let members = self.members.iter_mut();
             those[4] = members.fold(false, |busy, it| it.read(&self.net) | busy);
-            if those == [false; 5] {
+            those[5] = self.guests_rest() | self.backends_act();
+            if those == [false; 6] {
                 return;
             }
             self.net.pass_us(10);
         }
-        panic!("broker, nodes, readers, publishers, members never rest: {those:?}");
+        panic!("broker, nodes, readers, publishers, members, guests never rest: {those:?}");
     }
 
     /// The faults are over: everything that is owed comes.
     fn settle(&mut self) {
         if self.trouble == 0 {
             self.all_is_prompt();
-            if self.broker.is_prompt(false) {
+            if self.kind != BrokerKind::Memory && self.broker.is_prompt(false) {
                 self.nothing_was_missing();
             }
         }
         self.is_calm = true;
         self.broker.calm();
+        self.guests_calm();
         for _ in 0..20 {
             self.heals();
         }
@@ -421,6 +469,7 @@ impl Play {
         for _ in 0..60 {
             self.witness.step += 1;
             self.rest();
+            self.guests_come();
             let mut around = around!(self);
             for reader in &mut self.readers {
                 if !reader.is_connected() {
@@ -440,6 +489,7 @@ impl Play {
             self.net.pass_us(1_000_000);
         }
         self.rest();
+        self.guests_settle();
         let waiting = self.publishers.iter().filter_map(Publisher::pending);
         for n in waiting {
             let may_wait = self
@@ -515,6 +565,8 @@ pub fn run_cluster(
         }
         play.settle();
         let hash = play.net.0.borrow().trace.hash();
+        let guests = play.guests.map(|guests| guests.sum);
+        play.witness.sum.guests = guests.unwrap_or_default();
         (hash, play.witness.sum)
     })
 }

@@ -11,8 +11,8 @@
 //! process now and then, [`run_engine`] with the smallest app that uses all of the engine
 //! ([`run_secure_engine`] is that with TLS between the clients and the kernel),
 //! [`run_backends`] with the host of HTTP backends, around which servers and callers are played,
-//! [`run_cluster`] with several nodes that share a played Redis or NATS, and [`run_feeds`] with the
-//! host of feeds before a played source. A model
+//! [`run_cluster`] with several nodes that share a played Redis or NATS, or one node, before a
+//! played Appwrite, and [`run_feeds`] with the host of feeds before a played source. A model
 //! beside them checks what each client got; see `witness.rs`. It knows nothing of the server's
 //! insides.
 //!
@@ -45,7 +45,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub use backends::{Tally, run_backends};
-pub use cluster::{BrokerKind, ClusterSummary, run_cluster};
+pub use cluster::{BrokerKind, ClusterSummary, GuestSummary, run_cluster};
 pub use fault::{Fault, Hits};
 pub use feeds::{FeedKind, FeedSummary, run_feeds};
 pub use play::{Outcome, run_hand_overs, run_server};

@@ -193,6 +193,8 @@ pub(crate) struct World {
     pub(crate) mailbox_slots: usize,
     /// Time of the last fault that may end a connection or lose what was on it.
     pub(crate) faulted_at_us: u64,
+    /// Number of connections, those that are dialled among them, before that.
+    pub(crate) faulted_conns: usize,
 }
 
 /// The one world of a run, shared by all of its parts.
@@ -235,6 +237,7 @@ impl Net {
             descriptors: 1000,
             mailbox_slots: 4096,
             faulted_at_us: 0,
+            faulted_conns: 0,
         })))
     }
 
@@ -297,6 +300,7 @@ impl Net {
     pub(crate) fn fault(&self) {
         let world = &mut *self.0.borrow_mut();
         world.faulted_at_us = world.mono_us;
+        world.faulted_conns = world.conns.len();
     }
 
     // ---- the clients' side ----

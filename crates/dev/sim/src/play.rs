@@ -174,7 +174,7 @@ impl Play {
             74..82 => self.visitor_acts(),
             82..90 => self.publisher_acts(),
             90..93 => {
-                self.backend_acts();
+                self.requests.act(8, &self.stage.mailboxes, &self.net);
             }
             93..96 if self.net.percent(50) => self.look_up(),
             93..96 => self.appwrite_acts(),

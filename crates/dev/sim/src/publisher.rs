@@ -373,7 +373,7 @@ pub(crate) fn log_item(around: &Around<'_>) -> Option<Value> {
     (!is_lost).then_some(item)
 }
 
-fn next_line(log: usize, around: &Around<'_>) -> Value {
+pub(crate) fn next_line(log: usize, around: &Around<'_>) -> Value {
     let line = around.backend.with_site(|site| {
         site.logs[log] += 1;
         site.logs[log]

@@ -4,9 +4,12 @@
 //! ready, or the time that it wanted to sleep is over. So a shard that sleeps on work is seen
 //! to sleep on it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use throng_engine::{App, ConnLimits, MailboxSender, Running, ShardParts, builders_on};
+use throng_outward::{CallSender, Deliver, Outward};
+use throng_peer::Peer;
 use throng_tls::ServerTls;
 use throng_types::ShardId;
 
@@ -197,6 +200,26 @@ impl<A: App<SimKernel>> Stage<A> {
             }
         }
         panic!("the shards never come to rest");
+    }
+}
+
+impl<P: Peer> Stage<Outward<P>> {
+    /// Serves a peer beside the shards that there are. It dials addresses, and looks no name up.
+    pub(crate) fn serve(
+        net: &Net,
+        peer: P,
+        deliver: Deliver<P::Reply>,
+    ) -> (Self, CallSender<P::Call>) {
+        let (mut served, mut sender) = (Some((peer, deliver)), None);
+        let stage = Self::beside(net, 1, 0, throng_outward::limits(), |_, mailboxes| {
+            let waker = mailboxes[0].clone();
+            let calls = CallSender::new(Arc::new(move || waker.ring()));
+            sender = Some(calls.clone());
+            let (peer, deliver) = served.take().expect("one shard");
+            let ask_name = Box::new(|_: &str| Err("addresses need no look-up".to_owned()));
+            Outward::new(peer, calls, deliver, ask_name)
+        });
+        (stage, sender.expect("the app was made"))
     }
 }
 

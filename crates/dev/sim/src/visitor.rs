@@ -67,9 +67,20 @@ pub(crate) struct Visitor {
 
 impl Visitor {
     pub(crate) fn new(number: usize, around: &Around<'_>) -> Self {
+        Self::of(number, 6, around)
+    }
+
+    /// A visitor that follows a log, and is calm.
+    pub(crate) fn follower(number: usize, around: &Around<'_>) -> Self {
+        let mut visitor = Self::of(number, 3, around);
+        visitor.calm_down();
+        visitor
+    }
+
+    fn of(number: usize, kinds: usize, around: &Around<'_>) -> Self {
         let net = around.net;
         let log = net.below(LOGS);
-        let kind = match net.below(6) {
+        let kind = match net.below(kinds) {
             0 => Kind::Poll { log, last: 0 },
             1 | 2 => Kind::Stream { log, last: None },
             3 => Kind::Socket,
@@ -101,6 +112,12 @@ impl Visitor {
     pub(crate) const fn calm_down(&mut self) {
         self.calm = true;
         self.read_bytes_max = 1 << 20;
+    }
+
+    /// Whether it is on a stream that has begun.
+    pub(crate) fn is_held(&self) -> bool {
+        let reads = self.link.as_ref().map(|link| &link.reads);
+        matches!(reads, Some(Reads::Stream(stream)) if stream.has_begun())
     }
 
     pub(crate) fn conn(&self) -> Option<usize> {

@@ -21,6 +21,7 @@ enum Kind {
     Server,
     HandOvers,
     Backends,
+    Alone,
 }
 
 /// Seeds of runs that once failed, and what they showed.
@@ -92,11 +93,23 @@ const REGRESSIONS: &[(Kind, u64, &str)] = &[
         2,
         "a name without an address was remembered, and calls that came later failed by it",
     ),
+    (
+        Kind::Alone,
+        72,
+        "events before the first connection to Appwrite's Redis were missing without a word",
+    ),
+    (
+        Kind::Alone,
+        253,
+        "a process handed over before it had what Appwrite's Redis was slow to tell",
+    ),
 ];
 /// Seeds of an ordinary test.
 const SEEDS: u64 = 256;
 /// Seeds of an ordinary test of clusters, for each broker.
 const CLUSTER_SEEDS: u64 = 500;
+/// Seeds of an ordinary test of a node before Appwrite and GRIP's backend alone.
+const ALONE_SEEDS: u64 = 260;
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
@@ -191,14 +204,16 @@ fn backends_answer_once_and_nothing_is_left() {
     }
 }
 
-fn clusters(broker: BrokerKind) {
-    let all = sweep_to(CLUSTER_SEEDS, |seed, print| {
+fn clusters(broker: BrokerKind, seeds: u64) {
+    let all = sweep_to(seeds, |seed, print| {
         run_cluster(seed, CLUSTER_STEPS, broker, print)
     });
     let mut sum = ClusterSummary::default();
     all.iter().for_each(|(_, of_run)| sum.add(of_run));
     println!("{sum:?}");
-    let all_done = sum.parts().iter().all(|&part| part > 0);
+    let all_done = |parts: [u64; 7]| parts.iter().all(|&part| part > 0);
+    let is_alone = broker == BrokerKind::Memory;
+    let all_done = (is_alone || all_done(sum.parts())) && all_done(sum.guests.parts());
     assert!(
         all.is_empty() || all_done,
         "not everything was done: {sum:?}"
@@ -207,12 +222,17 @@ fn clusters(broker: BrokerKind) {
 
 #[test]
 fn clusters_on_redis_lose_and_double_nothing_in_silence() {
-    clusters(BrokerKind::Redis);
+    clusters(BrokerKind::Redis, CLUSTER_SEEDS);
 }
 
 #[test]
 fn clusters_on_nats_lose_and_double_nothing_in_silence() {
-    clusters(BrokerKind::Nats);
+    clusters(BrokerKind::Nats, CLUSTER_SEEDS);
+}
+
+#[test]
+fn nodes_before_appwrite_and_grip_lose_and_double_nothing_in_silence() {
+    clusters(BrokerKind::Memory, ALONE_SEEDS);
 }
 
 #[test]
@@ -223,6 +243,7 @@ fn what_was_found_once_stays_mended() {
             Kind::Server => run_server(seed, SERVER_STEPS, false).map(drop),
             Kind::HandOvers => run_hand_overs(seed, SERVER_STEPS, false).map(drop),
             Kind::Backends => run_backends(seed, BACKEND_STEPS, false).map(drop),
+            Kind::Alone => run_cluster(seed, CLUSTER_STEPS, BrokerKind::Memory, false).map(drop),
         };
         if let Err(failure) = ran {
             panic!("{failure}\nseed {seed} once showed that {what}");
@@ -246,7 +267,7 @@ fn a_seed_is_a_run() {
         let once = run_backends(seed, BACKEND_STEPS, false).map(|(hash, _)| hash);
         let again = run_backends(seed, BACKEND_STEPS, false).map(|(hash, _)| hash);
         assert_eq!(once.ok(), again.ok(), "seed {seed} of backends");
-        for kind in [BrokerKind::Redis, BrokerKind::Nats] {
+        for kind in [BrokerKind::Redis, BrokerKind::Nats, BrokerKind::Memory] {
             let run = || run_cluster(seed, CLUSTER_STEPS, kind, false).map(|(hash, _)| hash);
             assert_eq!(
                 run().ok(),

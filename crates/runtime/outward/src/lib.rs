@@ -46,6 +46,14 @@ impl<C> Host<C> {
     }
 }
 
+/// A peer that the caller serves by itself.
+impl<C> From<CallSender<C>> for Host<C> {
+    fn from(calls: CallSender<C>) -> Self {
+        let thread = None;
+        Self { calls, thread }
+    }
+}
+
 impl<C> Drop for Host<C> {
     fn drop(&mut self) {
         self.calls.close();

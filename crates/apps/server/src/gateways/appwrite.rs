@@ -1,20 +1,23 @@
 //! From `[appwrite]` to what shards and drivers need.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 use throng_appwrite::{Platforms, Rates, RefusalStyle};
 use throng_appwrite_api::{
-    Address, ApiOptions, AppwriteOptions, DirectoryOptions, Offers, RedisUrlError, Source,
+    Address, ApiOptions, AppwriteOptions, Call, DirectoryOptions, Offers, RedisUrlError, Reply,
+    Source,
 };
 use throng_config::Config;
 use throng_engine::MailboxSender;
 use throng_gateway_appwrite::{Appwrite, AppwriteProject, AppwriteShared, EventHubOptions, News};
 use throng_metrics::Counters;
+use throng_outward::{Deliver, Host};
 use throng_sys::random;
 
 use super::Sources;
-use super::appwrite_feed::{Inlet, Lookups, Openings, ShardInbox, World, inlet};
+use super::appwrite_feed::{Inlet, Lookups, MakePeer, Openings, ShardInbox, World, inlet};
 use crate::options::StartError;
 use crate::shard::Mail;
 
@@ -99,11 +102,12 @@ impl AppwritePlan {
         let _ = self.world.lookups.set(lookups);
     }
 
-    /// Starts the peer; the parts are in the order of the mailboxes.
+    /// Has `host` serve the peer; the parts are in the order of the mailboxes.
     pub(crate) fn start(
         &self,
         config: &Config,
         mailboxes: &[MailboxSender<Mail>],
+        host: impl FnOnce(MakePeer, Deliver<Reply>) -> io::Result<Host<Call>>,
     ) -> Result<Vec<AppwritePart>, StartError> {
         let (inlets, parts) = self.parts(mailboxes);
         let section = config.appwrite.as_ref();
@@ -131,7 +135,7 @@ impl AppwritePlan {
             offers: Offers::default(),
             counters: self.counters.clone(),
         };
-        let started = self.world.start(inlets, options);
+        let started = self.world.start(inlets, options, host);
         started.map_err(StartError::Shard)?;
         Ok(parts)
     }

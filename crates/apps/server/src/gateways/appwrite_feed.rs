@@ -13,7 +13,7 @@ use throng_appwrite::FeedMessage;
 use throng_appwrite_api::{AppwriteOptions, AppwritePeer, Call, Offers, Reply};
 use throng_engine::MailboxSender;
 use throng_gateway_appwrite::{Inbox, Lookup, News, Outside, PresenceCall, QueueFull};
-use throng_outward::Host;
+use throng_outward::{Deliver, Host};
 use throng_session::counted_as;
 use throng_types::Now;
 
@@ -53,6 +53,9 @@ pub(crate) fn inlet(mailbox: MailboxSender<Mail>) -> (Inlet, Receiver<News>) {
     (Arc::new(inlet), receiver)
 }
 
+/// Makes the peer, on the thread that serves it.
+pub(crate) type MakePeer = Box<dyn FnOnce() -> AppwritePeer + Send>;
+
 /// Answers look-ups in the peer's place.
 pub trait Lookups: Send + Sync {
     /// Takes a question; [`News::Found`] follows for certain unless it is refused. Error:
@@ -80,8 +83,13 @@ impl World {
         }
     }
 
-    /// Starts the peer. `offers` of its options is set here.
-    pub(crate) fn start(&self, inlets: Vec<Inlet>, options: AppwriteOptions) -> io::Result<()> {
+    /// Has `host` serve the peer. `offers` of its options is set here.
+    pub(crate) fn start(
+        &self,
+        inlets: Vec<Inlet>,
+        options: AppwriteOptions,
+        host: impl FnOnce(MakePeer, Deliver<Reply>) -> io::Result<Host<Call>>,
+    ) -> io::Result<()> {
         let options = AppwriteOptions {
             offers: self.offers.clone(),
             ..options
@@ -96,8 +104,8 @@ impl World {
             }
             Ok(())
         };
-        let make = move || AppwritePeer::new(options);
-        let host = throng_outward::start("appwrite", make, Box::new(deliver))?;
+        let make = Box::new(move || AppwritePeer::new(options));
+        let host = host(make, Box::new(deliver))?;
         host.calls().send(Call::Begin);
         let _ = self.peer.set(host);
         Ok(())

@@ -1,19 +1,22 @@
 //! From a configuration, through the drivers that gateways need, to the gateways of each shard; and
 //! the gateways' sections, read again while the server runs.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use throng_appwrite_api::{AppwritePeer, Call, Reply};
 use throng_config::{Config, Proxy};
 use throng_engine::MailboxSender;
 use throng_gateway_centrifuge::{Centrifuge, Mail as CentrifugeMail};
 use throng_gateway_grip::{Backends, Grip};
 use throng_gateway_plain::Plain;
 use throng_metrics::Counters;
+use throng_outward::{Deliver, Host};
 use throng_session::{BackendMail, Backends as AskedBackends, ProxyOptions};
 
 use super::appwrite::{AppwritePart, AppwritePlan};
-use super::appwrite_feed::{Inlet, Lookups};
+use super::appwrite_feed::{Inlet, Lookups, MakePeer};
 use super::grip::reload::{Fresh, Reload};
 use super::grip::{self, GripPlan};
 use super::proxy::{ProxyPart, ProxyPlan, SharedClient};
@@ -111,10 +114,8 @@ impl GatewaysPlan {
         mailboxes: &[MailboxSender<Mail>],
         addresses: &[SocketAddr],
     ) -> Result<Vec<GatewaysPart>, StartError> {
-        let appwrite = match &self.appwrite {
-            Some(plan) => plan.start(&self.config, mailboxes)?,
-            None => Vec::new(),
-        };
+        let host = |make, deliver| throng_outward::start("appwrite", make, deliver);
+        let appwrite = self.start_appwrite(mailboxes, host)?;
         if let Some(plan) = &mut self.grip {
             plan.bound(addresses);
             plan.start(mailboxes)?;
@@ -129,6 +130,30 @@ impl GatewaysPlan {
             }
         }
         Ok(parts)
+    }
+
+    fn start_appwrite(
+        &self,
+        mailboxes: &[MailboxSender<Mail>],
+        host: impl FnOnce(MakePeer, Deliver<Reply>) -> io::Result<Host<Call>>,
+    ) -> Result<Vec<AppwritePart>, StartError> {
+        let start = |plan: &AppwritePlan| plan.start(&self.config, mailboxes, host);
+        Ok(self
+            .appwrite
+            .as_ref()
+            .map(start)
+            .transpose()?
+            .unwrap_or_default())
+    }
+
+    /// Has `host` serve Appwrite's peer, and starts no other driver.
+    pub(crate) fn with_appwrite(
+        &self,
+        mailboxes: &[MailboxSender<Mail>],
+        host: impl FnOnce(AppwritePeer, Deliver<Reply>) -> Host<Call>,
+    ) -> Result<Vec<GatewaysPart>, StartError> {
+        let host = |make: MakePeer, deliver| Ok(host(make(), deliver));
+        Ok(self.parts(mailboxes, self.start_appwrite(mailboxes, host)?))
     }
 
     /// Gives look-ups of Appwrite's users to the caller, which answers them in the driver's place.

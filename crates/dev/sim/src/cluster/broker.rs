@@ -9,6 +9,8 @@ pub enum BrokerKind {
     Redis,
     /// One NATS with JetStream, or a cluster of them.
     Nats,
+    /// None: one node, whose channels are its own.
+    Memory,
 }
 
 /// Data with which a server starts anew.
@@ -66,6 +68,55 @@ pub(super) trait Broker {
 
     /// Has no more faults of its own accord.
     fn calm(&mut self);
+}
+
+/// No broker beside the node.
+pub(super) struct Alone;
+
+impl Broker for Alone {
+    fn config(&self) -> String {
+        "kind = \"memory\"\n".to_owned()
+    }
+
+    fn keeps_beside(&self, _: bool) -> Option<usize> {
+        None
+    }
+
+    fn is_prompt(&self, _: bool) -> bool {
+        true
+    }
+
+    fn accept(&mut self, conn: usize) {
+        panic!("nobody dials {conn}");
+    }
+
+    fn clients(&self) -> Vec<usize> {
+        Vec::new()
+    }
+
+    fn act(&mut self, _: usize, _: &mut Vec<usize>) -> bool {
+        false
+    }
+
+    fn copy(&mut self) {}
+
+    fn cut(&mut self, _: usize, _: usize) {}
+
+    fn start(&mut self, _: Kept) -> bool {
+        true
+    }
+
+    fn trouble(&mut self) -> Option<bool> {
+        None
+    }
+
+    fn is_ill(&self) -> bool {
+        false
+    }
+
+    fn heal(&mut self) {}
+
+    fn calm(&mut self) {}
 }
 
 /// Copies of a server's data, the newest last.

@@ -4,6 +4,7 @@
 //! Played are the link between the two, and which process is in charge. Nobody's connection ends
 //! by it.
 
+use throng_appwrite_api::Call;
 use throng_server::handover::{Parcel, Unpacking, steps};
 
 use super::{Node, Play};
@@ -14,16 +15,24 @@ const ROUNDS: usize = 60;
 
 impl Play {
     pub(super) fn hand_over(&mut self, at: usize) {
+        let at_rest = match self.net.percent(50) {
+            true => self.guests_at_rest(at),
+            false => Vec::new(),
+        };
         self.net.note(format_args!("node {at} begins to hand over"));
         self.successor = Some(self.nodes[at].successor(&self.net));
+        if let Some(guests) = &mut self.guests {
+            guests.processes += 1;
+        }
         self.nodes[at].sleeps_until = 0;
         // It connects to the broker, or is too late for that.
         for _ in 0..self.net.pick(&[0, 40, 40, 40]) {
             self.hosts_act(at);
         }
+        let stands = self.guests_stand_still(at);
         self.nodes[at].is_still = true;
         { self.nodes[at].stage.running_mut() }.for_each(steps::be_still);
-        let is_ready = self.comes_to_rest(at, false) && self.stops_at_cut(at);
+        let is_ready = stands && self.comes_to_rest(at, false) && self.stops_at_cut(at);
         let node = &mut self.nodes[at];
         let mut new = self.successor.take().expect("it was made");
         let mut parcels = Vec::new();
@@ -44,6 +53,7 @@ impl Play {
         }
         self.net.note(format_args!("it has: {is_taken}"));
         node.is_still = false;
+        node.call_appwrite(Call::GoOn);
         if !is_taken {
             // It has ended for certain before the old one goes on.
             self.ends(&new);
@@ -52,7 +62,7 @@ impl Play {
             for running in self.nodes[at].stage.running_mut() {
                 steps::go_on(running, parcels.next());
             }
-            return;
+            return self.guests_have_moved(at, &at_rest);
         }
         new.stage.take_ports(&node.stage);
         new.is_still = false;
@@ -66,6 +76,7 @@ impl Play {
         let old = std::mem::replace(node, new);
         self.witness.sum.handed_over += 1;
         self.retired.push(old);
+        self.guests_have_moved(at, &at_rest);
     }
 
     /// Takes what is delivered before the cut, and nothing behind it; whether that comes.
@@ -100,7 +111,7 @@ impl Play {
     }
 
     /// Everybody acts, and the hosts of both processes more than others.
-    fn hosts_act(&mut self, at: usize) {
+    pub(super) fn hosts_act(&mut self, at: usize) {
         self.step();
         let new = &mut self.successor;
         for node in [&mut self.nodes[at]].into_iter().chain(new) {
@@ -119,6 +130,9 @@ impl Play {
         let (ended, retired) = { self.retired.drain(..) }
             .partition::<Vec<Node>, _>(|node| node.stage.running().count() == 0);
         self.retired = retired;
-        ended.iter().for_each(|node| self.ends(node));
+        for node in &ended {
+            self.ends(node);
+            self.guests_lose();
+        }
     }
 }

@@ -4,9 +4,11 @@ use std::fmt::Write as _;
 use std::ops::Range;
 use std::sync::Arc;
 
+use throng_appwrite_api::Call;
 use throng_config::{Config, ConfigFile, Sources};
 use throng_engine::ConnLimits;
 use throng_outward::{CallSender, Outward};
+use throng_peer::Peer;
 use throng_remote::{BrokerPeer, Node as RemoteNode, WakePeer};
 use throng_server::{Assembly, BrokerHost, Mailbox, Options, ShardApp, Start};
 
@@ -21,7 +23,7 @@ trait Turns {
     fn turn_all(&mut self) -> bool;
 }
 
-impl<N: RemoteNode> Turns for Stage<Outward<BrokerPeer<N>>> {
+impl<P: Peer> Turns for Stage<Outward<P>> {
     fn turn_all(&mut self) -> bool {
         Self::turn_all(self)
     }
@@ -31,9 +33,13 @@ impl<N: RemoteNode> Turns for Stage<Outward<BrokerPeer<N>>> {
 pub(super) struct Node {
     pub(super) assembly: Assembly,
     pub(super) stage: Stage<ShardApp>,
-    brokers: Vec<Box<dyn Turns>>,
+    /// Those of its broker, and of Appwrite's peer.
+    hosts: Vec<Box<dyn Turns>>,
+    /// Calls of Appwrite's peer.
+    appwrite: Option<CallSender<Call>>,
+    pub(super) requests: Requests,
     made_of: MadeOf,
-    /// The kernels of its shards and of its broker's host.
+    /// The kernels of its shards and of its hosts.
     kernels: Range<usize>,
     /// Its shards hand over, or are about to begin: they take no turns by themselves.
     pub(super) is_still: bool,
@@ -51,30 +57,21 @@ pub(super) struct MadeOf {
     pub(super) shards: usize,
     pub(super) start: Start,
     pub(super) config: Arc<Config>,
+    /// GRIP's backend.
+    pub(super) requests: Requests,
 }
 
-/// Hosts brokers on the stage.
+/// Hosts peers on the stage.
 struct Hosts<'a> {
     net: &'a Net,
-    brokers: Vec<Box<dyn Turns>>,
+    hosts: Vec<Box<dyn Turns>>,
 }
 
 impl BrokerHost for Hosts<'_> {
     fn host<N: RemoteNode>(&mut self, node: N) -> Result<WakePeer, String> {
-        let mut node = Some(node);
-        let mut sender = None;
-        let limits = throng_outward::limits();
-        let stage = Stage::beside(self.net, 1, 0, limits, |_, mailboxes| {
-            let waker = mailboxes[0].clone();
-            let calls = CallSender::new(Arc::new(move || waker.ring()));
-            sender = Some(calls.clone());
-            let peer = BrokerPeer::new(node.take().expect("one shard"));
-            let deliver = Box::new(|reply| match reply {});
-            let ask_name = Box::new(|_: &str| Err("addresses need no look-up".to_owned()));
-            Outward::new(peer, calls, deliver, ask_name)
-        });
-        self.brokers.push(Box::new(stage));
-        let calls = sender.expect("the app was made");
+        let deliver = Box::new(|reply| match reply {});
+        let (stage, calls) = Stage::serve(self.net, BrokerPeer::new(node), deliver);
+        self.hosts.push(Box::new(stage));
         Ok(Arc::new(move || {
             calls.send(());
         }))
@@ -97,8 +94,9 @@ impl Node {
         let assembly = assembly.expect("a good configuration");
         let mut hosts = Hosts {
             net,
-            brokers: Vec::new(),
+            hosts: Vec::new(),
         };
+        let (requests, mut appwrite) = (made_of.requests.beside(), None);
         let limits = ConnLimits {
             queue_bytes_max: 200_000,
             queued_bytes_max: usize::MAX,
@@ -110,11 +108,18 @@ impl Node {
         let mut parts = None;
         let app = |shard, mailboxes: &[Mailbox]| {
             let parts = parts.get_or_insert_with(|| {
+                let started = assembly.start_appwrite(mailboxes, |peer, deliver| {
+                    let (stage, calls) = Stage::serve(net, peer, deliver);
+                    hosts.hosts.push(Box::new(stage));
+                    appwrite = Some(calls.clone());
+                    calls.into()
+                });
+                started.expect("addresses that are good");
                 let parts = assembly.start_broker(mailboxes, &mut hosts);
                 parts.expect("a broker that is good").into_iter()
             });
             let part = parts.next().flatten();
-            assembly.app(shard, mailboxes, Box::new(Requests::default()), part)
+            assembly.app(shard, mailboxes, Box::new(requests.clone()), part)
         };
         let stage = match is_successor {
             true => Stage::new(net, shards, listeners, limits, app),
@@ -122,7 +127,9 @@ impl Node {
         };
         Self {
             stage,
-            brokers: hosts.brokers,
+            hosts: hosts.hosts,
+            appwrite,
+            requests,
             assembly,
             made_of,
             kernels: first..net.0.borrow().shards.len(),
@@ -145,7 +152,7 @@ impl Node {
         Self::new(made_of, false, net)
     }
 
-    /// The kernels of its shards and of its broker's host.
+    /// The kernels of its shards and of its hosts.
     pub(super) fn kernels(&self) -> Range<usize> {
         self.kernels.clone()
     }
@@ -156,39 +163,50 @@ impl Node {
         watched.is_some_and(|(kernel, ..)| self.kernels.contains(&kernel))
     }
 
-    /// A turn of one shard, or of the broker's host.
+    /// Has Appwrite's peer do something.
+    pub(super) fn call_appwrite(&self, call: Call) {
+        if let Some(appwrite) = &self.appwrite {
+            assert!(appwrite.send(call), "a peer has ended");
+        }
+    }
+
+    /// A turn of one shard, or of a host.
     pub(super) fn turn(&mut self, net: &Net) {
-        let all = self.stage.len() + self.brokers.len();
+        let all = self.stage.len() + self.hosts.len();
         match net.below(all) {
             at if at < self.stage.len() => {
                 if !self.is_still && self.stage.is_awake(at) {
                     self.stage.turn(at);
                 }
             }
-            at => drop(self.brokers[at - self.stage.len()].turn_all()),
+            at => drop(self.hosts[at - self.stage.len()].turn_all()),
         }
     }
 
     pub(super) fn turn_all(&mut self) -> bool {
         let mut busy = !self.is_still && self.stage.turn_all();
-        for broker in &mut self.brokers {
-            busy |= broker.turn_all();
+        for host in &mut self.hosts {
+            busy |= host.turn_all();
         }
         busy
     }
 }
 
-/// The configuration of every node, given the table of its broker.
-pub(super) fn config(broker: &str) -> Config {
+/// The configuration of every node, given the table of its broker and that of Appwrite.
+pub(super) fn config(broker: &str, appwrite: &str) -> Config {
     let mut text = format!(
         "[listen]\nclient = [\"127.0.0.1:1\"]\napi = \"127.0.0.1:2\"\n\
          [auth]\nanonymous = true\napi_keys = [{API_KEY:?}]\nallowed_hosts = [\"sim\"]\n\
          [limits]\nmessages_per_second_max = 0\n\
-         [broker]\n{broker}",
+         [broker]\n{broker}{appwrite}\
+         [grip]\nhttp_publish = \"127.0.0.1:3\"\n\
+         [[grip.route]]\npath = \"/grip\"\norigin = [\"http://backend.test\"]\n",
     );
     text.push_str("[[namespace]]\nname = \"here\"\nanonymous_subscribe = true\npresence = true\n");
     for channel in CHANNELS {
-        let (name, _) = channel.name.split_once(':').expect("a namespace");
+        let Some((name, _)) = channel.name.split_once(':') else {
+            continue;
+        };
         if text.contains(&format!("name = \"{name}\"")) {
             continue;
         }

@@ -6,12 +6,13 @@ use throng_http1::encode_request;
 
 use super::around::Around;
 use super::http::{Exchange, Progress};
-use super::witness::CHANNELS;
-use crate::setup::{API_KEY, PORT_API};
+use super::witness::{CHANNELS, GRIP};
+use crate::setup::{API_KEY, PORT_API, PORT_GRIP};
 
 /// A publication that is not acknowledged.
 struct Pending {
     n: u64,
+    channel: usize,
     body: Vec<u8>,
     attempts: u64,
 }
@@ -35,6 +36,7 @@ impl Publisher {
             return;
         }
         let repeats = { self.pending.as_ref() }
+            .filter(|pending| pending.channel != GRIP)
             .is_some_and(|pending| around.witness.may_repeat(pending.n, around.net));
         if !repeats {
             // Its key may be forgotten: nobody knows what became of it.
@@ -44,13 +46,21 @@ impl Publisher {
             }
             let channel = around.net.below(CHANNELS.len());
             let n = around.witness.sends(channel, around.net);
-            let body = json!({
-                "channel": CHANNELS[channel].name,
-                "data": {"n": n},
-                "idempotency_key": format!("key-{n}"),
-            });
+            let (name, data) = (CHANNELS[channel].name, json!({"n": n}));
+            let body = match channel {
+                GRIP => {
+                    let content = format!("{}\n", json!({ "data": data }));
+                    let formats = json!({"http-stream": {"content": content}});
+                    json!({"items": [{"channel": name, "formats": formats}]})
+                }
+                _ => {
+                    let key = format!("key-{n}");
+                    json!({"channel": name, "data": data, "idempotency_key": key})
+                }
+            };
             self.pending = Some(Pending {
                 n,
+                channel,
                 body: body.to_string().into_bytes(),
                 attempts: 0,
             });
@@ -64,8 +74,12 @@ impl Publisher {
         let mut request = Vec::new();
         let headers = [("X-API-Key", API_KEY)];
         let body = Some(&*pending.body);
-        encode_request("POST", "/api/publish", "sim", &headers, body, &mut request);
-        let conn = around.connect(node, PORT_API);
+        let (target, port) = match pending.channel {
+            GRIP => ("/publish/", PORT_GRIP),
+            _ => ("/api/publish", PORT_API),
+        };
+        encode_request("POST", target, "sim", &headers, body, &mut request);
+        let conn = around.connect(node, port);
         around
             .net
             .note(format_args!("{} is published at node {node}", pending.n));
@@ -88,7 +102,8 @@ impl Publisher {
             return false;
         }
         let is_answered = progress == Progress::Whole && exchange.status() == Some(200);
-        let answer: Value = match is_answered {
+        let is_grip = { self.pending.as_ref() }.is_some_and(|it| it.channel == GRIP);
+        let answer: Value = match is_answered && !is_grip {
             true => serde_json::from_slice(exchange.body()).expect("JSON"),
             false => Value::Null,
         };
@@ -102,6 +117,7 @@ impl Publisher {
             around.witness.acknowledged(n, &answer["result"]);
             self.pending = None;
         }
+        self.pending.take_if(|_| is_grip);
         true
     }
 }

@@ -1,11 +1,12 @@
-//! A reader: `/stream` of one channel on some node, from where it was before.
+//! A reader: `/stream` of one channel on some node, from where it was before; or a stream that
+//! GRIP's backend has held.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use throng_http1::{encode_request, query};
 
 use super::around::Around;
 use super::http::{Exchange, Progress};
-use super::witness::{CHANNELS, Track, Witness};
+use super::witness::{CHANNELS, GRIP, Track, Witness};
 use crate::setup::PORT_CLIENT;
 
 /// Client of one channel, on one node at a time.
@@ -41,7 +42,12 @@ impl Reader {
 
     pub(super) fn connect(&mut self, around: &mut Around<'_>) {
         let node = around.net.below(around.nodes.len());
-        let mut target = "/stream?channel=".to_owned();
+        let path = if self.channel == GRIP {
+            "/grip?"
+        } else {
+            "/stream?channel="
+        };
+        let mut target = path.to_owned();
         query::encode(CHANNELS[self.channel].name, &mut target);
         if !self.cursor.is_empty() {
             target.push_str("&last_event_id=");
@@ -92,7 +98,10 @@ impl Reader {
     }
 
     fn line(&mut self, line: &[u8], around: &mut Around<'_>) {
-        let line: Value = serde_json::from_slice(line).expect("a line of JSON");
+        let line: Value = match line {
+            b"welcome\n" => json!({"recovered": false}),
+            _ => serde_json::from_slice(line).expect("a line of JSON"),
+        };
         around
             .net
             .note(format_args!("{} hears {line}", self.track.name));

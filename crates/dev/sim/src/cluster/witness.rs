@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use super::guests::GuestSummary;
 use crate::net::Net;
 
 /// A channel of a run.
@@ -18,12 +19,15 @@ pub(super) struct Channel {
     pub(super) history: usize,
 }
 
-pub(super) const CHANNELS: [Channel; 4] = [
+pub(super) const CHANNELS: [Channel; 5] = [
     channel("plain:a", 0),
     channel("hist:a", 60),
     channel("hist:b", 60),
     channel("small:a", 5),
+    channel("grip-a", 0),
 ];
+/// The channel of GRIP, whose publications have no keys.
+pub(super) const GRIP: usize = 4;
 
 const fn channel(name: &'static str, history: usize) -> Channel {
     Channel { name, history }
@@ -120,6 +124,8 @@ pub struct Summary {
     pub members: u64,
     /// Nodes that handed over to another process.
     pub handed_over: u64,
+    /// Clients of GRIP and Appwrite.
+    pub guests: GuestSummary,
 }
 
 impl Summary {
@@ -132,6 +138,7 @@ impl Summary {
         self.repeated += other.repeated;
         self.members += other.members;
         self.handed_over += other.handed_over;
+        self.guests.add(&other.guests);
     }
 
     /// All of them, for a check that each came up.

@@ -65,22 +65,14 @@ impl Node {
             is_on_disk: on_disk,
         });
         let seed = net.next();
-        let mut sender = None;
-        let limits = throng_outward::limits();
-        let stage = Stage::beside(net, 1, 0, limits, |_, mailboxes| {
-            let waker = mailboxes[0].clone();
-            let calls = CallSender::new(Arc::new(move || waker.ring()));
-            sender = Some(calls.clone());
-            let to = shards.clone();
-            let deliver = Box::new(move |reply| take(&mut lock(&to), reply));
-            let ask_name = Box::new(|_: &str| Err("addresses need no look-up".to_owned()));
-            let read_file = |_: &std::path::Path| Err("there are no files".to_owned());
-            let peer = FeedsPeer::new(vec![feed.clone()], count as u8, seed, read_file);
-            Outward::new(peer, calls, deliver, ask_name)
-        });
+        let to = shards.clone();
+        let deliver = Box::new(move |reply| take(&mut lock(&to), reply));
+        let read_file = |_: &std::path::Path| Err("there are no files".to_owned());
+        let peer = FeedsPeer::new(vec![feed], count as u8, seed, read_file);
+        let (stage, calls) = Stage::serve(net, peer, deliver);
         let node = Self {
             stage,
-            calls: sender.expect("the app was made"),
+            calls,
             shards,
             batch_max,
             idle: None,

@@ -1,11 +1,7 @@
 //! The part of GRIP's backend and its clients in a run.
 
-use throng_http1::origin::{OriginEvent, OriginFailureKind};
-use throng_server::Assembly;
-
 use super::Play;
 use crate::client::Around;
-use crate::fault::Fault;
 
 impl Play {
     pub(super) fn visitor_acts(&mut self) {
@@ -24,30 +20,6 @@ impl Play {
             }
             _ if self.net.percent(self.setup.cut_percent) => visitor.leave(&around!(self)),
             _ => visitor.act(&around!(self)),
-        }
-    }
-
-    /// The backend answers a little of what it was asked, or fails.
-    pub(super) fn backend_acts(&self) {
-        const FAULTS: [OriginFailureKind; 5] = [
-            OriginFailureKind::Unreachable,
-            OriginFailureKind::Unsent,
-            OriginFailureKind::Timeout,
-            OriginFailureKind::Cut,
-            OriginFailureKind::Garbage,
-        ];
-        let fault = self.net.percent(8).then(|| self.net.pick(&FAULTS));
-        let chance = self.net.next() as usize;
-        let Some((conn, token, event)) = self.requests.next(chance, fault) else {
-            return;
-        };
-        if let OriginEvent::Failed(_) = event {
-            self.net.hit(Fault::BackendFailed);
-        }
-        self.net
-            .note(format_args!("the backend answers {conn:?}: {event:?}"));
-        if Assembly::answer(&self.stage.mailboxes, conn, token, event).is_ok() {
-            self.requests.done(conn, token);
         }
     }
 

@@ -91,6 +91,10 @@ impl Stream {
         }
     }
 
+    pub(super) const fn has_begun(&self) -> bool {
+        self.has_begun
+    }
+
     pub(super) fn read(
         &mut self,
         who: &str,
