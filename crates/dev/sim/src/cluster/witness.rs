@@ -22,7 +22,7 @@ pub(super) const CHANNELS: [Channel; 4] = [
     channel("plain:a", 0),
     channel("hist:a", 60),
     channel("hist:b", 60),
-    channel("small:a", 5),
+    channel("small:a", 2),
 ];
 
 const fn channel(name: &'static str, history: usize) -> Channel {
