@@ -71,6 +71,8 @@ struct Play {
     /// Faults in a hundred steps of the broker. If zero, nothing fails in this run, but nodes sleep
     /// and hand over.
     trouble: usize,
+    /// The broker has refused something.
+    was_ill: bool,
     is_calm: bool,
 }
 
@@ -138,6 +140,7 @@ impl Play {
             witness: Witness::default(),
             kernel_bytes,
             trouble,
+            was_ill: false,
             is_calm: false,
             net,
         };
@@ -196,16 +199,7 @@ impl Play {
                 let at = self.net.below(self.readers.len());
                 self.reader_acts(at);
             }
-            710..800 if !self.publishers.is_empty() => {
-                let at = self.net.below(self.publishers.len());
-                let mut around = around!(self);
-                let publisher = &mut self.publishers[at];
-                publisher.read(&mut around);
-                match self.net.percent(3) {
-                    true => publisher.leave(&around),
-                    false => publisher.act(true, &mut around),
-                }
-            }
+            710..800 => self.publisher_acts(),
             800..925 => self.bytes_arrive(),
             925..930 => self.node_trouble(),
             930..980 if self.net.percent(self.trouble * 3) => self.broker_trouble(),
@@ -272,12 +266,62 @@ impl Play {
     /// In a run without faults nothing has to wait for a look at the streams.
     fn all_is_prompt(&mut self) {
         self.rest();
+        self.have_all([false, true].map(|keeps| self.broker.is_prompt(keeps)));
+    }
+
+    /// Checks that readers have everything, those of channels without history or with one.
+    fn have_all(&self, which: [bool; 2]) {
         for reader in &self.readers {
-            if self.broker.is_prompt(reader.track.keeps()) && reader.is_settled() {
+            if which[usize::from(reader.track.keeps())] && reader.is_settled() {
                 self.witness.has_all(&reader.track);
             }
         }
         self.guests_have_all();
+    }
+
+    /// Keeps all readers away for longer than a stream without publications is remembered. The
+    /// broker starts anew meanwhile, with all data, and something is published behind each start.
+    fn all_readers_are_away(&mut self) {
+        let around = around!(self);
+        self.readers.iter_mut().for_each(|it| it.leave(&around));
+        for _ in 0..self.net.between(0, 3) {
+            self.pass_s(6);
+            for conn in self.broker.clients() {
+                self.cut(conn);
+            }
+            let is_less = self.broker.start(Kept::All);
+            self.witness.broker_started(is_less, &self.net);
+            self.pass_s(6);
+            self.publish_some();
+        }
+        self.pass_s(15);
+    }
+
+    /// Lets the broker refuse things while all connections stand and readers are there.
+    fn only_the_broker_ails(&mut self) {
+        self.pass_s(6);
+        for at in 0..self.readers.len() {
+            self.reader_acts(at);
+        }
+        for _ in 0..6 {
+            self.broker_ails();
+            self.publish_some();
+        }
+        self.broker.heal();
+    }
+
+    fn publish_some(&mut self) {
+        for _ in 0..20 {
+            self.publisher_acts();
+            self.rest();
+        }
+    }
+
+    fn pass_s(&mut self, seconds: usize) {
+        for _ in 0..seconds {
+            self.rest();
+            self.net.pass_us(1_000_000);
+        }
     }
 
     fn reader_acts(&mut self, at: usize) {
@@ -289,6 +333,20 @@ impl Play {
         reader.read(self.net.pick(&[7, 1 << 20]), &mut around);
         if self.net.percent(3) {
             reader.leave(&around);
+        }
+    }
+
+    fn publisher_acts(&mut self) {
+        if self.publishers.is_empty() {
+            return;
+        }
+        let at = self.net.below(self.publishers.len());
+        let mut around = around!(self);
+        let publisher = &mut self.publishers[at];
+        publisher.read(&mut around);
+        match self.net.percent(3) {
+            true => publisher.leave(&around),
+            false => publisher.act(true, &mut around),
         }
     }
 
@@ -339,7 +397,7 @@ impl Play {
                 self.broker.accept(conn);
             }
         }
-        if !self.is_calm && self.net.percent(10) {
+        if !self.is_calm && self.net.percent(2) {
             self.broker.copy();
         }
         if self.is_paused || self.is_down {
@@ -375,11 +433,7 @@ impl Play {
             0..4 if !clients.is_empty() => self.cut(self.net.pick(&clients)),
             _ if self.is_paused => self.is_paused = false,
             4 => self.is_paused = true,
-            5 | 6 => {
-                if let Some(is_less) = self.broker.trouble() {
-                    self.witness.broker_started(is_less, &self.net);
-                }
-            }
+            5 | 6 => self.broker_ails(),
             7 | 8 if !self.is_down => {
                 self.net.note("the broker stops");
                 self.is_down = true;
@@ -387,6 +441,13 @@ impl Play {
             }
             _ => {}
         }
+    }
+
+    fn broker_ails(&mut self) {
+        if let Some(is_less) = self.broker.trouble() {
+            self.witness.broker_started(is_less, &self.net);
+        }
+        self.was_ill |= self.broker.is_ill();
     }
 
     /// Ends some of what ails.
@@ -456,20 +517,30 @@ impl Play {
             }
         }
         self.is_calm = true;
+        let is_prompt = self.broker.is_prompt(true);
         self.broker.calm();
         self.guests_calm();
         for _ in 0..20 {
             self.heals();
         }
         self.net.fault();
+        match self.net.below(10) {
+            0..3 => self.all_readers_are_away(),
+            3..6 if self.trouble > 0 => self.only_the_broker_ails(),
+            _ => {}
+        }
         // Some stay away.
         let is_away = |_: &Member| self.net.percent(40);
         let away: Vec<bool> = self.members.iter().map(is_away).collect();
         // Connections are made anew, channels are compared with their streams, leases renewed.
-        for _ in 0..60 {
+        for round in 0..60 {
             self.witness.step += 1;
             self.rest();
             self.guests_come();
+            if round == 20 && is_prompt && !self.was_ill {
+                // What a lost connection left out is looked for behind the next one.
+                self.have_all([false, true]);
+            }
             let mut around = around!(self);
             for reader in &mut self.readers {
                 if !reader.is_connected() {

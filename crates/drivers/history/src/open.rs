@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use throng_broker::{Begins, Frames, Head, HeadFault, Lineage, Replay, Restored, Store, home_of};
+use throng_broker::{Begins, Frames, Head, HeadFault, Replay, Restored, Store, home_of};
 use throng_types::units::format_bytes;
 
 use crate::files::{Folder, Place};
@@ -95,16 +95,8 @@ pub fn open(options: Options) -> Result<Opened, OpenError> {
         options.unix_ms,
     );
     let is_whole = read(&folder, &segments, &mut replay)?;
-    let fresh = Lineage {
-        nonce: options.nonce,
-        ancestors: Vec::new(),
-    };
-    let before = replay.lineage().cloned();
-    let is_crashed = before.is_some() && !(is_whole && replay.is_closed());
-    let (begins, lineage) = match &before {
-        None => (Begins::Fresh, fresh),
-        Some(lineage) => (Begins::NextEpochs, lineage.next(options.nonce)),
-    };
+    let is_crashed = replay.lineage().is_some() && !(is_whole && replay.is_closed());
+    let (begins, lineage) = replay.next(options.nonce);
     let mut place = Place {
         folder,
         file: None,

@@ -78,6 +78,19 @@ impl Replay {
         self.lineage.as_ref()
     }
 
+    /// Returns how the next process begins behind this log, and its epochs, given a random nonce.
+    #[must_use]
+    pub fn next(&self, nonce: u32) -> (Begins, Lineage) {
+        let fresh = || Lineage {
+            nonce,
+            ancestors: Vec::new(),
+        };
+        match &self.lineage {
+            None => (Begins::Fresh, fresh()),
+            Some(before) => (Begins::NextEpochs, before.next(nonce)),
+        }
+    }
+
     /// Whether the record that was read last is that of a clean end.
     #[must_use]
     pub const fn is_closed(&self) -> bool {

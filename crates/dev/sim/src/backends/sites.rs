@@ -10,6 +10,8 @@ use super::calls::{Calls, asked_byte};
 use super::tally::{Tally, Troubles};
 use crate::net::Net;
 
+/// An answer that is not HTTP.
+const GARBAGE: &[u8] = b"SSH-2.0\r\n\r\n";
 /// Time that a late answer takes, in microseconds.
 const LATE_US: u64 = 3_000_000;
 
@@ -21,6 +23,8 @@ pub(super) struct Around<'a> {
     pub(super) tally: &'a mut Tally,
     /// Nothing goes wrong any more.
     pub(super) is_calm: bool,
+    /// Servers say more than they are asked.
+    pub(super) strays: bool,
 }
 
 /// A request that is being answered.
@@ -57,6 +61,10 @@ pub(super) struct Site {
     reads_from_us: u64,
     /// Its answer said that the connection ends: the other side is to end it, too.
     is_closing: bool,
+    /// Bytes up to the end of the answer behind which it said more, if it did.
+    strayed_at: Option<usize>,
+    /// The other side has read some of that, and no request was on its way.
+    is_spoiled: bool,
     pub(super) is_over: bool,
 }
 
@@ -72,8 +80,15 @@ impl Site {
             echoes: false,
             reads_from_us: 0,
             is_closing: false,
+            strayed_at: None,
+            is_spoiled: false,
             is_over: false,
         }
+    }
+
+    /// Whether it has said more than it was asked.
+    pub(super) const fn has_strayed(&self) -> bool {
+        self.strayed_at.is_some()
     }
 
     fn send(&mut self, bytes: &[u8], around: &Around<'_>) {
@@ -81,14 +96,29 @@ impl Site {
         around.net.client_send(self.conn, bytes);
     }
 
+    /// Bytes that the other side has not read.
+    fn unread(&self, around: &Around<'_>) -> usize {
+        let world = around.net.0.borrow();
+        let conn = &world.conns[self.conn];
+        conn.flying.len() + conn.up.len()
+    }
+
+    /// Notes whether the other side knows that the connection cannot carry another request.
+    fn notice_stray(&mut self, around: &Around<'_>) {
+        let is_asked = {
+            let world = around.net.0.borrow();
+            let conn = &world.conns[self.conn];
+            !conn.down.is_empty() || conn.wants_room || !self.input.is_empty()
+        };
+        let is_asked = is_asked || self.serving.is_some();
+        let read = self.sent - self.unread(around);
+        self.is_spoiled |= !is_asked && self.strayed_at.is_some_and(|end| read > end);
+    }
+
     /// Leaves, and notes whether a request may fail because of it.
     fn leave(&mut self, reset: bool, around: &mut Around<'_>) {
         // A reset takes away what was not read.
-        let unread = {
-            let world = around.net.0.borrow();
-            let conn = &world.conns[self.conn];
-            usize::from(reset) * (conn.flying.len() + conn.up.len())
-        };
+        let unread = usize::from(reset) * self.unread(around);
         let read = self.sent - unread;
         let serving = self.serving.take();
         // The answer before is no longer waited for, if all of it was read.
@@ -111,11 +141,12 @@ impl Site {
                 attempt.ended_at = Some(said);
             }
         }
-        match !is_kept || is_answered {
+        match !is_kept || is_answered || self.has_strayed() {
             true => around.troubles.cuts += 1,
             // A request on its way here is to be repeated, if it still can be.
             false => around.troubles.quiet_cuts += 1,
         }
+        around.troubles.garbage += u64::from(self.has_strayed());
         around.net.client_leaves(self.conn, reset);
         self.is_over = true;
     }
@@ -128,9 +159,11 @@ impl Site {
         let net = around.net;
         let now_us = net.0.borrow().mono_us;
         let mut busy = false;
+        self.notice_stray(around);
         if self.reads_from_us <= now_us {
             let Some(bytes) = net.client_recv(self.conn, bytes_max) else {
                 self.is_over = true;
+                around.troubles.garbage += u64::from(self.has_strayed());
                 net.note(format_args!("the connection {} was ended", self.conn));
                 return true;
             };
@@ -219,6 +252,7 @@ impl Site {
         let (is_head, upgrade) = (request.method == "HEAD", request.wants_upgrade("echo"));
         let decoder = BodyDecoder::new(request.body, &limits);
         self.input.drain(..bytes);
+        assert!(!self.is_spoiled, "{n} goes behind what nobody asked for");
         for before in &around.calls.attempts[n] {
             let may_repeat = before.is_kept && before.died_unanswered;
             assert!(may_repeat, "the request {n} was carried out twice");
@@ -232,7 +266,7 @@ impl Site {
                 0 => {
                     around.tally.count("an answer is not HTTP");
                     around.troubles.garbage += 1;
-                    answer.wire = b"SSH-2.0\r\n\r\n".to_vec();
+                    answer.wire = GARBAGE.to_vec();
                 }
                 1 => {
                     around.tally.count("an answer comes late or never");
@@ -314,6 +348,11 @@ impl Site {
         } else if let Some(serving) = { self.serving.take_if(|_| is_whole) } {
             self.served += 1;
             self.echoes = serving.answer.is_upgrade;
+            if around.strays && !around.is_calm && !self.echoes && net.percent(20) {
+                around.tally.count("a server says more than it was asked");
+                self.strayed_at.get_or_insert(self.sent);
+                self.send(GARBAGE, around);
+            }
         } else {
             return !bytes.is_empty();
         }

@@ -8,7 +8,7 @@ pub struct Tally(BTreeMap<&'static str, u64>);
 
 impl Tally {
     /// Things that runs are to have shown, all together.
-    pub const ALL: [&'static str; 22] = [
+    pub const ALL: [&'static str; 23] = [
         "a call fails: cut",
         "a call fails: garbage",
         "a call fails: too late",
@@ -22,6 +22,7 @@ impl Tally {
         "a name has no address",
         "a request is repeated",
         "a server reads nothing for a while",
+        "a server says more than it was asked",
         "a tunnel is ended",
         "a whole answer",
         "an answer comes late or never",

@@ -92,7 +92,11 @@ impl Play {
                 taken.expect("it can be taken");
             });
         }
-        self.comes_to_rest(at, true)
+        // The shards come to it one after the other, and then are packed.
+        self.comes_to_rest(at, true) && {
+            (0..self.net.pick(&[0, 20])).for_each(|_| self.hosts_act(at));
+            self.comes_to_rest(at, true)
+        }
     }
 
     fn comes_to_rest(&mut self, at: usize, has_cut: bool) -> bool {
@@ -110,9 +114,10 @@ impl Play {
         false
     }
 
-    /// Everybody acts, and the hosts of both processes more than others.
+    /// Everybody acts, and publishers and the hosts of both processes more than others.
     pub(super) fn hosts_act(&mut self, at: usize) {
         self.step();
+        self.publisher_acts();
         let new = &mut self.successor;
         for node in [&mut self.nodes[at]].into_iter().chain(new) {
             node.turn_all();

@@ -269,7 +269,7 @@ impl Broker for Redis {
     }
 
     fn is_prompt(&self, _: bool) -> bool {
-        true
+        self.shared.borrow().losses == 0
     }
 
     fn accept(&mut self, conn: usize) {

@@ -23,7 +23,7 @@ pub(super) const CHANNELS: [Channel; 5] = [
     channel("plain:a", 0),
     channel("hist:a", 60),
     channel("hist:b", 60),
-    channel("small:a", 5),
+    channel("small:a", 2),
     channel("grip-a", 0),
 ];
 /// The channel of GRIP, whose publications have no keys.

@@ -79,9 +79,10 @@ impl Store for Tape {
     fn lineage(&mut self, _: &Lineage) {}
 }
 
-/// Heads and records as one log; the head of each life stands before its records.
+/// Heads and records as one log; the head of each life stands before its records. The number of
+/// lives is counted, those of which nothing is left among them.
 #[derive(Default)]
-struct Log(Vec<(Head, Vec<Vec<u8>>)>);
+struct Log(Vec<(Head, Vec<Vec<u8>>)>, u32);
 
 impl Log {
     fn replay(&self, now: Now) -> Replay {
@@ -99,17 +100,8 @@ impl Log {
     /// A new home goes on where the log ends.
     fn next(&mut self, now: Now) -> (Home, Tape) {
         let replay = self.replay(now);
-        let nonce = 100 + self.0.len() as u32;
-        let (begins, lineage) = match replay.lineage() {
-            None => (
-                Begins::Fresh,
-                Lineage {
-                    nonce,
-                    ancestors: Vec::new(),
-                },
-            ),
-            Some(lineage) => (Begins::NextEpochs, lineage.next(nonce)),
-        };
+        let (begins, lineage) = replay.next(100 + self.1);
+        self.1 += 1;
         let mut homes = replay.finish(&lineage, 1, home_of);
         let head = Head {
             number: self.0.len() as u64,
@@ -199,7 +191,7 @@ fn a_copy_from_before_counts_up_to_its_own_end() {
     let last = publish(&mut home, "kept:a", "2", 1);
     tape.state().records.push(Item::closed());
     log.end(&tape, 3);
-    let mut backup = Log(log.0.clone());
+    let mut backup = Log(log.0.clone(), log.1 + 1);
     let (mut home, _) = log.next(at(2));
     assert_eq!(recover(&mut home, "kept:a", last, at(2)), Some(Vec::new()));
     let beyond = ["3", "4"].map(|data| publish(&mut home, "kept:a", data, 2));
