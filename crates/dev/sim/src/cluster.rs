@@ -267,6 +267,7 @@ impl Play {
     fn all_is_prompt(&mut self) {
         self.rest();
         self.have_all([false, true].map(|keeps| self.broker.is_prompt(keeps)));
+        self.guests_have_all();
     }
 
     /// Checks that readers have everything, those of channels without history or with one.
@@ -276,7 +277,6 @@ impl Play {
                 self.witness.has_all(&reader.track);
             }
         }
-        self.guests_have_all();
     }
 
     /// Keeps all readers away for longer than a stream without publications is remembered. The

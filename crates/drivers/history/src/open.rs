@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use throng_broker::{Begins, Frames, Head, HeadFault, Replay, Restored, Store, home_of};
+use throng_broker::{Frames, Head, HeadFault, Replay, Restored, Store, home_of};
 use throng_types::units::format_bytes;
 
 use crate::files::{Folder, Place};
