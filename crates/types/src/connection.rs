@@ -91,7 +91,6 @@ pub enum End {
 pub struct Actions {
     /// The connection's one deadline: `Some(None)` clears it, `None` leaves it as it is.
     pub deadline: Option<Option<Millis>>,
-    /// End of the connection, if it ends.
     pub end: Option<End>,
     /// `Some(true)`: from now on deliveries wait, while own bytes still leave. `Some(false)`: they
     /// leave, behind the own bytes written until then. A connection that ends first never gets

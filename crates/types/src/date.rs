@@ -45,6 +45,11 @@ pub struct Now {
 }
 
 impl Now {
+    pub const fn new(mono_ms: u64, unix_ms: u64) -> Self {
+        let mono = Millis(mono_ms);
+        Self { mono, unix_ms }
+    }
+
     /// Unix time in whole seconds, the unit of JWT claims (RFC 7519 section 2, `NumericDate`).
     #[must_use]
     pub const fn unix_s(self) -> u64 {

@@ -12,7 +12,6 @@ use std::rc::Rc;
 pub struct Frame(Rc<[u8]>);
 
 impl Frame {
-    /// Copies encoded bytes into a shared frame.
     #[must_use]
     pub fn new(bytes: &[u8]) -> Self {
         Self(bytes.into())
@@ -44,7 +43,6 @@ impl Deref for Frame {
 #[derive(Debug, Default)]
 pub struct Frames {
     bytes: Vec<u8>,
-    /// Offset of each frame's end.
     ends: Vec<usize>,
     made: OnceCell<Vec<Frame>>,
 }
@@ -68,7 +66,6 @@ impl Frames {
         self.ends.is_empty()
     }
 
-    /// All of them, one after the other.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes

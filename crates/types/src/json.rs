@@ -37,7 +37,6 @@ pub fn append_str(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// Offset of the first byte that must be escaped.
 fn first_escaped(bytes: &[u8]) -> Option<usize> {
     const BLOCK: usize = 32;
     let is_escaped = |byte: u8| byte < b' ' || byte == b'"' || byte == b'\\';

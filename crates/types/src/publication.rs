@@ -21,7 +21,6 @@ pub enum PayloadKind {
 pub struct Payload {
     /// The data, untouched; shared by all publications of one request.
     pub bytes: Arc<[u8]>,
-    /// Kind that `bytes` were found to be.
     pub kind: PayloadKind,
 }
 
@@ -38,7 +37,6 @@ impl Payload {
 /// Client behind a connection: with a publication that it made, or in a channel where it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Save)]
 pub struct Publisher {
-    /// The connection's public id.
     pub client: Box<str>,
     /// The user, empty for an anonymous one.
     pub user: Box<str>,
@@ -64,7 +62,6 @@ impl Publisher {
 /// Kind of a publication: data, or a client that comes or goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Save)]
 pub enum PublicationKind {
-    /// Data that somebody published.
     #[default]
     Data,
     /// The connection in [`Publication::publisher`] has come to the channel.
@@ -81,7 +78,6 @@ pub struct Publication {
     /// Place in the stream; none in channels that keep no history.
     pub position: Option<Position>,
     pub payload: Payload,
-    /// Client that published it, if a connection did.
     pub publisher: Option<Box<Publisher>>,
     /// A JSON object of texts that travels with the data, as the server API was given it.
     pub tags: Option<Box<str>>,

@@ -77,23 +77,18 @@ coded_enum! {
         Shutdown = 3001, "shutdown";
         /// A fault of ours.
         ServerError = 3004, "internal server error";
-        /// The connection's token has expired.
         Expired = 3005, "connection expired";
-        /// A subscription's token has expired.
         SubscriptionExpired = 3006, "subscription expired";
         /// The outbound queue reached its bound.
         Slow = 3008, "slow";
-        /// A write to it failed.
         WriteError = 3009, "write error";
         /// A gap was found that only a new connection can mend.
         InsufficientState = 3010, "insufficient state";
         /// An operator asked for it, and the client should come back.
         ForceReconnect = 3011, "force reconnect";
-        /// The client did not answer a ping.
         NoPong = 3012, "no pong";
         /// Too many commands in too little time.
         TooManyRequests = 3013, "too many requests";
-        /// The token is not valid.
         InvalidToken = 3500, "invalid token";
         /// The client broke the protocol.
         BadRequest = 3501, "bad request";
@@ -101,17 +96,12 @@ coded_enum! {
         Stale = 3502, "stale";
         /// An operator asked for it, and the client should stay away.
         ForceNoReconnect = 3503, "force disconnect";
-        /// This address or user has as many connections as it may.
         ConnectionLimit = 3504, "connection limit";
-        /// The connection has as many channels as it may.
         ChannelLimit = 3505, "channel limit";
         /// A binary frame reached a text protocol.
         InappropriateProtocol = 3506, "inappropriate protocol";
-        /// The client may not connect.
         PermissionDenied = 3507, "permission denied";
-        /// The server is not able to do that at all.
         NotAvailable = 3508, "not available";
-        /// Too many errors in a row.
         TooManyErrors = 3509, "too many errors";
     }
 }
@@ -130,13 +120,11 @@ coded_enum! {
     pub enum Unsubscribe {
         /// Code on the wire; from 2500 on the client subscribes again.
         fn code -> u16;
-        /// Text beside the code.
         fn reason;
         /// An operator asked for it: do not come back.
         Server = 2000, "server unsubscribe";
         /// Deliveries were lost: subscribe again and recover.
         InsufficientState = 2500, "insufficient state";
-        /// The subscription's token has expired.
         Expired = 2501, "subscription expired";
     }
 }

@@ -40,7 +40,6 @@ pub use throng_types_derive::Save;
 
 /// A value that has bytes, of its own or borrowed.
 pub trait Save {
-    /// Appends the value's bytes.
     fn save(&self, out: &mut Vec<u8>);
 
     /// Appends several values' bytes, without their number.
@@ -51,7 +50,6 @@ pub trait Save {
         values.iter().for_each(|value| value.save(out));
     }
 
-    /// Bytes of this value alone.
     fn saved(&self) -> Vec<u8> {
         let mut out = Vec::new();
         self.save(&mut out);
@@ -96,13 +94,11 @@ impl<'a> Saved<'a> {
         }
     }
 
-    /// Tells whether everything was read.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
 
-    /// Reads so many bytes.
     pub fn take(&mut self, count: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.rest.split_at_checked(count)?;
         self.rest = rest;
@@ -146,7 +142,6 @@ impl<'a> Parts<'a> {
     /// A piece is sent when it has so many bytes; a single item may have more.
     const PIECE_BYTES: usize = 256 << 10;
 
-    /// Pieces go to `send`.
     pub fn new(send: &'a mut dyn FnMut(&[u8])) -> Self {
         Self {
             piece: Vec::new(),
@@ -163,7 +158,6 @@ impl<'a> Parts<'a> {
         }
     }
 
-    /// Sends what is left.
     pub fn end(&mut self) {
         if !self.piece.is_empty() {
             (self.send)(&self.piece);
@@ -394,7 +388,6 @@ impl<T: Load> Load for Vec<T> {
     }
 }
 
-/// Collections of values, and of pairs.
 macro_rules! collections {
     ($($Collection:ident<$($Item:ident $(: $Bound:ident)?),+>;)+) => {$(
         impl<$($Item: Save),+> Save for $Collection<$($Item),+> {

@@ -237,7 +237,6 @@ impl<T> Slots<T> {
         }
     }
 
-    /// All values in the order of their indices.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         let places = self.chunks.iter().enumerate().flat_map(|(at, chunk)| {
             let places = chunk

@@ -29,7 +29,6 @@ const HOUSEKEEPING_MS: u64 = 1000;
 const CROWD: usize = 1024;
 
 impl ShardApp {
-    /// Carries out orders until none is left.
     pub(crate) fn carry_out<K: Kernel>(&mut self, conns: &mut Conns<Session, K>, now: Now) {
         while !self.orders.is_empty() {
             for order in std::mem::take(&mut self.orders) {
@@ -355,7 +354,6 @@ pub(crate) struct Observer {
 }
 
 impl Observer {
-    /// Adds what is new.
     pub(crate) fn observe<K: Kernel>(
         &mut self,
         app: &ShardApp,

@@ -62,7 +62,6 @@ impl Assembly {
         self.listeners
     }
 
-    /// Returns the bounds of each shard's connections.
     pub const fn limits(&self) -> ConnLimits {
         self.limits
     }

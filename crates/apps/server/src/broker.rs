@@ -126,7 +126,6 @@ impl RemoteStart {
     }
 }
 
-/// Makes the rings that wake shards.
 pub(crate) fn rings(mailboxes: &[MailboxSender<Mail>]) -> Vec<WakeShard> {
     let ring = |mailbox: MailboxSender<Mail>| Box::new(move || mailbox.ring()) as WakeShard;
     mailboxes.iter().cloned().map(ring).collect()

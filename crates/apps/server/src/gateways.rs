@@ -57,7 +57,6 @@ macro_rules! gateways {
         #[repr(u8)]
         enum Place { $($Gateway),+ }
 
-        /// Number of each gateway's wire forms.
         const FORMS: &[usize] = &[$(<$Gateway as Gateway>::FORMS.len()),+];
         const NAMESPACES: &[&[&str]] = &[$(<$Gateway as Gateway>::NAMESPACES),+];
         const CLIENT_PATHS: &[&str] = &[$(<$Gateway as Gateway>::CLIENT_PATHS),+];
@@ -128,7 +127,6 @@ mod view;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OwnPort {
-    /// The gateway's place in the list.
     pub(crate) gateway: u8,
     pub(crate) port: u8,
     pub(crate) address: SocketAddr,
@@ -195,12 +193,10 @@ impl<G: Listed> Slot<G> {
         }
     }
 
-    /// Takes the order whose turn has come.
     pub fn next_order(&mut self) -> Option<G::Order> {
         self.orders.pop_front()
     }
 
-    /// Makes the gateway's context of a connection.
     #[inline]
     fn context<'a>(&'a mut self, cx: &'a mut Context<'_>) -> Context<'a, G::Shared, G::Order> {
         Context {
@@ -419,7 +415,6 @@ impl Gateways {
         }
     }
 
-    /// A session's queue is empty again.
     pub(crate) fn drained(&mut self, session: &Session, conn: ConnId) {
         dispatch!(session, Session(_) => if let Some(slot) = G::slot_mut(self) {
             slot.gateway.drained(conn);
@@ -439,7 +434,6 @@ impl Gateways {
 }
 
 impl Session {
-    /// Returns transport and identity, for gauges and lists.
     #[inline]
     pub fn class(&self) -> Class<'_> {
         dispatch!(self, Self(it) => G::class(it), Self::Http(http) => http.class())
@@ -450,7 +444,6 @@ impl Session {
         dispatch!(self, Self(_) => G::CONNECTIONS, Self::Http(_) => None)
     }
 
-    /// Appends a publication in its personal form.
     pub(crate) fn encode_personal(&mut self, publication: &Arc<Publication>, out: &mut Vec<u8>) {
         dispatch!(
             self,

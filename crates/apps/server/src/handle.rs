@@ -249,7 +249,6 @@ impl Handle {
         true
     }
 
-    /// Waits until all shards have ended.
     pub fn wait(self) -> Result<(), ServeError> {
         let mut result = Ok(());
         for (shard, thread) in self.threads.into_iter().enumerate() {

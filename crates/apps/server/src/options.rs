@@ -65,20 +65,16 @@ pub enum StartError {
     /// Something outside that Appwrite Realtime needs cannot be used.
     #[error("{0}: {1}")]
     Appwrite(&'static str, String),
-    /// A route or key of GRIP is not good.
     #[error("{0}")]
     Grip(String),
     #[error("broker: {0}")]
     Broker(String),
     #[error("{0}")]
     Feed(String),
-    /// The history on disk cannot be used.
     #[error("history: {0}")]
     History(String),
-    /// A certificate or key is not good.
     #[error("{0}")]
     Tls(String),
-    /// A backend of Centrifugo's clients is not good.
     #[error("{0}")]
     Proxy(String),
     /// The process whose place this one was to take does not hand over.

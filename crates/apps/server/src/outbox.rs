@@ -20,12 +20,10 @@ pub(crate) const OUTBOX_BYTES_MAX: usize = 64 << 20;
 
 /// A message to another shard's app.
 pub(crate) enum Note {
-    /// Question that the shard is to answer.
     Survey {
         ticket: u32,
         survey: Survey,
     },
-    /// Answer to such a question.
     SurveyReply {
         ticket: u32,
         reply: SurveyReply,

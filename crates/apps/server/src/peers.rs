@@ -66,7 +66,6 @@ impl Peers {
         Payer::of(address, self.counts_private.load(Relaxed), self.secret)
     }
 
-    /// Counts an end in the table.
     pub(crate) fn leave_places(&self, payer: Payer) {
         for place in self.places(payer) {
             place.fetch_sub(1, Relaxed);

@@ -92,7 +92,6 @@ fn survey_for<K: Kernel>(
     surveyed(app, ticket, reply, conns);
 }
 
-/// Takes what other nodes want or say.
 pub(crate) fn hear_nodes<K: Kernel>(app: &mut ShardApp, conns: &mut Conns<Session, K>, now: Now) {
     while let Some(event) = app.parts.nodes.as_ref().and_then(Nodes::next) {
         match event {
@@ -141,7 +140,6 @@ pub(crate) fn surveyed<K: Kernel>(
     }
 }
 
-/// Returns this shard's reply to a survey.
 pub(crate) fn reply<K: Kernel>(
     app: &mut ShardApp,
     survey: Survey,
@@ -275,7 +273,6 @@ fn find<K: Kernel>(
     theirs.map(|(conn, _)| conn).collect()
 }
 
-/// Looks at every connection of this shard.
 fn look_for<K: Kernel>(
     app: &ShardApp,
     search: &Search,

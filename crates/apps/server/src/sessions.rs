@@ -14,7 +14,6 @@ use crate::gateways::{Gateways, Session};
 /// Parts of the shard that events of sessions need.
 pub struct Sessions<'a> {
     pub gateways: &'a mut Gateways,
-    /// State that all sessions of the shard share.
     pub shared: &'a Shared,
     pub orders: &'a mut Vec<Order>,
 }
@@ -92,7 +91,6 @@ pub(crate) struct Standing {
     own: Option<Gauge>,
 }
 
-/// Returns the gauges under which a session counts now.
 #[inline]
 pub(crate) fn standing(session: &Session) -> Standing {
     let class = session.class();
@@ -120,7 +118,6 @@ impl Standing {
             .for_each(|gauge| shared.counters.rise(gauge, 1));
     }
 
-    /// Counts a session no longer.
     pub(crate) fn uncount(self, shared: &Shared) {
         self.gauges()
             .for_each(|gauge| shared.counters.fall(gauge, 1));

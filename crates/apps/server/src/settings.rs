@@ -48,7 +48,6 @@ pub(crate) struct Blueprint {
     /// Feeds, which start after the shards.
     pub(crate) feeds: Arc<[Feed]>,
     listeners: Arc<[ListenerKind]>,
-    /// Handler of reload requests on the API port.
     ask_reload: Option<AskReload>,
     pub(crate) handle_counters: Arc<Counters>,
     pub(crate) history_counters: Arc<Counters>,

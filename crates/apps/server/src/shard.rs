@@ -43,7 +43,6 @@ pub struct Mail(pub(crate) Message);
 
 pub(crate) enum Message {
     Hub(throng_hub::Mail),
-    /// Message between the apps of two shards.
     Note(Note),
     Driver(GatewayMail),
     Feed(Box<FeedRound>),
@@ -51,15 +50,12 @@ pub(crate) enum Message {
     Renew(Box<Renewed>),
     /// Outcome of a reload that a connection of this shard has asked for.
     Reloaded(ConnId, Reloaded),
-    /// Begin to end gracefully.
     Drain(DrainOptions),
     HandOver(Box<HandOver>),
-    /// Order to end now.
     Stop,
 }
 
 impl Mail {
-    /// Mail from a gateway's driver.
     pub(crate) const fn to_gateway(mail: GatewayMail) -> Self {
         Self(Message::Driver(mail))
     }
@@ -98,7 +94,6 @@ pub(crate) struct ShardParts {
     pub(crate) shard: ShardId,
     pub(crate) shards: u8,
     pub(crate) hub: Hub,
-    /// The way to other nodes, where there are any.
     pub(crate) nodes: Option<throng_remote::Nodes>,
     /// Whether what the hub's broker keeps is written down.
     pub(crate) is_stored: bool,
@@ -229,7 +224,6 @@ impl ShardApp {
         self.parts.hub.deadline().is_some()
     }
 
-    /// Lets something happen to a connection's session, if it is still there.
     pub(crate) fn event<K: Kernel>(
         &mut self,
         conn: ConnId,
@@ -242,7 +236,6 @@ impl ShardApp {
         });
     }
 
-    /// Calls the hub with a sink to this shard's connections.
     pub(crate) fn with_hub<K: Kernel, R>(
         &mut self,
         conns: &mut Conns<Session, K>,
@@ -259,7 +252,6 @@ impl ShardApp {
         call(&mut self.parts.hub, &mut sink)
     }
 
-    /// Calls the gateways with a host over this shard.
     pub(crate) fn with_gateways<K: Kernel, R>(
         &mut self,
         conns: &mut Conns<Session, K>,
@@ -284,7 +276,6 @@ impl ShardApp {
         result
     }
 
-    /// Feeds connections that take requests again with what they have already.
     fn resume<K: Kernel>(&mut self, conns: &mut Conns<Session, K>) {
         for (conn, mut raw) in std::mem::take(&mut self.resumed) {
             self.event(conn, Event::Bytes(&mut raw), conns);
@@ -300,7 +291,6 @@ impl ShardApp {
         self.with_hub(conns, |hub, sink| hub.handle(command, now, sink));
     }
 
-    /// Notifies gateways of connections that have ended.
     pub(crate) fn tell_ended<K: Kernel>(&mut self, conns: &mut Conns<Session, K>, now: Now) {
         for (conn, session) in std::mem::take(&mut self.ended) {
             self.with_gateways(conns, now, |them, host| them.closed(conn, session, host));

@@ -120,7 +120,6 @@ impl<K: Kernel> HubSink<'_, K> {
         });
     }
 
-    /// Queues or writes frames.
     fn send(&mut self, index: u32, batch: &Batch<'_>, frames: Pieces<'_>, joined: &[u8]) {
         let counters = &self.shared.counters;
         counters.add(Counter::Deliveries, frames.len() as u64);

@@ -49,7 +49,6 @@ pub(crate) struct Observatory {
     pub(crate) base_bytes: u64,
     /// History and events that the dashboard shows besides the present.
     pub(crate) watch: Watch,
-    /// People who have signed in to the dashboard.
     pub(crate) logins: Table,
 }
 
@@ -83,7 +82,6 @@ fn open_descriptors(totals: &Totals) -> u64 {
     connections + totals.gauge(Gauge::Shards) * 4 + 3
 }
 
-/// Publishes the dashboard's line.
 pub(crate) struct Ticker {
     observatory: Arc<Observatory>,
     channel: ChannelName,

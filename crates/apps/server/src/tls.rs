@@ -71,7 +71,6 @@ impl Files {
             .map_err(|error| fault(&option, &self.key, &error))
     }
 
-    /// Returns findings for the operator about the files.
     fn findings(&self, site: &Site, now_s: i64) -> Vec<String> {
         let (section, certificate) = (&self.section, &self.certificate);
         let findings = site.findings(now_s).into_iter();
@@ -237,7 +236,6 @@ impl Watched {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads all files of a configuration again; nothing changes yet.
     pub(crate) fn prepare(config: &Config) -> Result<State, Vec<String>> {
         let read = State::of(files(config)).read();
         read.map_err(|(_, faults)| faults)

@@ -28,7 +28,6 @@ struct Waiting {
 pub(crate) struct Surveys(Slots<Waiting>);
 
 impl Surveys {
-    /// Begins to wait for so many replies.
     pub(crate) fn begin(&mut self, caller: Caller, expected: usize) -> u32 {
         self.0.insert(Waiting {
             caller,

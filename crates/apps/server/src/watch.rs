@@ -77,7 +77,6 @@ impl Sample {
     }
 }
 
-/// The numbers that are drawn.
 struct Moment {
     unix_ms: u64,
     connections: [u64; 4],
@@ -121,7 +120,6 @@ impl Watch {
         }
     }
 
-    /// Another configuration is in force.
     pub(crate) fn renew(&self, config: &Config) {
         *open(&self.config) = shown(config);
     }
@@ -262,7 +260,6 @@ impl Watch {
         json!({"closed": slow.collect::<Vec<_>>()}).to_string()
     }
 
-    /// The configuration that is in force, without secrets.
     pub(crate) fn config(&self) -> String {
         open(&self.config).to_string()
     }

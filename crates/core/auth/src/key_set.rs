@@ -20,7 +20,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use aws_lc_rs::signature::{
-    ECDSA_P256_SHA256_FIXED, ECDSA_P384_SHA384_FIXED, ED25519, ParsedPublicKey,
+    ECDSA_P256_SHA256_FIXED, ECDSA_P384_SHA384_FIXED, ED25519 as ED25519_CURVE, ParsedPublicKey,
     VerificationAlgorithm,
 };
 use base64::Engine as _;
@@ -73,8 +73,8 @@ impl Algorithm {
     }
 
     /// Whether signing and checking need different keys.
-    pub(crate) const fn is_asymmetric(self) -> bool {
-        !matches!(self, Self::Hs256 | Self::Hs384 | Self::Hs512)
+    pub(crate) fn is_asymmetric(self) -> bool {
+        !HMAC.contains(&self)
     }
 }
 
@@ -83,6 +83,15 @@ impl fmt::Display for Algorithm {
         f.write_str(self.name())
     }
 }
+
+/// Algorithms that one key serves.
+pub(crate) type Family = &'static [Algorithm];
+
+pub(crate) const HMAC: Family = &[Algorithm::Hs256, Algorithm::Hs384, Algorithm::Hs512];
+pub(crate) const RSA: Family = &[Algorithm::Rs256, Algorithm::Rs384, Algorithm::Rs512];
+pub(crate) const P256: Family = &[Algorithm::Es256];
+pub(crate) const P384: Family = &[Algorithm::Es384];
+pub(crate) const ED25519: Family = &[Algorithm::EdDsa];
 
 /// The length of a big-endian number without its leading zeros.
 pub(crate) fn bits(number: &[u8]) -> usize {
@@ -133,28 +142,6 @@ struct Key {
     /// The only algorithm that the key is for, if it names one.
     only: Option<Algorithm>,
     key: DecodingKey,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Family {
-    Rsa,
-    P256,
-    P384,
-    Ed25519,
-}
-
-impl Family {
-    const fn serves(self, algorithm: Algorithm) -> bool {
-        match self {
-            Self::Rsa => matches!(
-                algorithm,
-                Algorithm::Rs256 | Algorithm::Rs384 | Algorithm::Rs512
-            ),
-            Self::P256 => matches!(algorithm, Algorithm::Es256),
-            Self::P384 => matches!(algorithm, Algorithm::Es384),
-            Self::Ed25519 => matches!(algorithm, Algorithm::EdDsa),
-        }
-    }
 }
 
 #[derive(Debug)]
@@ -218,7 +205,7 @@ impl KeySet {
     /// The key for a token's header. The first of two with one name and one family counts.
     pub(crate) fn choose(&self, id: Option<&str>, algorithm: Algorithm) -> Choice<'_> {
         let fits = |key: &&Key| {
-            key.family.serves(algorithm) && key.only.is_none_or(|only| only == algorithm)
+            key.family.contains(&algorithm) && key.only.is_none_or(|only| only == algorithm)
         };
         let Some(id) = id else {
             let mut fitting = self.keys.iter().filter(fits);
@@ -275,13 +262,13 @@ impl RawKey {
             Some(name) => Some(Algorithm::from_name(name)?),
         };
         let (family, key) = match (&*self.kty, self.crv.as_deref()) {
-            ("RSA", _) => (Family::Rsa, self.rsa()?),
-            ("EC", Some("P-256")) => (Family::P256, self.point(32, &ECDSA_P256_SHA256_FIXED)?),
-            ("EC", Some("P-384")) => (Family::P384, self.point(48, &ECDSA_P384_SHA384_FIXED)?),
-            ("OKP", Some("Ed25519")) => (Family::Ed25519, self.ed25519()?),
+            ("RSA", _) => (RSA, self.rsa()?),
+            ("EC", Some("P-256")) => (P256, self.point(32, &ECDSA_P256_SHA256_FIXED)?),
+            ("EC", Some("P-384")) => (P384, self.point(48, &ECDSA_P384_SHA384_FIXED)?),
+            ("OKP", Some("Ed25519")) => (ED25519, self.ed25519()?),
             _ => return None,
         };
-        if only.is_some_and(|only| !family.serves(only)) {
+        if only.is_some_and(|only| !family.contains(&only)) {
             return None;
         }
         Some(Key {
@@ -319,7 +306,7 @@ impl RawKey {
 
     fn ed25519(&self) -> Option<DecodingKey> {
         let key = number(&self.x).filter(|key| key.len() == 32)?;
-        ParsedPublicKey::new(&ED25519, &key).ok()?;
+        ParsedPublicKey::new(&ED25519_CURVE, &key).ok()?;
         Some(DecodingKey::from_ed_der(&key))
     }
 }

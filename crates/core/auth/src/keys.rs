@@ -6,7 +6,10 @@ use std::sync::Arc;
 use jsonwebtoken::DecodingKey;
 use jsonwebtoken::crypto::aws_lc::DEFAULT_PROVIDER;
 
-use crate::key_set::{Algorithm, KeySet, KeySetError, KeySource, RSA_BITS_MIN, bits};
+use crate::key_set::{
+    Algorithm, ED25519, Family, HMAC, KeySet, KeySetError, KeySource, P256, P384, RSA,
+    RSA_BITS_MIN, bits,
+};
 
 /// Keys and rules for checking tokens. An algorithm is accepted if there is a key for it.
 #[derive(Clone, Default)]
@@ -33,25 +36,10 @@ pub struct KeyConfig {
     pub require_exp: bool,
 }
 
-/// Secrets stay out of logs.
 impl fmt::Debug for KeyConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KeyConfig")
-            .field("hmac_secret", &self.hmac_secret.as_ref().map(|_| "set"))
-            .field(
-                "hmac_previous_secret",
-                &self.hmac_previous_secret.as_ref().map(|_| "set"),
-            )
-            .field("rsa_public_pem", &self.rsa_public_pem)
-            .field("ecdsa_public_pem", &self.ecdsa_public_pem)
-            .field("eddsa_public_pem", &self.eddsa_public_pem)
-            .field("key_set", &self.key_set)
-            .field("key_source", &self.key_source)
-            .field("audience", &self.audience)
-            .field("issuer", &self.issuer)
-            .field("leeway_s", &self.leeway_s)
-            .field("require_exp", &self.require_exp)
-            .finish()
+        // Secrets stay out of logs.
+        f.debug_struct("KeyConfig").finish_non_exhaustive()
     }
 }
 
@@ -84,10 +72,8 @@ pub enum KeyError {
 
 #[derive(Debug)]
 pub(crate) struct Keys {
-    hmac: Vec<DecodingKey>,
-    rsa: Option<DecodingKey>,
-    ecdsa: Option<(Algorithm, DecodingKey)>,
-    eddsa: Option<DecodingKey>,
+    /// Those outside of sets; of two for one algorithm the preferred one first.
+    own: Vec<(Family, DecodingKey)>,
     pub(crate) set: Option<KeySet>,
     /// Source of the set that changes.
     pub(crate) source: Option<Arc<dyn KeySource>>,
@@ -95,25 +81,21 @@ pub(crate) struct Keys {
 
 impl Keys {
     pub(crate) fn parse(config: &KeyConfig) -> Result<Self, KeyError> {
+        let mut own = Vec::new();
         let secrets = [&config.hmac_secret, &config.hmac_previous_secret];
-        let secrets = secrets.into_iter().flatten();
+        for secret in secrets.into_iter().flatten() {
+            own.push((HMAC, hmac(secret)?));
+        }
+        own.extend(config.rsa_public_pem.as_deref().map(rsa).transpose()?);
+        own.extend(config.ecdsa_public_pem.as_deref().map(ecdsa).transpose()?);
+        own.extend(config.eddsa_public_pem.as_deref().map(eddsa).transpose()?);
+        let set = config.key_set.as_deref().map(str::as_bytes);
         let keys = Self {
-            hmac: secrets.map(|it| hmac(it)).collect::<Result<_, _>>()?,
-            rsa: config.rsa_public_pem.as_deref().map(rsa).transpose()?,
-            ecdsa: config.ecdsa_public_pem.as_deref().map(ecdsa).transpose()?,
-            eddsa: config.eddsa_public_pem.as_deref().map(eddsa).transpose()?,
-            set: { config.key_set.as_deref() }
-                .map(|json| KeySet::parse(json.as_bytes()))
-                .transpose()?,
+            own,
+            set: set.map(KeySet::parse).transpose()?,
             source: config.key_source.clone(),
         };
-        if keys.hmac.is_empty()
-            && keys.rsa.is_none()
-            && keys.ecdsa.is_none()
-            && keys.eddsa.is_none()
-            && keys.set.is_none()
-            && keys.source.is_none()
-        {
+        if keys.own.is_empty() && keys.set.is_none() && keys.source.is_none() {
             return Err(KeyError::None);
         }
         Ok(keys)
@@ -121,16 +103,9 @@ impl Keys {
 
     /// The keys outside of sets for this algorithm, the preferred one first; empty if it is not
     /// accepted.
-    pub(crate) fn for_algorithm(&self, algorithm: Algorithm) -> &[DecodingKey] {
-        let one = match algorithm {
-            Algorithm::Hs256 | Algorithm::Hs384 | Algorithm::Hs512 => return &self.hmac,
-            Algorithm::Rs256 | Algorithm::Rs384 | Algorithm::Rs512 => self.rsa.as_ref(),
-            Algorithm::Es256 | Algorithm::Es384 => { self.ecdsa.as_ref() }
-                .filter(|(curve, _)| *curve == algorithm)
-                .map(|(_, key)| key),
-            Algorithm::EdDsa => self.eddsa.as_ref(),
-        };
-        one.map_or(&[], std::slice::from_ref)
+    pub(crate) fn for_algorithm(&self, algorithm: Algorithm) -> Vec<&DecodingKey> {
+        let serving = { self.own.iter() }.filter(|(family, _)| family.contains(&algorithm));
+        serving.map(|(_, key)| key).collect()
     }
 }
 
@@ -142,7 +117,7 @@ fn hmac(secret: &[u8]) -> Result<DecodingKey, KeyError> {
 }
 
 /// Parses an RSA key now: the library does it only when it checks a signature.
-fn rsa(pem: &str) -> Result<DecodingKey, KeyError> {
+fn rsa(pem: &str) -> Result<(Family, DecodingKey), KeyError> {
     refuse_private(pem)?;
     let key = DecodingKey::from_rsa_pem(pem.as_bytes()).map_err(|_| KeyError::Rsa)?;
     let der = key.try_get_as_bytes().map_err(|_| KeyError::Rsa)?;
@@ -153,27 +128,26 @@ fn rsa(pem: &str) -> Result<DecodingKey, KeyError> {
     if bits(&modulus) < RSA_BITS_MIN {
         return Err(KeyError::RsaTooSmall);
     }
-    Ok(key)
+    Ok((RSA, key))
 }
 
 /// An uncompressed point is a byte and two coordinates (SEC 1 section 2.3.3); its length tells the
 /// curve.
-fn ecdsa(pem: &str) -> Result<(Algorithm, DecodingKey), KeyError> {
+fn ecdsa(pem: &str) -> Result<(Family, DecodingKey), KeyError> {
     refuse_private(pem)?;
     let key = DecodingKey::from_ec_pem(pem.as_bytes()).map_err(|_| KeyError::Ecdsa)?;
-    let algorithm = match key.try_get_as_bytes().map(<[u8]>::len) {
-        Ok(65) => Algorithm::Es256,
-        Ok(97) => Algorithm::Es384,
-        _ => return Err(KeyError::Ecdsa),
-    };
-    Ok((algorithm, key))
+    match key.try_get_as_bytes().map(<[u8]>::len) {
+        Ok(65) => Ok((P256, key)),
+        Ok(97) => Ok((P384, key)),
+        _ => Err(KeyError::Ecdsa),
+    }
 }
 
-fn eddsa(pem: &str) -> Result<DecodingKey, KeyError> {
+fn eddsa(pem: &str) -> Result<(Family, DecodingKey), KeyError> {
     refuse_private(pem)?;
     let key = DecodingKey::from_ed_pem(pem.as_bytes()).map_err(|_| KeyError::Eddsa)?;
     match key.try_get_as_bytes().map(<[u8]>::len) {
-        Ok(32) => Ok(key),
+        Ok(32) => Ok((ED25519, key)),
         _ => Err(KeyError::Eddsa),
     }
 }

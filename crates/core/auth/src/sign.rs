@@ -29,14 +29,14 @@ pub enum SigningKey<'a> {
 pub struct NewToken<'a> {
     /// The user, written even when empty: that is an anonymous user.
     pub sub: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
     /// End of the token's validity, in Unix seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub exp: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     /// Beginning of its validity, in Unix seconds.
-    pub nbf: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub nbf: Option<u64>,
     /// Time of issue, in Unix seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub iat: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub aud: Option<&'a str>,

@@ -127,7 +127,7 @@ impl Verifier {
                 Choice::Unknown => is_unknown = true,
             }
         }
-        let keys: Vec<&DecodingKey> = self.keys.for_algorithm(algorithm).iter().collect();
+        let keys = self.keys.for_algorithm(algorithm);
         let checked = match keys.is_empty() {
             true => Err(TokenFault::Algorithm),
             false => signed.check_with(&keys, computed),

@@ -32,6 +32,6 @@ pub use options::{
 pub use remote::{Moving, Remote};
 pub use store::{
     ANCESTORS_MAX, Begins, Frames, Head, HeadFault, Item, Lineage, Reached, Replay, Restored,
-    Store, copy_is_due, write_frame,
+    Store, UsedKey, copy_is_due, write_frame,
 };
 pub use throng_types::Overflow;

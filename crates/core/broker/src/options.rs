@@ -77,7 +77,6 @@ impl BackendId {
     pub const DEFAULT: Self = Self(0);
 }
 
-/// Visibility of a channel's subscribers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PresenceOptions {
     pub is_listed: bool,
@@ -150,7 +149,6 @@ impl Namespaces {
     }
 }
 
-/// Options of a broker that can change while it runs.
 #[derive(Clone, Debug)]
 pub struct LiveOptions {
     pub namespaces: Arc<Namespaces>,

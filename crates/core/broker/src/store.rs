@@ -55,9 +55,9 @@ mod segment;
 
 use crate::Acknowledge;
 
-pub use item::Item;
+pub use item::{Item, UsedKey};
 pub(crate) use item::{write_base, write_count, write_forgotten, write_key, write_published};
-pub(crate) use replay::{KeptKey, Loaded};
+pub(crate) use replay::Loaded;
 pub use replay::{Replay, Restored};
 pub use segment::{
     ANCESTORS_MAX, Begins, Frames, Head, HeadFault, Lineage, copy_is_due, write_frame,

@@ -13,19 +13,6 @@ use crate::sources::{ConfigFile, Origin, Problem};
 
 const OPTIONS: &str = include_str!("pushpin.txt");
 
-/// Options that Pushpin has by default: the option there, ours, and its value.
-const DEFAULTS: [(&str, &str, &str); 5] = [
-    // Size that Pushpin takes of a WebSocket's message.
-    ("proxy", "limits.message_bytes_max", "200000"),
-    // Pushpin has no limit on clients' messages.
-    ("proxy", "limits.messages_per_second_max", "0"),
-    // Pushpin leaves the field alone, and we would append.
-    ("proxy.x_forwarded_for", "grip.forwarded_for", ""),
-    // Pushpin waits for backends without a limit.
-    ("proxy", "grip.response_timeout", "0s"),
-    ("handler.prometheus_prefix", "grip.prometheus_prefix", ""),
-];
-
 #[derive(Clone, Debug)]
 pub(crate) struct Value {
     /// Path of our option, such as `listen.client`.
@@ -85,8 +72,10 @@ pub(crate) fn read(file: &ConfigFile) -> Layer {
         },
     };
     let mut out = Layer::default();
-    let defaults =
-        { DEFAULTS.iter() }.map(|(option, path, text)| value(option, path, text.to_string()));
+    let defaults = rows::<3>(OPTIONS).filter_map(|[option, reading, path]| {
+        let text = reading.strip_prefix("default")?.trim_start();
+        Some(value(option, path, text.to_owned()))
+    });
     out.values.extend(defaults);
     for line in &lines {
         let row = rows::<3>(OPTIONS).find(|[option, ..]| *option == line.option);

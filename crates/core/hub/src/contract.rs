@@ -136,6 +136,12 @@ pub struct ReplyTo {
     pub token: u32,
 }
 
+impl ReplyTo {
+    pub const fn new(conn: ConnId, token: u32) -> Self {
+        Self { conn, token }
+    }
+}
+
 /// Command to the hub, of a connection unless it says otherwise.
 #[derive(Debug)]
 pub enum Command {

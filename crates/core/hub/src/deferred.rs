@@ -128,7 +128,7 @@ fn refuse(command: Command, refusal: Refusal, sink: &mut impl Sink) {
         } => {
             let result = Err(refusal);
             let answer = Answer::Unsubscribed { channel, result };
-            sink.answer(ReplyTo { conn, token }, answer);
+            sink.answer(ReplyTo::new(conn, token), answer);
         }
         _ => debug_assert!(false, "no other command waits"),
     }

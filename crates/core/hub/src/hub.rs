@@ -140,7 +140,7 @@ impl<B: Broker> Hub<B> {
                 if let Some(token) = token {
                     let result = Ok(());
                     let answer = Answer::Unsubscribed { channel, result };
-                    sink.answer(ReplyTo { conn, token }, answer);
+                    sink.answer(ReplyTo::new(conn, token), answer);
                 }
             }
             Command::Publish { reply_to, draft } => {

@@ -9,13 +9,10 @@ use throng_broker::{
     Ticket,
 };
 use throng_hub::{Answer, Command, FormKind, Format, Hub, HubOptions, ReplyTo};
-use throng_solo::{Heard, conn, draft, name, position};
+use throng_solo::{Heard, conn, draft, fan_out, name, position, subscribe};
 use throng_types::{ChannelName, Now, Position, Publication, ShardId};
 
-const NOW: Now = Now {
-    mono: throng_types::Millis(0),
-    unix_ms: 0,
-};
+const NOW: Now = Now::new(0, 0);
 
 /// Connections from here on encode for themselves.
 const PERSONAL_FROM: u32 = 50;
@@ -136,16 +133,8 @@ impl Scene {
             PERSONAL_FROM.. => FormKind::Personal,
             _ => FormKind::Shared,
         };
-        let command = Command::Subscribe {
-            reply_to: ReplyTo {
-                conn: conn(index),
-                token: self.next_token,
-            },
-            channel: name(channel),
-            format: Format::new(3, kind),
-            since,
-            presence: None,
-        };
+        let who = (conn(index), self.next_token);
+        let command = subscribe(who, channel, Format::new(3, kind), since);
         self.hub.handle(command, NOW, &mut self.heard);
     }
 
@@ -200,8 +189,7 @@ impl Scene {
     }
 
     fn fan_out_all(&mut self, visits: usize) {
-        let turns = (0..10_000).take_while(|_| self.fan_out(visits)).count();
-        assert!(turns < 10_000, "fan-out comes to an end");
+        fan_out(&mut self.hub, visits, NOW, &mut self.heard);
     }
 
     #[track_caller]
@@ -439,10 +427,7 @@ fn what_is_wrong_is_not_asked() {
 #[test]
 fn replies_find_who_asked() {
     let mut scene = Scene::new();
-    let reply_to = |token| ReplyTo {
-        conn: conn(1),
-        token,
-    };
+    let reply_to = |token| ReplyTo::new(conn(1), token);
     let query = HistoryQuery {
         limit: None,
         since: None,
@@ -486,10 +471,7 @@ fn replies_find_who_asked() {
 fn the_past_may_be_for_subscribers_alone() {
     let mut scene = Scene::new();
     let history = |token| Command::History {
-        reply_to: ReplyTo {
-            conn: conn(1),
-            token,
-        },
+        reply_to: ReplyTo::new(conn(1), token),
         channel: name("a"),
         query: HistoryQuery {
             limit: None,
@@ -556,10 +538,7 @@ fn what_a_driver_has_left_is_taken() {
 #[test]
 fn publications_of_one_command_have_tokens_in_a_row() {
     let mut scene = Scene::new();
-    let reply_to = ReplyTo {
-        conn: conn(1),
-        token: u32::MAX,
-    };
+    let reply_to = ReplyTo::new(conn(1), u32::MAX);
     let drafts = ["a", "b", "c"].map(|channel| draft(channel, "x")).into();
     let command = Command::PublishAll { reply_to, drafts };
     scene.hub.handle(command, NOW, &mut scene.heard);

@@ -1,141 +1,106 @@
 //! A subscription that ends before the broker has replied: its connection is answered, once.
 
-use throng_broker::{Refusal, home_of};
-use throng_hub::{Answer, Command, FormKind, Format, Hub, ReplyTo};
-use throng_solo::{Heard, conn, hub, name, namespaces};
-use throng_types::{ChannelName, Now, ShardId};
+use throng_broker::Refusal;
+use throng_hub::{Answer, Command, FormKind, Format};
+use throng_solo::{Heard, conn, hub, name_at, namespaces, subscribe};
+use throng_types::{Now, ShardId};
 
-/// Two shards, and a connection of the first that subscribes to a channel of the second.
-struct Scene {
-    channel: ChannelName,
-    hubs: [Hub; 2],
-    heard: Heard,
+use Step::{End, Gone, Subscribe, Unsubscribe};
+
+#[derive(Clone, Copy)]
+enum Step {
+    /// The client's commands, with their tokens.
+    Subscribe(u32),
+    Unsubscribe(u32),
+    /// The server ends the subscription.
+    End,
+    Gone,
 }
 
-impl Scene {
-    fn new() -> Self {
-        let mut names = (0..).map(|n| name(&format!("c{n}")));
-        let channel = names.find(|name| home_of(name, 2) == ShardId(1));
-        Self {
-            channel: channel.expect("one of them"),
-            hubs: [0, 1].map(|shard| hub(ShardId(shard), 2, &namespaces(&[]))),
-            heard: Heard::default(),
-        }
-    }
-
-    fn subscribe(&mut self, token: u32) {
-        let conn = conn(3);
-        self.handle(Command::Subscribe {
-            reply_to: ReplyTo { conn, token },
-            channel: self.channel.clone(),
-            format: Format::new(0, FormKind::Shared),
-            since: None,
-            presence: None,
-        });
-    }
-
-    fn unsubscribe(&mut self, token: u32) {
-        self.handle(Command::Unsubscribe {
-            conn: conn(3),
-            channel: self.channel.clone(),
-            token: Some(token),
-        });
-    }
-
-    fn handle(&mut self, command: Command) {
-        self.hubs[0].handle(command, Now::default(), &mut self.heard);
-    }
-
-    /// The server ends the subscription; false if there is none.
-    fn end(&mut self) -> bool {
-        self.hubs[0].unsubscribe(conn(3), &self.channel, Now::default())
-    }
-
-    /// Carries all mail between the two.
-    fn carry(&mut self) {
-        for (from, to) in [(0, 1), (1, 0), (0, 1), (1, 0)] {
-            while let Some(mail) = self.hubs[from].take_mail(ShardId(to as u8)) {
-                let from = ShardId(from as u8);
-                self.hubs[to].mail(from, mail, Now::default(), &mut self.heard);
+/// Carries steps out on a shard while the channel's home, the other shard, does not reply; then it
+/// does. Gives the tokens of the answers with the refusals, and whether there is a subscription.
+fn played(steps: &[Step]) -> (Vec<(u32, Option<Refusal>)>, bool) {
+    let channel = name_at(ShardId(1), "");
+    let mut hubs = [0, 1].map(|shard| hub(ShardId(shard), 2, &namespaces(&[])));
+    let mut heard = Heard::default();
+    let (conn, now) = (conn(3), Now::default());
+    for step in steps {
+        let command = match *step {
+            Subscribe(token) => {
+                let format = Format::new(0, FormKind::Shared);
+                subscribe((conn, token), channel.as_str(), format, None)
             }
+            Unsubscribe(token) => Command::Unsubscribe {
+                conn,
+                channel: channel.clone(),
+                token: Some(token),
+            },
+            End => {
+                assert!(hubs[0].unsubscribe(conn, &channel, now));
+                assert!(!hubs[0].unsubscribe(conn, &channel, now), "twice");
+                continue;
+            }
+            Gone => {
+                hubs[0].gone(conn, now);
+                continue;
+            }
+        };
+        hubs[0].handle(command, now, &mut heard);
+    }
+    assert!(heard.answers.is_empty(), "the home has not replied");
+    for (from, to) in [(0, 1), (1, 0), (0, 1), (1, 0)] {
+        while let Some(mail) = hubs[from].take_mail(ShardId(to as u8)) {
+            hubs[to].mail(ShardId(from as u8), mail, now, &mut heard);
         }
     }
-
-    /// Asserts the tokens of the answers, and the refusals.
-    #[track_caller]
-    fn assert_answers(&mut self, expected: &[(u32, Option<Refusal>)]) {
-        let answers = std::mem::take(&mut self.heard.answers).into_iter();
-        let answers = answers.map(|(reply_to, answer)| match answer {
-            Answer::Subscribed { result, .. } => (reply_to.token, result.err()),
-            Answer::Unsubscribed { result, .. } => (reply_to.token, result.err()),
+    let answers = heard.answers.into_iter().map(|(reply_to, answer)| {
+        let refusal = match answer {
+            Answer::Subscribed { result, .. } => result.err(),
+            Answer::Unsubscribed { result, .. } => result.err(),
             other => panic!("{other:?}"),
-        });
-        assert_eq!(answers.collect::<Vec<_>>(), expected);
+        };
+        (reply_to.token, refusal)
+    });
+    let is_subscribed = hubs[0].is_subscribed(conn, &channel);
+    assert_eq!(hubs[0].has_channel(&channel), is_subscribed);
+    (answers.collect(), is_subscribed)
+}
+
+#[test]
+fn every_subscribe_is_answered_once_and_in_order() {
+    let cancelled = Some(Refusal::Cancelled);
+    for (steps, answers, is_subscribed) in [
+        // Commands behind the subscribe of a connection that has gone are dropped: otherwise a
+        // stranger in the same slot would become a member.
+        (
+            &[
+                Subscribe(1),
+                Unsubscribe(2),
+                Subscribe(3),
+                Unsubscribe(4),
+                Gone,
+            ][..],
+            &[(1, cancelled)][..],
+            false,
+        ),
+        // The client's unsubscribe is answered after the subscribe that it sent before.
+        (
+            &[Subscribe(1), End, Unsubscribe(2)],
+            &[(1, cancelled), (2, None)],
+            false,
+        ),
+        // The server ends also the subscribes that wait.
+        (
+            &[Subscribe(1), Unsubscribe(2), Subscribe(3), End],
+            &[(1, cancelled), (2, None), (3, cancelled)],
+            false,
+        ),
+        (
+            &[Subscribe(1), End, Subscribe(2)],
+            &[(1, cancelled), (2, None)],
+            true,
+        ),
+    ] {
+        assert_eq!(played(steps), (answers.to_vec(), is_subscribed));
     }
-
-    #[track_caller]
-    fn assert_subscribed(&self, is_subscribed: bool) {
-        assert_eq!(
-            self.hubs[0].is_subscribed(conn(3), &self.channel),
-            is_subscribed
-        );
-        assert_eq!(self.hubs[0].has_channel(&self.channel), is_subscribed);
-    }
-}
-
-const CANCELLED: Option<Refusal> = Some(Refusal::Cancelled);
-
-/// Commands behind the subscribe of a connection that has gone are dropped: otherwise a stranger in
-/// the same slot would become a member.
-#[test]
-fn what_waits_goes_with_its_connection() {
-    let mut scene = Scene::new();
-    for token in [1, 3] {
-        scene.subscribe(token);
-        scene.unsubscribe(token + 1);
-    }
-    scene.hubs[0].gone(conn(3), Now::default());
-    scene.carry();
-    scene.assert_answers(&[(1, CANCELLED)]);
-    scene.assert_subscribed(false);
-}
-
-/// The server ends a subscription whose subscribe waits for the broker. The client's unsubscribe
-/// is answered after the subscribe that it sent before.
-#[test]
-fn answers_keep_the_order_of_commands() {
-    let mut scene = Scene::new();
-    scene.subscribe(1);
-    assert!(scene.end());
-    scene.unsubscribe(2);
-    scene.assert_answers(&[]);
-    scene.carry();
-    scene.assert_answers(&[(1, CANCELLED), (2, None)]);
-    scene.assert_subscribed(false);
-}
-
-/// A subscription that the server ends is ended with the client's earlier and waiting subscribes.
-#[test]
-fn the_server_ends_what_waits_too() {
-    let mut scene = Scene::new();
-    scene.subscribe(1);
-    scene.unsubscribe(2);
-    scene.subscribe(3);
-    assert!(scene.end());
-    assert!(!scene.end(), "twice");
-    scene.carry();
-    scene.assert_answers(&[(1, CANCELLED), (2, None), (3, CANCELLED)]);
-    scene.assert_subscribed(false);
-}
-
-#[test]
-fn every_subscribe_is_answered() {
-    let mut scene = Scene::new();
-    scene.subscribe(1);
-    assert!(scene.end());
-    scene.subscribe(2);
-    scene.assert_answers(&[]);
-    scene.carry();
-    scene.assert_answers(&[(1, CANCELLED), (2, None)]);
-    scene.assert_subscribed(true);
 }

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use throng_broker::{ChannelOptions, Draft, Overflow, Recovery, Retention};
-use throng_hub::{Answer, Command, FormKind, Format, Hub};
+use throng_hub::{Answer, FormKind, Format, Hub};
 use throng_solo::{Heard, conn, draft, hub_of, name, subscribe};
 use throng_types::{Millis, Now, Position, Publication, Rng};
 
@@ -68,10 +68,8 @@ impl Stage {
             0 => FormKind::Shared,
             _ => FormKind::Personal,
         };
-        let mut command = subscribe(conn(index), channel, Format::new((index % 2) as u8, kind));
-        if let Command::Subscribe { since, .. } = &mut command {
-            *since = from;
-        }
+        let format = Format::new((index % 2) as u8, kind);
+        let command = subscribe((conn(index), 0), channel, format, from);
         self.hub.handle(command, self.now, &mut self.heard);
         for (reply_to, answer) in self.heard.answers.drain(..) {
             let Answer::Subscribed { channel, result } = answer else {

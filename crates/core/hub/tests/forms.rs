@@ -8,10 +8,7 @@ use throng_hub::{FormKind, Format, Hub, Mail};
 use throng_solo::{Heard, conn, draft, fan_out, hub_of, name, subscribe};
 use throng_types::{Now, Payload, Publication, PublicationKind, ShardId};
 
-const NOW: Now = Now {
-    mono: throng_types::Millis(0),
-    unix_ms: 0,
-};
+const NOW: Now = Now::new(0, 0);
 const CHANNEL: &str = "seen:a";
 
 /// A hub with one subscriber for each form, in slots from zero. Writes nothing for a publication
@@ -28,7 +25,11 @@ fn hub(formats: &[Format]) -> (Hub, Heard) {
         _ => out.extend_from_slice(b"somebody"),
     });
     for (index, format) in (0..).zip(formats) {
-        hub.handle(subscribe(conn(index), CHANNEL, *format), NOW, &mut heard);
+        hub.handle(
+            subscribe((conn(index), 0), CHANNEL, *format, None),
+            NOW,
+            &mut heard,
+        );
     }
     (hub, heard)
 }
@@ -54,7 +55,7 @@ fn heard(formats: &[Format], words: &[&str]) -> Vec<(u32, Vec<String>, bool)> {
             publish(&mut hub, word);
         }
     }
-    fan_out(&mut hub, NOW, &mut heard);
+    fan_out(&mut hub, 100, NOW, &mut heard);
     let all = heard.deliveries.into_iter();
     let all = all.map(|it| (it.index, it.frames.expect("shared bytes"), it.has_gaps));
     let mut all: Vec<_> = all.collect();

@@ -9,9 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use throng_broker::{ChannelOptions, Draft, Recovery, Refusal, Retention};
 use throng_hub::{Answer, Batch, Command, FormKind, Format, Hub, Mail, Patch, ReplyTo, Sink};
 use throng_solo::{name, namespaces};
-use throng_types::{
-    ChannelName, ConnId, Millis, Now, Payload, Position, Publication, Rng, ShardId,
-};
+use throng_types::{ChannelName, ConnId, Now, Payload, Position, Publication, Rng, ShardId};
 
 const SEEDS: u64 = 256;
 const STEPS: usize = 600;
@@ -164,10 +162,7 @@ impl World {
         let hub = |shard| throng_solo::hub(ShardId(shard), shards, &namespaces);
         Self {
             rng,
-            now: Now {
-                mono: Millis(1),
-                unix_ms: 1,
-            },
+            now: Now::new(1, 1),
             hubs: (0..shards).map(hub).collect(),
             recorders: (0..shards).map(|_| Recorder::default()).collect(),
             mail: (0..shards)
@@ -261,14 +256,7 @@ impl World {
         }
         seen.asked = true;
         let since = if recover { seen.position } else { None };
-        let reply_to = ReplyTo { conn, token: 7 };
-        let command = Command::Subscribe {
-            reply_to,
-            channel,
-            format,
-            since,
-            presence: None,
-        };
+        let command = throng_solo::subscribe((conn, 7), channel.as_str(), format, since);
         self.hubs[shard].handle(command, self.now, &mut self.recorders[shard]);
     }
 
@@ -296,10 +284,7 @@ impl World {
             }
         }
         let draft = Draft::new(channel, Payload::text(&published.to_string()));
-        let reply_to = ReplyTo {
-            conn: ConnId::new(ShardId(shard as u8), 1 << 20, 0),
-            token: 1,
-        };
+        let reply_to = ReplyTo::new(ConnId::new(ShardId(shard as u8), 1 << 20, 0), 1);
         let command = Command::Publish { reply_to, draft };
         self.hubs[shard].handle(command, self.now, &mut self.recorders[shard]);
     }

@@ -3,19 +3,12 @@
 
 use std::sync::Arc;
 
-use throng_broker::{
-    ChannelOptions, Presence, PresenceOptions, Recovery, Refusal, Retention, home_of,
-};
+use throng_broker::{ChannelOptions, Presence, PresenceOptions, Recovery, Refusal, Retention};
 use throng_hub::{Answer, Command, FormKind, Format, Hub, ReplyTo};
-use throng_solo::{Heard, conn, draft, fan_out, hub_of, name, namespaces};
-use throng_types::{
-    ConnId, Load as _, Millis, Now, Parts, Position, Publisher, Save, Saved, ShardId,
-};
+use throng_solo::{Heard, conn, draft, fan_out, hub_of, name, name_at, namespaces};
+use throng_types::{ConnId, Load as _, Now, Parts, Position, Publisher, Save, Saved, ShardId};
 
-const NOW: Now = Now {
-    mono: Millis(1),
-    unix_ms: 1,
-};
+const NOW: Now = Now::new(1, 1);
 
 /// A frame that is a difference says so.
 fn sink() -> Heard {
@@ -90,10 +83,7 @@ fn subscribe(hub: &mut Hub, heard: &mut Heard, index: u32, channel: &str, format
         is_announced: false,
     });
     let command = Command::Subscribe {
-        reply_to: ReplyTo {
-            conn: conn(index),
-            token: 1,
-        },
+        reply_to: ReplyTo::new(conn(index), 1),
         channel: name(channel),
         format,
         since: None,
@@ -112,10 +102,7 @@ fn publish(hub: &mut Hub, channel: &str, text: &str) -> Option<Position> {
 fn present(hub: &mut Hub, channel: &str) -> String {
     let mut heard = sink();
     let command = Command::Present {
-        reply_to: ReplyTo {
-            conn: conn(0),
-            token: 1,
-        },
+        reply_to: ReplyTo::new(conn(0), 1),
         channel: name(channel),
         with_members: false,
         only_subscribed: false,
@@ -171,7 +158,7 @@ fn members_go_on_where_they_were() {
     assert_eq!(heard.answers.len(), 5);
     let at = publish(&mut old, "kept:a", "one");
     assert!(!old.is_at_rest(), "members lack something");
-    fan_out(&mut old, NOW, &mut heard);
+    fan_out(&mut old, 100, NOW, &mut heard);
     assert_eq!(present(&mut old, "kept:a"), "Ok(3) present");
     let mut new = moves(&mut old, &[1, 2], &[3]);
     // The third is seen no more, and what only it subscribed to is forgotten.
@@ -188,9 +175,9 @@ fn members_go_on_where_they_were() {
     assert_eq!(Some(after.epoch), at.map(|at| at.epoch));
     assert_eq!(Some(after.offset - 1), at.map(|at| at.offset));
     publish(&mut new, "b", "b");
-    fan_out(&mut new, NOW, &mut heard);
+    fan_out(&mut new, 100, NOW, &mut heard);
     publish(&mut new, "kept:a", "three");
-    fan_out(&mut new, NOW, &mut heard);
+    fan_out(&mut new, 100, NOW, &mut heard);
     let expected = [
         (1, 1, "three"),
         (1, 1, "two"),
@@ -231,16 +218,14 @@ fn what_is_under_way_does_not_move() {
     assert!(hub.save_subscriptions(conn(1), &mut Vec::new()));
     hub.hurry();
     assert_eq!(hub.deadline(), None);
-    fan_out(&mut hub, NOW, &mut heard);
+    fan_out(&mut hub, 100, NOW, &mut heard);
     assert_eq!(heard.deliveries.len(), 1);
     assert!(hub.is_at_rest());
     assert!(hub.save_subscriptions(conn(2), &mut Vec::new()));
     // One of two shards asks the other one.
     let mut asks = throng_solo::hub(ShardId(0), 2, &namespaces(&[]));
-    let elsewhere = (0..).map(|n| format!("c{n}"));
-    let mut elsewhere = elsewhere.filter(|text| home_of(&name(text), 2) == ShardId(1));
-    let channel = elsewhere.next().expect("one of them");
-    subscribe(&mut asks, &mut heard, 1, &channel, shared);
+    let channel = name_at(ShardId(1), "");
+    subscribe(&mut asks, &mut heard, 1, channel.as_str(), shared);
     assert!(!asks.is_at_rest());
     assert!(!asks.save_subscriptions(conn(1), &mut Vec::new()));
     // A connection that subscribes to nothing moves at any time.
@@ -312,7 +297,7 @@ fn a_hub_takes_back_what_it_gave_up() {
         subscribe(&mut hub, &mut heard, index, channel, shared);
     }
     let before = publish(&mut hub, "kept:a", "one").expect("a position");
-    fan_out(&mut hub, NOW, &mut heard);
+    fan_out(&mut hub, 100, NOW, &mut heard);
     let stats = hub.stats();
     let mut bytes = Vec::new();
     let mut send = |piece: &[u8]| bytes.extend_from_slice(piece);
@@ -347,7 +332,7 @@ fn a_hub_takes_back_what_it_gave_up() {
     );
     publish(&mut hub, "alone", "three");
     publish(&mut hub, "b", "four");
-    fan_out(&mut hub, NOW, &mut heard);
+    fan_out(&mut hub, 100, NOW, &mut heard);
     let expect = [
         (1, "two"),
         (2, "four"),

@@ -2,15 +2,12 @@
 
 use std::sync::Arc;
 
-use throng_broker::{ChannelOptions, Presence, PresenceOptions, Present, Refusal, home_of};
+use throng_broker::{ChannelOptions, Presence, PresenceOptions, Present, Refusal};
 use throng_hub::{Answer, Command, FormKind, Format, Hub, ReplyTo};
-use throng_solo::{Heard, fan_out, hub, name, namespaces};
+use throng_solo::{Heard, fan_out, hub, name_at, namespaces};
 use throng_types::{ChannelName, ConnId, Now, PublicationKind, Publisher, ShardId};
 
-const NOW: Now = Now {
-    mono: throng_types::Millis(1000),
-    unix_ms: 0,
-};
+const NOW: Now = Now::new(1000, 0);
 
 /// Writes who comes and goes.
 fn sink() -> Heard {
@@ -45,12 +42,10 @@ impl Scene {
             ..ChannelOptions::default()
         };
         let namespaces = namespaces(&[("seen", seen)]);
-        let mut names = (0..).map(|n| name(&format!("seen:{n}")));
-        let channel = names.find(|name| home_of(name, 2) == ShardId(0));
         Self {
             hubs: [0, 1].map(|shard| hub(ShardId(shard), 2, &namespaces)),
             heard: [sink(), sink()],
-            channel: channel.expect("one of them"),
+            channel: name_at(ShardId(0), "seen:"),
             is_announced: true,
         }
     }
@@ -67,10 +62,7 @@ impl Scene {
             ..Publisher::default()
         });
         let command = Command::Subscribe {
-            reply_to: ReplyTo {
-                conn: Self::conn(shard, index),
-                token: 1,
-            },
+            reply_to: ReplyTo::new(Self::conn(shard, index), 1),
             channel: self.channel.clone(),
             format: if with_news {
                 format.with_news()
@@ -96,7 +88,7 @@ impl Scene {
                 }
             }
             for (hub, heard) in self.hubs.iter_mut().zip(&mut self.heard) {
-                fan_out(hub, NOW, heard);
+                fan_out(hub, 100, NOW, heard);
             }
         }
     }
@@ -124,10 +116,7 @@ impl Scene {
         only_subscribed: bool,
     ) -> Result<Present, Answer> {
         let command = Command::Present {
-            reply_to: ReplyTo {
-                conn: Self::conn(shard, index),
-                token: 9,
-            },
+            reply_to: ReplyTo::new(Self::conn(shard, index), 9),
             channel: self.channel.clone(),
             with_members,
             only_subscribed,

@@ -2,13 +2,10 @@
 
 use throng_broker::{Draft, Refusal, Reply};
 use throng_hub::{Answer, Batch, Command, FormKind, Format, Hub, Mail, Patch, ReplyTo, Sink};
-use throng_solo::{Heard, conn, draft, hub_of, name, subscribe};
+use throng_solo::{Heard, conn, draft, fan_out, hub_of, name, subscribe};
 use throng_types::{Now, Payload, PayloadKind, Publication, ShardId};
 
-const NOW: Now = Now {
-    mono: throng_types::Millis(0),
-    unix_ms: 0,
-};
+const NOW: Now = Now::new(0, 0);
 
 /// Sink that keeps nothing.
 struct Nobody;
@@ -30,7 +27,8 @@ fn hub(channels: &[&str]) -> Hub {
 fn subscribed(mut hub: Hub, index: u32, channels: &[&str]) -> Hub {
     for channel in channels {
         let format = Format::new(0, FormKind::Shared);
-        hub.handle(subscribe(conn(index), channel, format), NOW, &mut Nobody);
+        let command = subscribe((conn(index), 0), channel, format, None);
+        hub.handle(command, NOW, &mut Nobody);
     }
     hub
 }
@@ -54,12 +52,7 @@ fn fill(hub: &mut Hub, channel: &str, bytes: usize) -> usize {
 }
 
 fn empty(hub: &mut Hub) {
-    let more = || hub.fan_out(1000, NOW, &mut Nobody);
-    let turns = std::iter::repeat_with(more).take(10_000);
-    assert!(
-        turns.take_while(|more| *more).count() < 10_000,
-        "fan-out comes to an end"
-    );
+    fan_out(hub, 1000, NOW, &mut Nobody);
 }
 
 #[test]
@@ -86,10 +79,7 @@ fn a_command_to_publish_is_refused_when_there_is_no_room() {
     let mut hub = hub(&["a"]);
     assert_eq!(fill(&mut hub, "a", 1), 16_384);
     let publish = |hub: &mut Hub, channel: &str| {
-        let reply_to = ReplyTo {
-            conn: conn(7),
-            token: 1,
-        };
+        let reply_to = ReplyTo::new(conn(7), 1);
         let draft = draft(channel, "x");
         let mut heard = Heard::default();
         hub.handle(Command::Publish { reply_to, draft }, NOW, &mut heard);

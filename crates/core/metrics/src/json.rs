@@ -9,12 +9,13 @@ use crate::{Histogram, Totals};
 
 /// Appends `{"version":…,"counters":{…},"gauges":{…},"histograms":{…}}`.
 ///
-/// Names go without their prefix. A metric with a label is an object of its series; a histogram has
+/// Names go without their prefix; like labels they need no escapes. A metric with a label is an object of its series; a histogram has
 /// `count`, `sum_us`, `mean_us`, `p50_us`, `p90_us` and `p99_us`, which are null when they are
 /// unknown.
 pub fn write_json(totals: &Totals, version: &str, out: &mut String) {
-    out.push_str("{\"version\":");
-    string(version, out);
+    let mut quoted = Vec::new();
+    append_str(version, &mut quoted);
+    let _ = write!(out, "{{\"version\":{}", String::from_utf8_lossy(&quoted));
     for kind in ["counter", "gauge"] {
         let _ = write!(out, ",\"{kind}s\":{{");
         metrics(totals.samples().filter(|it| it.kind == kind), out);
@@ -44,8 +45,7 @@ fn metrics(series: impl Iterator<Item = Sample>, out: &mut String) {
             if index > 0 {
                 out.push(',');
             }
-            string(short(name), out);
-            out.push(':');
+            let _ = write!(out, "\"{}\":", short(name));
             open = "";
         }
         if let Some(label) = sample.label {
@@ -53,8 +53,7 @@ fn metrics(series: impl Iterator<Item = Sample>, out: &mut String) {
                 out.push('{');
                 open = name;
             }
-            string(label.value, out);
-            out.push(':');
+            let _ = write!(out, "\"{}\":", label.value);
         }
         let _ = write!(out, "{}", sample.value);
     }
@@ -65,14 +64,9 @@ fn metrics(series: impl Iterator<Item = Sample>, out: &mut String) {
 
 fn write_histogram(totals: &Totals, histogram: Histogram, out: &mut String) {
     let buckets = totals.histogram(histogram);
-    let name = short(histogram.name());
-    string(name.strip_suffix("_seconds").unwrap_or(name), out);
-    let _ = write!(
-        out,
-        ":{{\"count\":{},\"sum_us\":{}",
-        buckets.count(),
-        buckets.sum_us
-    );
+    let name = short(histogram.name()).trim_end_matches("_seconds");
+    let (count, sum_us) = (buckets.count(), buckets.sum_us);
+    let _ = write!(out, "\"{name}\":{{\"count\":{count},\"sum_us\":{sum_us}");
     for (key, value) in [
         ("mean_us", buckets.mean_us()),
         ("p50_us", buckets.quantile_us(500)),
@@ -87,12 +81,6 @@ fn write_histogram(totals: &Totals, histogram: Histogram, out: &mut String) {
 
 fn short(name: &'static str) -> &'static str {
     name.strip_prefix("throng_").unwrap_or(name)
-}
-
-fn string(text: &str, out: &mut String) {
-    let mut quoted = Vec::new();
-    append_str(text, &mut quoted);
-    out.push_str(&String::from_utf8_lossy(&quoted));
 }
 
 #[cfg(test)]

@@ -3,65 +3,33 @@
 use std::fmt::Write as _;
 
 use crate::histogram::BOUNDS_US;
-use crate::totals::Sample;
 use crate::{Histogram, Label, Totals};
 
 #[must_use]
 pub fn reference_text() -> String {
-    let mut out = String::from(
-        "# Metrics\n\n\
-         `GET /metrics` on the API listener answers in Prometheus's text format, `GET /stats` \
-         with the same\n\
-         numbers as JSON. Counters count since the start; gauges say how things are now. All are \
-         sums over the\n\
-         shards. Every series is there from the start, with the value 0.\n\n\
-         This page is generated from the table of metrics.\n",
-    );
     let totals = Totals::new();
-    let of = |kind| totals.samples().filter(move |it| it.kind == kind);
-    let series = |it: Sample| (it.name, it.help, it.label);
-    table(&mut out, "Counters", of("counter").map(series));
-    table(&mut out, "Gauges", of("gauge").map(series));
-    out.push_str(
-        "| `throng_build_info` | `version` | The version of the running program; always 1. |\n",
-    );
+    let of = |kind| {
+        let own = totals.samples().filter(move |it| it.kind == kind);
+        rows(own.map(|it| (it.name, it.help, it.label)))
+    };
     let histograms = Histogram::ALL.iter();
-    let histograms = histograms.map(|it| (it.name(), it.help(), it.label()));
-    table(&mut out, "Histograms", histograms);
-    let bounds: Vec<String> = BOUNDS_US.iter().map(ToString::to_string).collect();
-    let _ = writeln!(
-        out,
-        "\nThe bounds of their buckets, in microseconds: {}.",
-        bounds.join(", ")
-    );
-    out.push_str(
-        "\n## Under Pushpin's names\n\n\
-         With `[grip]`, the same listener serves these metrics too. Their names begin with \
-         `grip.prometheus_prefix`.\n\
-         If `grip.prometheus` is set, that port serves them instead. Pushpin has the first \
-         five; the others are Throng's.\n\n\
-         | name | label | meaning |\n|---|---|---|\n",
-    );
-    for (name, label, help) in crate::pushpin::rows() {
-        let label = if label.is_empty() {
-            String::new()
-        } else {
-            format!("`{label}`")
-        };
-        let _ = writeln!(out, "| `{name}` | {label} | {help} |");
-    }
-    out
+    let histograms = rows(histograms.map(|it| (it.name(), it.help(), it.label())));
+    let pushpin = crate::pushpin::rows().map(|(name, label, help)| {
+        let quote = if label.is_empty() { "" } else { "`" };
+        format!("| `{name}` | {quote}{label}{quote} | {help} |\n")
+    });
+    let bounds = BOUNDS_US.map(|bound| bound.to_string()).join(", ");
+    include_str!("reference.md")
+        .replace("{counters}", &of("counter"))
+        .replace("{gauges}", &of("gauge"))
+        .replace("{histograms}", &histograms)
+        .replace("{bounds}", &bounds)
+        .replace("{pushpin}", &pushpin.collect::<String>())
 }
 
-fn table(
-    out: &mut String,
-    title: &str,
-    series: impl Iterator<Item = (&'static str, &'static str, Option<Label>)>,
-) {
-    let _ = writeln!(
-        out,
-        "\n## {title}\n\n| name | label | meaning |\n|---|---|---|"
-    );
+/// Rows of a table; a metric with several series has one row.
+fn rows(series: impl Iterator<Item = (&'static str, &'static str, Option<Label>)>) -> String {
+    let mut out = String::new();
     let mut series = series.peekable();
     while let Some((name, help, label)) = series.next() {
         let mut values: Vec<&str> = label.iter().map(|label| label.value).collect();
@@ -74,6 +42,7 @@ fn table(
         };
         let _ = writeln!(out, "| `{name}` | {label} | {help} |");
     }
+    out
 }
 
 #[cfg(test)]

@@ -29,16 +29,12 @@ use std::path::PathBuf;
 
 use throng_types::{Millis, Now};
 
-/// A wish of a peer, for its host.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Want {
-    /// Establish a link to an address.
     Dial(LinkId, Dial),
     /// Begin the TLS handshake on an established plain link.
     Secure(LinkId, DialTls),
-    /// Send bytes on a link.
     Write(LinkId, Vec<u8>),
-    /// Read a link again.
     Resume(LinkId),
     /// Close a link at once; queued bytes are lost.
     End(LinkId),
@@ -80,7 +76,6 @@ impl<R> Wants<R> {
         self.links.list.is_empty()
     }
 
-    /// Number of wishes that wait.
     #[must_use]
     pub fn len(&self) -> usize {
         self.links.list.len()
@@ -91,7 +86,6 @@ impl<R> Wants<R> {
         self.links.list.iter().skip(count)
     }
 
-    /// Takes the oldest wish.
     pub fn take(&mut self) -> Option<Want> {
         self.links.list.pop_front()
     }
@@ -125,7 +119,6 @@ impl<'a, R> Context<'a, R> {
         }
     }
 
-    /// Begins to establish a link.
     pub fn dial(&mut self, dial: Dial) -> LinkId {
         self.links.dialled += 1;
         let link = LinkId(self.links.dialled);
@@ -139,7 +132,6 @@ impl<'a, R> Context<'a, R> {
         self.links.list.push_back(Want::Secure(link, tls));
     }
 
-    /// Sends bytes on an established link.
     pub fn write(&mut self, link: LinkId, bytes: Vec<u8>) {
         self.links.list.push_back(Want::Write(link, bytes));
     }
@@ -175,7 +167,6 @@ impl<'a, R> Context<'a, R> {
         self.replies.len()
     }
 
-    /// Answers the rest of the server.
     pub fn reply(&mut self, reply: R) {
         self.replies.push_back(reply);
     }
@@ -185,13 +176,11 @@ impl<'a, R> Context<'a, R> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LinkId(pub u64);
 
-/// Address and options of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dial {
     /// A name, an address, or the path of a socket of this machine, which begins with `/`. If one
     /// of a name's addresses fails, the next is tried.
     pub host: String,
-    /// TCP port of the host.
     pub port: u16,
     /// TLS options; `None` for plain text.
     pub tls: Option<DialTls>,
@@ -210,7 +199,6 @@ pub struct DialTls {
     pub authorities: Option<PathBuf>,
 }
 
-/// Causes of a link's end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// The other side closed it, behind all of its bytes.
@@ -233,18 +221,15 @@ impl fmt::Display for Ended {
 /// Whether the host reads more input of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
-    /// Continue to read the link.
     More,
     /// Read nothing until [`crate::Context::resume`].
     Hold,
 }
 
-/// Event of a link.
 #[derive(Debug)]
 pub enum LinkEvent<'a> {
     /// The link is established, and its TLS handshake done.
     Connected,
-    /// Bytes of one read.
     Bytes(&'a [u8]),
     /// The kernel has taken all that was written.
     Written,
@@ -256,9 +241,7 @@ pub enum LinkEvent<'a> {
 
 /// A kind of server that we connect to. One value holds all links to servers of its kind.
 pub trait Peer {
-    /// A request of the rest of the server.
     type Call: Send + 'static;
-    /// An answer to the rest of the server.
     type Reply: Send + 'static;
 
     /// Takes a request of the rest of the server.

@@ -49,13 +49,11 @@ impl Tasks {
         &self.net
     }
 
-    /// Whether a link is a task's.
     #[must_use]
     pub fn has(&self, link: LinkId) -> bool {
         self.net.0.borrow().links.contains_key(&link)
     }
 
-    /// Takes an event of a task's link; see [`crate::Peer::event`].
     pub fn event(&self, link: LinkId, event: LinkEvent<'_>) -> Flow {
         let mut world = self.net.0.borrow_mut();
         let state = world.links.get_mut(&link);
@@ -68,7 +66,6 @@ impl Tasks {
         self.net.0.borrow().due.first().map(|(at, _)| *at)
     }
 
-    /// Whether no task is left.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.tasks.is_empty() && self.net.0.borrow().spawned.is_empty()
@@ -243,7 +240,6 @@ impl Net {
         }
     }
 
-    /// Waits for so many milliseconds.
     #[must_use]
     pub fn sleep(&self, ms: u64) -> Sleep {
         self.sleep_until(self.now().mono + ms)
@@ -447,9 +443,7 @@ pub struct Late;
 /// The output of the first of two futures that was ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Either<A, B> {
-    /// Output of the first future.
     Left(A),
-    /// Output of the second future.
     Right(B),
 }
 

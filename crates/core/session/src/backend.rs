@@ -32,7 +32,6 @@ pub trait Backends {
     fn ask(&self, conn: ConnId, number: u32, question: Question) -> bool;
 }
 
-/// A session's order to ask a backend.
 #[derive(Debug)]
 pub struct Ask {
     pub conn: ConnId,
@@ -73,7 +72,6 @@ impl WayToBackends {
         backends.is_some_and(|backends| backends.ask(ask.conn, ask.number, ask.question))
     }
 
-    /// Replaces options and backends for later questions.
     pub fn renew(&mut self, own: ProxyOptions, backends: Option<Box<dyn Backends + Send>>) {
         self.own = Rc::new(own);
         self.backends = backends.map(|backends| backends as Box<dyn Backends>);
@@ -123,7 +121,6 @@ impl ProxyOptions {
         token.is_none_or(str::is_empty) && self.has(ProxyKind::Connect)
     }
 
-    /// Returns the options of one backend; `None` if it is not configured.
     pub fn backend(&self, id: BackendId) -> Option<&BackendOptions> {
         self.backends.get(usize::from(id.0))
     }
@@ -159,7 +156,6 @@ impl ProxyOptions {
         Some(Err(meaning.refusal.clone()))
     }
 
-    /// Names of fields that any backend needs, each once.
     pub(crate) fn wanted(
         &self,
         names: fn(&BackendOptions) -> &[Box<str>],

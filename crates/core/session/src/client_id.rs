@@ -89,7 +89,6 @@ impl NodeKey {
         self.opened(text, !self.number)
     }
 
-    /// The connection of an id that was made with this mark.
     fn opened(&self, text: &str, mark: u64) -> Option<ConnId> {
         if text.len() != 36 {
             return None;

@@ -29,7 +29,6 @@ impl Transport {
 /// Whether there is room for a client. If not, its first request is answered with an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Save)]
 pub enum Admission {
-    /// Room for this client is left.
     Welcome,
     /// Its address has as many connections as it may.
     AddressFull,
@@ -52,7 +51,6 @@ pub enum CloseReason {
     },
     /// The server shuts down; reconnect after so many milliseconds.
     Drain {
-        /// Milliseconds that this client should wait before it reconnects.
         reconnect_ms: u64,
     },
 }
@@ -66,7 +64,6 @@ impl CloseReason {
         })
     }
 
-    /// Returns the milliseconds to wait before a reconnect, if this reason has them.
     pub fn reconnect_ms(&self) -> Option<u64> {
         match self {
             Self::Drain { reconnect_ms } => Some(*reconnect_ms),
@@ -83,7 +80,6 @@ impl CloseReason {
         }
     }
 
-    /// The sentence beside the code.
     pub fn reason(&self) -> &str {
         match self {
             Self::Because(reason) => reason.reason(),
@@ -99,7 +95,6 @@ pub enum Port {
     Api,
     /// One of a gateway's own, by the gateway's place in the list and its own number.
     Own {
-        /// Place of the gateway in the list.
         gateway: u8,
         port: u8,
     },

@@ -29,7 +29,6 @@ pub enum Order {
 /// A wire form of deliveries, declared once by its gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Save)]
 pub struct Form {
-    /// Its place among the gateway's forms.
     pub number: u8,
     /// Whether its deliveries are shared bytes, personal, or need the session's eye.
     pub kind: FormKind,
@@ -51,13 +50,10 @@ pub struct Context<'a, S = (), O = Infallible> {
     pub id: ConnId,
     /// The clocks, as read at the start of the turn.
     pub now: Now,
-    /// State that all sessions of the shard share.
     pub shared: &'a Shared,
-    /// State that the sessions of this gateway share on the shard.
     pub own: &'a S,
     /// Bytes for the peer: append.
     pub out: &'a mut Vec<u8>,
-    /// Actions to take on the connection after the event.
     pub actions: &'a mut Actions,
     /// Orders of all sessions of the shard: append.
     pub orders: &'a mut Vec<Order>,
@@ -84,7 +80,6 @@ impl<S, O> Context<'_, S, O> {
         spent
     }
 
-    /// Counts and notes that a client has spent more than it may.
     pub fn note_overspent(&self, over: Overspent) {
         self.count(over.counter());
         let (_, why) = over.status();
@@ -173,13 +168,9 @@ impl<S, O> Context<'_, S, O> {
 
     /// Names this connection to the hub; the answer brings the token back.
     pub const fn reply_to(&self, token: u32) -> ReplyTo {
-        ReplyTo {
-            conn: self.id,
-            token,
-        }
+        ReplyTo::new(self.id, token)
     }
 
-    /// Asks the server to read its configuration again.
     pub fn reload(&mut self) {
         self.orders.push(Order::Reload(self.id));
     }

@@ -91,7 +91,6 @@ impl DateCell {
 }
 
 impl DateText {
-    /// As it stands in the header.
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0).unwrap_or_default()
     }

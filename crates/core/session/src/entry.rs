@@ -41,7 +41,6 @@ impl InitialSubscription {
 pub struct Named<'a> {
     /// Name of the channel; `None` if the subscription token alone names it.
     pub channel: Option<&'a str>,
-    /// The subscription token, empty for none.
     pub token: &'a str,
     /// Where the client was.
     pub since: Option<Position>,

@@ -56,12 +56,10 @@ impl Forwarded {
         }
     }
 
-    /// Other proxies are believed from now on.
     pub fn renew(&mut self, trusted: Arc<[Block]>) {
         self.trusted = trusted;
     }
 
-    /// The proxies that are believed.
     pub fn trusted(&self) -> &[Block] {
         &self.trusted
     }
@@ -100,13 +98,11 @@ impl Forwarded {
         true
     }
 
-    /// Returns the client behind a connection, if a proxy has named it.
     pub fn client_of(&self, conn: ConnId) -> Option<IpAddr> {
         let clients = self.clients.borrow();
         clients.get(&conn.index()).map(|(client, _)| *client)
     }
 
-    /// Forgets a connection that has closed.
     pub fn gone(&self, conn: ConnId) {
         self.leaves(self.clients.borrow_mut().remove(&conn.index()));
     }

@@ -72,7 +72,6 @@ pub enum Opened<C> {
 }
 
 impl<C> Opened<C> {
-    /// Makes another session of the one that it opened, if it did.
     pub fn map<D>(self, make: impl FnOnce(C) -> D) -> Opened<D> {
         match self {
             Self::Answered { keep_alive } => Opened::Answered { keep_alive },
@@ -249,7 +248,6 @@ pub trait Gateway: Sized + 'static {
 
     // ---- on the shard, beyond one connection ----
 
-    /// Carries out what a session ordered.
     fn order(&mut self, order: Self::Order, shard: &mut impl Shard<Self>) {}
 
     /// The bytes that mail keeps beside itself, as far as strangers choose them. Mail that waits
@@ -258,7 +256,6 @@ pub trait Gateway: Sized + 'static {
         0
     }
 
-    /// Handles mail from another shard or from a driver.
     fn mail(&mut self, from: Sender, mail: Self::Mail, shard: &mut impl Shard<Self>) {}
 
     /// A session's queue is empty again.
@@ -291,7 +288,6 @@ pub trait Shard<G: Gateway> {
     fn shards(&self) -> u8;
     /// The clocks, as read at the start of the turn.
     fn now(&self) -> Now;
-    /// Returns the state that all sessions of the shard share.
     fn shared(&self) -> &Shared;
     /// The shard's hub, for questions.
     fn hub(&self) -> &Hub;
@@ -302,11 +298,9 @@ pub trait Shard<G: Gateway> {
 
     /// Whether a connection is open, of any gateway.
     fn is_connected(&self, conn: ConnId) -> bool;
-    /// The connection in a slot.
     fn conn(&self, index: u32) -> Option<ConnId>;
     /// All connections, of any gateway.
     fn sessions(&self) -> Vec<ConnId>;
-    /// Bytes that wait for a connection.
     fn queued_bytes(&self, conn: ConnId) -> usize;
 
     /// Runs `act` on a session of this gateway; false if it is closed or of another gateway.
@@ -337,7 +331,6 @@ pub trait Shard<G: Gateway> {
     fn has_room(&self, to: ShardId) -> bool;
     /// Sends mail to this gateway on another shard.
     fn mail(&mut self, to: ShardId, mail: G::Mail);
-    /// Sends the same mail to this gateway on every other shard.
     fn mail_all(&mut self, mail: impl Fn() -> G::Mail) {
         let this = self.this();
         for shard in (0..self.shards()).map(ShardId) {

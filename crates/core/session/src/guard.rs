@@ -20,14 +20,10 @@ pub struct Guard {
     pub programs_by_any_name: bool,
 }
 
-/// The rules of all ports.
 #[derive(Clone, Debug)]
 pub struct Guards {
-    /// Rule for the client ports.
     pub client: Guard,
-    /// Rule for the API port.
     pub api: Guard,
-    /// Rule for the gateways' own ports.
     pub own: Guard,
 }
 

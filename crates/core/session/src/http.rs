@@ -41,7 +41,6 @@ use response::keep_head;
 
 /// The gateways as the front door sees them.
 pub trait Router {
-    /// Session type that a connection changes to.
     type Session;
 
     /// The highest claim to a request, and the place of the gateway that has it.
@@ -151,7 +150,6 @@ impl Http {
         matches!(self.port, Port::Client)
     }
 
-    /// Returns transport and identity, for gauges.
     pub const fn class(&self) -> Class<'_> {
         Class {
             transport: Transport::Http,
@@ -185,7 +183,6 @@ impl Http {
         None
     }
 
-    /// Bytes arrived; all of them are taken.
     fn bytes<R: Router>(
         &mut self,
         input: &[u8],

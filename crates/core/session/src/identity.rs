@@ -133,12 +133,10 @@ impl Identity {
         ))
     }
 
-    /// When the connection's own token expires.
     pub fn connection_ends_at(&self, now: Now) -> Option<Millis> {
         Some(at_unix_s(self.expires_at_unix_s?, now))
     }
 
-    /// Notes when a subscription that has a token of its own ends.
     pub fn set_subscription_until(&mut self, channel: &ChannelName, until: Option<u64>) {
         self.forget_subscription(channel);
         self.subscriptions_until.push((channel.clone(), until));

@@ -22,9 +22,7 @@ const TEXT_BYTES_MAX: usize = 200;
 pub enum NoticeKind {
     /// A client's request was refused.
     Refused,
-    /// A call of the server API changed something.
     Changed,
-    /// A call of the server API published something.
     Published,
 }
 
@@ -88,12 +86,10 @@ impl Notices {
         self.note(NoticeKind::Refused, what, [object, user], &why);
     }
 
-    /// A call of the server API changed something.
     pub fn changed(&self, what: &'static str, object: &str, user: &str) {
         self.note(NoticeKind::Changed, what, [object, user], &"");
     }
 
-    /// A call of the server API published something.
     pub fn published(&self, what: &'static str, channel: &str) {
         if self.wants_published.get() {
             self.note(NoticeKind::Published, what, [channel, ""], &"");
@@ -138,7 +134,6 @@ impl Notices {
         self.waiting.borrow().is_empty()
     }
 
-    /// Takes all waiting notices, in order.
     #[must_use]
     pub fn take(&self) -> Vec<Notice> {
         std::mem::take(&mut self.waiting.borrow_mut())
@@ -152,15 +147,12 @@ impl Notices {
 
 #[cfg(test)]
 mod tests {
-    use throng_types::{Millis, ShardId};
+    use throng_types::ShardId;
 
     use super::*;
 
     fn at(ms: u64) -> Now {
-        Now {
-            mono: Millis(ms),
-            unix_ms: 0,
-        }
+        Now::new(ms, 0)
     }
 
     #[test]

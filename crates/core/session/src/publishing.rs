@@ -39,7 +39,6 @@ impl Publications {
         }
     }
 
-    /// Records the result of a publication.
     pub fn record(&mut self, token: u32, result: PublishResult) {
         if let Some(place) = self.results.get_mut(token as usize)
             && place.replace(result).is_none()

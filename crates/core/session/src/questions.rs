@@ -31,7 +31,6 @@ pub struct AskingClient<'a> {
     pub user: &'a str,
 }
 
-/// A question without an answer.
 pub struct Open<P> {
     /// The connection's number for it.
     pub number: u32,
@@ -40,10 +39,8 @@ pub struct Open<P> {
     pub pending: P,
 }
 
-/// A field of the client's request.
 #[derive(Save)]
 pub struct Passed {
-    /// Name in lower case.
     pub name: Box<str>,
     pub value: Box<str>,
     /// The field came in `headers` of the client's `connect`.
@@ -153,7 +150,6 @@ impl<P> Questions<P> {
         headers
     }
 
-    /// Iterates over the subjects of open questions.
     pub fn pending(&self) -> impl Iterator<Item = &P> {
         self.open.iter().map(|open| &open.pending)
     }

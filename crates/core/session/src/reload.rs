@@ -43,7 +43,6 @@ impl Reloaded {
     }
 }
 
-/// Makes a JSON object of lists of texts.
 fn object(lists: &[(&str, &[String])]) -> Vec<u8> {
     let mut out = Vec::new();
     for (at, (name, texts)) in lists.iter().enumerate() {

@@ -85,7 +85,6 @@ pub trait Logins: Send + Sync {
     /// Begins a session and returns its secret, which cannot be guessed.
     fn begin(&self, now: Millis) -> String;
     fn knows(&self, secret: &str, now: Millis) -> bool;
-    /// Forgets a secret, which ends its browser session.
     fn end(&self, secret: &str);
     /// Seconds that a secret stays valid.
     fn lifetime_s(&self) -> u64;
@@ -93,7 +92,6 @@ pub trait Logins: Send + Sync {
 
 /// State that all sessions of a shard share. One per shard, owned by its thread.
 pub struct Shared {
-    /// Bounds and intervals, from the configuration.
     pub limits: SessionLimits,
     pub namespaces: Arc<Namespaces>,
     /// Namespaces that are closed to clients, whatever their tokens allow.
@@ -120,12 +118,10 @@ pub struct Shared {
     /// Whether the connection that is being served speaks TLS with us.
     pub is_tls: Cell<bool>,
     pub counters: Arc<Counters>,
-    /// The API port's documents.
     pub pages: Arc<dyn Pages>,
     /// Cached value of the header `Date`.
     pub dates: DateCell,
     pub version: &'static str,
-    /// When the process started, in Unix milliseconds.
     pub started_unix_ms: u64,
     /// Whether new connections are sent away because the server is going down.
     pub draining: bool,

@@ -77,7 +77,6 @@ impl Opening {
         self.opened.len() >= self.waiting
     }
 
-    /// Forgets a channel that answered, because the server has ended its subscription since.
     pub fn forget(&mut self, channel: &ChannelName) {
         let before = self.opened.len();
         self.opened.retain(|opened| opened.channel != *channel);
@@ -94,7 +93,6 @@ impl Opening {
         }
     }
 
-    /// Takes the publications held back, in order.
     pub fn take_held(&mut self) -> Vec<Arc<Publication>> {
         std::mem::take(&mut self.held)
     }

@@ -49,7 +49,6 @@ pub enum ControlCommand {
 pub enum Survey {
     /// Channels with subscribers, and how many.
     Channels,
-    /// Counts connections, users, channels and subscriptions.
     Count,
     /// Which connections of clients there are.
     Find(Search),
@@ -70,7 +69,6 @@ pub enum Survey {
         user: Box<str>,
         /// Only this connection, by its public id, if not empty.
         client: Box<str>,
-        /// Change to make to the user's connections.
         command: ControlCommand,
     },
     /// Bring a client's command to its session, given by secret id, on the node of this name.
@@ -98,7 +96,6 @@ pub struct Search {
     pub user: Box<str>,
     /// A part of the client's address.
     pub address: Box<str>,
-    /// Kind of connection to search for.
     pub transport: Option<Transport>,
     pub channel: Option<ChannelName>,
     /// Only those for which bytes wait, those with the most first.
@@ -109,7 +106,6 @@ pub struct Search {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Save)]
 pub struct SearchMatches {
-    /// Number of connections that match.
     pub count: u32,
     /// Some were not looked at, because asking for their addresses takes too long.
     pub is_cut: bool,
@@ -147,9 +143,7 @@ impl SearchMatches {
 pub enum SurveyReply {
     /// Reply to [`Survey::Channels`]: channels, each with its number of subscribers.
     Channels(Vec<(ChannelName, u32)>),
-    /// Reply to [`Survey::Count`]: figures of one shard.
     Count(NodeCount),
-    /// Reply to [`Survey::Find`], by shard.
     Matches(SearchMatches),
     /// To the others: how many connections or subscriptions ended.
     Done(u32),
@@ -166,7 +160,6 @@ pub struct NodeReply {
     pub version: Box<str>,
     /// Seconds since it started.
     pub uptime_s: u32,
-    /// Replies of the node's shards.
     pub replies: Vec<SurveyReply>,
 }
 
@@ -179,7 +172,6 @@ pub struct NodeCount {
     pub users: Vec<u64>,
     /// Hashes of the names of channels with subscribers.
     pub channels: Vec<u64>,
-    /// Subscriptions of all clients together.
     pub subscriptions: u32,
 }
 

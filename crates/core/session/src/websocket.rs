@@ -135,7 +135,6 @@ impl<T> WebSocket<T> {
         self.flags.has(Flags::TAKES_DEFLATED) && is_asked_for()
     }
 
-    /// Returns the bounds on the client's messages.
     pub fn limits<S, O>(&self, cx: &Context<'_, S, O>) -> WsLimits {
         WsLimits {
             message_bytes_max: cx.shared.limits.message_bytes_max,
@@ -194,7 +193,6 @@ impl<T> WebSocket<T> {
             .charge_own(&mut self.allowance, work, cx.now);
     }
 
-    /// Returns whether reading may continue.
     pub const fn flow(&self) -> ControlFlow<()> {
         if self.is_closing() {
             ControlFlow::Break(())
@@ -367,10 +365,7 @@ mod tests {
         let wrap = u64::from(u32::MAX);
         for now in [0, 5, wrap - 5, wrap, wrap + 5, 7 * wrap] {
             for at in [now, now + 3_600_000, now.saturating_sub(3_600_000)] {
-                let now = Now {
-                    mono: Millis(now),
-                    unix_ms: 0,
-                };
+                let now = Now::new(now, 0);
                 assert_eq!(Soon::from(Millis(at)).near(now), Millis(at));
             }
         }

@@ -81,7 +81,6 @@ impl Meter {
         }
     }
 
-    /// Sets other limits; debts stay.
     pub fn renew(&mut self, limits: WorkLimits) {
         self.limits = limits;
     }
@@ -104,12 +103,10 @@ impl Meter {
         self.current.set(Some(allowance));
     }
 
-    /// Takes back the allowance of the connection that was served.
     pub fn take_back(&self) -> Option<Allowance> {
         self.current.take()
     }
 
-    /// Returns the allowance of the connection that is being served.
     pub fn lent(&self) -> Option<Allowance> {
         self.current.get()
     }

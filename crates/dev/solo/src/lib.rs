@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use throng_auth::{ApiKeys, Origins};
 use throng_broker::{
-    Budget, ChannelOptions, Draft, MemoryBroker, MemoryOptions, Namespaces, PresenceOptions,
-    Recovery, Refusal, ReplyLimit, Subscribed,
+    Broker, Budget, ChannelOptions, Draft, MemoryBroker, MemoryOptions, Namespaces,
+    PresenceOptions, Recovery, Refusal, ReplyLimit, Subscribed, home_of,
 };
 use throng_hub::{Answer, Batch, Command, Format, Hub, HubOptions, Patch, ReplyTo, Sink};
 use throng_metrics::Counters;
@@ -213,6 +213,15 @@ pub fn name(text: &str) -> ChannelName {
     ChannelName::new(text).expect("a good name")
 }
 
+/// A channel at home on one of two shards.
+///
+/// # Panics
+/// If the namespace is not good.
+pub fn name_at(home: ShardId, namespace: &str) -> ChannelName {
+    let mut names = (0..).map(|n| name(&format!("{namespace}{n}")));
+    { names.find(|name| home_of(name, 2) == home) }.expect("one of them")
+}
+
 /// The first connection in a slot of the first shard.
 pub const fn conn(index: u32) -> ConnId {
     ConnId::new(ShardId(0), index, 1)
@@ -237,23 +246,28 @@ pub fn draft(channel: &str, text: &str) -> Draft {
     Draft::new(name(channel), Payload::text(text))
 }
 
-/// Subscribes a connection, with the token 0.
-pub fn subscribe(conn: ConnId, channel: &str, format: Format) -> Command {
+/// Subscribes a connection, without presence.
+pub fn subscribe(
+    (conn, token): (ConnId, u32),
+    channel: &str,
+    format: Format,
+    since: Option<Position>,
+) -> Command {
     Command::Subscribe {
-        reply_to: ReplyTo { conn, token: 0 },
+        reply_to: ReplyTo::new(conn, token),
         channel: name(channel),
         format,
-        since: None,
+        since,
         presence: None,
     }
 }
 
-/// Fans out until every member has everything.
+/// Fans out until every member has everything, with so many visits a turn.
 ///
 /// # Panics
 /// If that does not come to an end.
-pub fn fan_out(hub: &mut Hub, now: Now, heard: &mut Heard) {
-    let turns = (0..10_000).take_while(|_| hub.fan_out(100, now, heard));
+pub fn fan_out<B: Broker>(hub: &mut Hub<B>, visits: usize, now: Now, sink: &mut impl Sink) {
+    let turns = (0..10_000).take_while(|_| hub.fan_out(visits, now, sink));
     assert!(turns.count() < 10_000, "fan-out comes to an end");
 }
 

@@ -7,7 +7,7 @@ use std::process::Command;
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-use crate::{Process, free_port, until};
+use crate::{KafkaServer, NatsServer, Process, RedisServer, free_port, until};
 
 /// Runs until it is dropped, on a port of its own, with its files in a temporary folder.
 pub(crate) struct Daemon {
@@ -53,35 +53,49 @@ impl Daemon {
         self.process = Some(process);
     }
 
-    /// Kills the process without a graceful end.
-    pub(crate) fn go_away(&mut self) {
-        self.process = None;
-    }
-
-    /// Stops the process with SIGSTOP; its connections stay open.
-    #[track_caller]
-    pub(crate) fn pause(&self) {
-        let process = self.running();
-        process.signal(Signal::STOP);
-        // Its threads stop one after the other.
-        let stat = format!("/proc/{}/stat", process.id());
-        until("a server that is stopped", || {
-            let stat = std::fs::read_to_string(&stat).ok()?;
-            stat.rsplit_once(") ")?.1.starts_with('T').then_some(())
-        });
-    }
-
-    /// Continues the process with SIGCONT.
-    #[track_caller]
-    pub(crate) fn resume(&self) {
-        self.running().signal(Signal::CONT);
-    }
-
     #[track_caller]
     fn running(&self) -> &Process {
         self.process.as_ref().expect("it runs")
     }
 }
+
+/// What each server of others does, as the daemon that it has.
+macro_rules! is_daemon {
+    ($($server:ty),*) => {$(
+        impl $server {
+            /// Address of the listener.
+            pub const fn address(&self) -> SocketAddr {
+                self.daemon.address()
+            }
+
+            /// Kills the process without a graceful end.
+            pub fn go_away(&mut self) {
+                self.daemon.process = None;
+            }
+
+            /// Stops the process with SIGSTOP; its connections stay open.
+            #[track_caller]
+            pub fn pause(&self) {
+                let process = self.daemon.running();
+                process.signal(Signal::STOP);
+                // Its threads stop one after the other.
+                let stat = format!("/proc/{}/stat", process.id());
+                until("a server that is stopped", || {
+                    let stat = std::fs::read_to_string(&stat).ok()?;
+                    stat.rsplit_once(") ")?.1.starts_with('T').then_some(())
+                });
+            }
+
+            /// Continues the process with SIGCONT.
+            #[track_caller]
+            pub fn resume(&self) {
+                self.daemon.running().signal(Signal::CONT);
+            }
+        }
+    )*};
+}
+
+is_daemon!(KafkaServer, NatsServer, RedisServer);
 
 #[track_caller]
 pub(crate) fn new_folder() -> TempDir {

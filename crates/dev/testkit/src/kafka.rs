@@ -2,7 +2,6 @@
 //! come back; and Kafka's own Java client, which fills and reads it.
 
 use std::fs;
-use std::net::SocketAddr;
 use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -20,7 +19,7 @@ const JAVA: [&str; 3] = [
 /// A broker. Runs until it is dropped, on ports of its own, with its files in a temporary folder.
 /// It keeps them when it is killed.
 pub struct KafkaServer {
-    daemon: Daemon,
+    pub(crate) daemon: Daemon,
     /// Brokers of its Kafka, with this one.
     brokers: usize,
     /// Address of the listener at which clients authenticate.
@@ -118,58 +117,20 @@ impl KafkaServer {
         let cluster = format!("cluster.id=AAAAAAAAAAAAAAAAAAAAAA\nnode.id={id}\nversion=1\n");
         write("data/meta.properties", &cluster);
         let mut listeners = format!("PLAINTEXT://127.0.0.1:{port}");
-        let mut secure = String::new();
+        let mut options = include_str!("kafka.properties").to_owned();
         if let Some(issued) = certificate {
             listeners = format!("{listeners},SASL_SSL://127.0.0.1:{secure_port}");
-            write(
-                "server.pem",
-                &format!("{}{}", issued.key, issued.certificate),
-            );
-            let jaas = "org.apache.kafka.common.security";
-            secure = format!(
-                "ssl.keystore.type=PEM\n\
-                 ssl.keystore.location={}/server.pem\n\
-                 sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512\n\
-                 listener.name.sasl_ssl.plain.sasl.jaas.config=\
-                 {jaas}.plain.PlainLoginModule required user_plain=\"secret\";\n\
-                 listener.name.sasl_ssl.scram-sha-256.sasl.jaas.config=\
-                 {jaas}.scram.ScramLoginModule required;\n\
-                 listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config=\
-                 {jaas}.scram.ScramLoginModule required;\n",
-                folder.display()
-            );
+            write("server.pem", &[&*issued.key, &issued.certificate].concat());
+            options += include_str!("kafka_secure.properties");
         }
-        let options = format!(
-            "process.roles=broker,controller\n\
-             node.id={id}\n\
-             controller.quorum.voters={voters}\n\
-             listeners={listeners},CONTROLLER://127.0.0.1:{controller}\n\
-             advertised.listeners={listeners}\n\
-             controller.listener.names=CONTROLLER\n\
-             listener.security.protocol.map=\
-             PLAINTEXT:PLAINTEXT,SASL_SSL:SASL_SSL,CONTROLLER:PLAINTEXT\n\
-             log.dirs={}\n\
-             offsets.topic.replication.factor={}\n\
-             offsets.topic.num.partitions=1\n\
-             transaction.state.log.replication.factor=1\n\
-             transaction.state.log.min.isr=1\n\
-             transaction.state.log.num.partitions=1\n\
-             group.initial.rebalance.delay.ms=0\n\
-             auto.create.topics.enable=false\n\
-             log.cleaner.enable=false\n\
-             num.network.threads=1\n\
-             num.io.threads=2\n\
-             background.threads=1\n\
-             {secure}",
-            data.display(),
-            self.brokers
-        );
+        let options = options
+            .replace("@ID@", &id.to_string())
+            .replace("@VOTERS@", voters)
+            .replace("@LISTENERS@", &listeners)
+            .replace("@CONTROLLER@", &controller.to_string())
+            .replace("@FOLDER@", &folder.display().to_string())
+            .replace("@BROKERS@", &self.brokers.to_string());
         write("server.properties", &options);
-    }
-
-    /// Address of the listener.
-    pub const fn address(&self) -> SocketAddr {
-        self.daemon.address()
     }
 
     /// URL of the broker, `kafka://…`.
@@ -180,11 +141,6 @@ impl KafkaServer {
     /// `kafkas://…`, with a user and a password.
     pub fn secure_url(&self, user: &str, password: &str) -> String {
         format!("kafkas://{user}:{password}@127.0.0.1:{}", self.secure_port)
-    }
-
-    /// Kills it, in the midst of whatever it does.
-    pub fn go_away(&mut self) {
-        self.daemon.go_away();
     }
 
     /// Starts it again, and waits until it serves.

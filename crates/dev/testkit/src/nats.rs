@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::io::{self, BufRead as _, BufReader, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -20,7 +20,7 @@ const ANSWER: Duration = Duration::from_secs(5);
 
 /// Runs until it is dropped, on a port of its own, with its files in a temporary folder.
 pub struct NatsServer {
-    daemon: Daemon,
+    pub(crate) daemon: Daemon,
     program: PathBuf,
     arguments: Vec<String>,
     /// A copy of the folder, with which it begins when it comes back.
@@ -103,19 +103,9 @@ impl NatsServer {
         server
     }
 
-    /// Address of the listener.
-    pub const fn address(&self) -> SocketAddr {
-        self.daemon.address()
-    }
-
     /// URL of the server, `nats://…`.
     pub fn url(&self) -> String {
         format!("nats://{}", self.address())
-    }
-
-    /// Kills the process without a graceful end.
-    pub fn go_away(&mut self) {
-        self.daemon.go_away();
     }
 
     /// Makes a copy of all its data, with which it begins when it comes back. Nobody may publish
@@ -198,18 +188,6 @@ impl NatsServer {
             }
         }
         answers
-    }
-
-    /// Stops the process with SIGSTOP; its connections stay open.
-    #[track_caller]
-    pub fn pause(&self) {
-        self.daemon.pause();
-    }
-
-    /// Continues the process with SIGCONT.
-    #[track_caller]
-    pub fn resume(&self) {
-        self.daemon.resume();
     }
 }
 

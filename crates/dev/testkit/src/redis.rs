@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::process::Command;
 
 use crate::Deadline;
@@ -10,7 +10,7 @@ use crate::daemon::Daemon;
 
 /// Runs until it is dropped, on a port of its own, with its files in a temporary folder.
 pub struct RedisServer {
-    daemon: Daemon,
+    pub(crate) daemon: Daemon,
     arguments: Vec<String>,
     /// The lines of a Sentinel's configuration.
     sentinel: Option<String>,
@@ -69,19 +69,9 @@ impl RedisServer {
         server
     }
 
-    /// Address of the listener.
-    pub const fn address(&self) -> SocketAddr {
-        self.daemon.address()
-    }
-
     /// URL of database 0, `redis://…`.
     pub fn url(&self) -> String {
         format!("redis://{}/0", self.address())
-    }
-
-    /// Kills the process without a graceful end.
-    pub fn go_away(&mut self) {
-        self.daemon.go_away();
     }
 
     /// Starts it again, and waits until it serves.
@@ -126,18 +116,6 @@ impl RedisServer {
         let mut redis = TcpStream::connect(self.address()).expect("it listens");
         write!(redis, "{command}\r\n").expect("it reads");
         answer(&mut BufReader::new(Deadline::default().over(&redis)))
-    }
-
-    /// Stops the process with SIGSTOP; its connections stay open.
-    #[track_caller]
-    pub fn pause(&self) {
-        self.daemon.pause();
-    }
-
-    /// Continues the process with SIGCONT.
-    #[track_caller]
-    pub fn resume(&self) {
-        self.daemon.resume();
     }
 }
 

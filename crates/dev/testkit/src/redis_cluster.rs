@@ -43,22 +43,12 @@ impl RedisCluster {
         let started = (0..count).map(|_| {
             // Port for the traffic between servers.
             let bus = free_port().to_string();
-            let server = RedisServer::with(&[
-                "--save",
-                "",
-                "--appendonly",
-                "no",
-                "--repl-diskless-sync-delay",
-                "0",
-                "--cluster-enabled",
-                "yes",
-                "--cluster-node-timeout",
-                "1000",
-                "--cluster-replica-validity-factor",
-                "0",
-                "--cluster-port",
-                &bus,
-            ]);
+            let options = "--appendonly no --repl-diskless-sync-delay 0 --cluster-enabled yes \
+                           --cluster-node-timeout 1000 --cluster-replica-validity-factor 0";
+            let options = ["--save", "", "--cluster-port", &bus]
+                .into_iter()
+                .chain(options.split(' '));
+            let server = RedisServer::with(&options.collect::<Vec<_>>());
             (server, bus)
         });
         let (servers, buses): (Vec<_>, Vec<_>) = started.unzip();

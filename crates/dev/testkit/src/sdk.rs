@@ -172,6 +172,20 @@ impl Sdk {
         self.event("subscribed", &json!({ "channel": channel }))
     }
 
+    /// Unsubscribes, and waits until it is.
+    #[track_caller]
+    pub fn unsubscribe(&mut self, channel: &str) {
+        self.order("unsubscribe", &json!({ "channel": channel }));
+        self.event("unsubscribed", &json!({ "channel": channel, "code": 0 }));
+    }
+
+    /// Subscribes, and waits until that is refused with this code.
+    #[track_caller]
+    pub fn cannot_subscribe(&mut self, channel: &str, code: u32) {
+        self.order("subscribe", &json!({ "channel": channel }));
+        self.event("unsubscribed", &json!({ "channel": channel, "code": code }));
+    }
+
     /// Waits until it is subscribed again, with all that it missed.
     #[track_caller]
     pub fn recovers(&self, channel: &str) -> Value {

@@ -266,6 +266,12 @@ impl Server {
         value as u64
     }
 
+    /// Checks the value of one series.
+    #[track_caller]
+    pub fn counts(&self, series: &str, value: u64) {
+        assert_eq!(self.metric(series), value, "{series}");
+    }
+
     /// The numbers of `/stats`.
     #[track_caller]
     pub fn stats(&self) -> Value {

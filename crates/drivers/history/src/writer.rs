@@ -387,66 +387,51 @@ pub(crate) fn asked(order: Order) -> (Asked, std::sync::mpsc::Receiver<()>) {
     ((order, done), heard)
 }
 
-struct Round {
-    number: u64,
-    /// First segment of the round: those before it go when it is complete.
-    first: u64,
-    /// Whether anything was lost since it began.
-    is_whole: bool,
-}
-
+/// Copies that shards are asked for.
 #[derive(Default)]
 pub(crate) struct Rounds {
+    /// Number of the last one.
     last: u64,
-    current: Option<Round>,
+    /// First segment of the one that is under way: those before it go when it is complete.
+    first: Option<u64>,
+    /// Whether nothing was lost since it began.
+    is_whole: bool,
     /// Something that shards said is not in the log.
     pub(crate) has_hole: bool,
 }
 
 impl Rounds {
     pub(crate) const fn is_under_way(&self) -> bool {
-        self.current.is_some()
+        self.first.is_some()
     }
 
     /// Begins a copy with a segment; gives its number.
     pub(crate) fn begin(&mut self, first: u64) -> u64 {
         self.last += 1;
-        self.current = Some(Round {
-            number: self.last,
-            first,
-            is_whole: true,
-        });
+        (self.first, self.is_whole) = (Some(first), true);
         self.last
     }
 
     /// Notes that records were lost, so that a new round of copies is due.
     pub(crate) fn lost(&mut self) {
-        self.has_hole = true;
-        if let Some(round) = &mut self.current {
-            round.is_whole = false;
-        }
+        (self.has_hole, self.is_whole) = (true, false);
     }
 
     /// Nothing is written at present, so no copy is.
     pub(crate) fn give_up(&mut self) {
         self.has_hole = true;
-        self.current = None;
+        self.first = None;
     }
 
     /// Each shard has written the copy of its number, and it is on the disk. Gives the segment
     /// before which all may go, if that completes the current one.
     pub(crate) fn copied(&mut self, mut shards: impl Iterator<Item = u64>) -> Option<u64> {
-        let round = self.current.as_ref()?;
-        if !shards.all(|number| number >= round.number) {
+        if self.first.is_none() || !shards.all(|number| number >= self.last) {
             return None;
         }
-        let Round {
-            first, is_whole, ..
-        } = self.current.take()?;
-        is_whole.then(|| {
-            self.has_hole = false;
-            first
-        })
+        let first = self.first.take().filter(|_| self.is_whole)?;
+        self.has_hole = false;
+        Some(first)
     }
 }
 

@@ -26,7 +26,6 @@ use crate::pending::{Asking, More, Opening, Shown, User};
 use crate::projects::NONE;
 use crate::shared::{AppwriteShared, Credential};
 
-/// Connection of one client: its WebSocket, and the state behind it.
 #[derive(Save)]
 pub struct Connection {
     pub(crate) ws: WebSocket<State>,
@@ -46,7 +45,6 @@ pub(crate) struct State {
 }
 
 impl Connection {
-    /// Creates a connection whose handshake was answered.
     pub(super) fn new(cx: &Cx<'_>) -> Self {
         let state = State {
             window: 0,
@@ -89,7 +87,6 @@ impl Connection {
         cx.own.projects.id(self.ws.state.project)
     }
 
-    /// Releases the project when the connection is gone.
     pub(super) fn let_go(&self, appwrite: &AppwriteShared) {
         appwrite.projects.give(self.ws.state.project);
     }
@@ -109,7 +106,6 @@ impl Connection {
         self.ask(Asking::Open(Box::new(opening)), &shown, cx);
     }
 
-    /// Sends `connected` and enters the hub.
     pub(super) fn open(&mut self, user: Option<Arc<Identity>>, opening: Opening, cx: &mut Cx<'_>) {
         let appwrite = cx.own;
         let guest = Identity::guest();
@@ -369,7 +365,6 @@ pub(super) fn own_id(n: usize, messages: u16, cx: &Cx<'_>) -> String {
     subscription_id(cx.now.unix_ms * 1000, id)
 }
 
-/// The metric of a refusal.
 fn refused(fault: &RealtimeError) -> Counter {
     match fault.label() {
         "project" => Counter::AppwriteRefusedProject,

@@ -63,7 +63,6 @@ pub struct EventHub {
 }
 
 impl EventHub {
-    /// Creates a hub without connections.
     #[must_use]
     pub fn new(options: EventHubOptions) -> Self {
         Self {
@@ -182,7 +181,6 @@ impl EventHub {
         say(conn, &Response::Subscribe(&told), connections);
     }
 
-    /// A connection is gone.
     pub fn leave(&mut self, index: u32) {
         self.connections -= usize::from(self.index.remove(index));
         self.held.remove(&index);
@@ -258,7 +256,6 @@ impl EventHub {
         }
     }
 
-    /// Finds an event's receivers and writes them down.
     fn spread(
         &mut self,
         event: &Arc<FeedMessage>,
@@ -361,7 +358,6 @@ impl EventHub {
         }
     }
 
-    /// Sends an event to one connection alone, if it matches.
     pub(crate) fn tell(
         &mut self,
         conn: ConnId,
@@ -383,7 +379,6 @@ impl EventHub {
         Some(ids)
     }
 
-    /// Sends a matching event to one connection alone.
     pub(crate) fn tell_as(
         &mut self,
         conn: ConnId,

@@ -77,7 +77,6 @@ impl Held {
         self.user.strip_prefix("user:") == Some(user_id)
     }
 
-    /// Applies a change that arrives while events wait.
     pub(crate) fn learn(&mut self, what: &Change) {
         match what {
             Change::Membership { team, roles, .. } => {
@@ -107,7 +106,6 @@ impl Held {
         self.events = events;
     }
 
-    /// Looks at an event, and keeps it if it must wait.
     pub(crate) fn take(&mut self, event: &Arc<FeedMessage>, position: Position) -> Verdict {
         let verdict = self.verdict(event);
         if verdict == Verdict::Waits {

@@ -51,7 +51,6 @@ impl History {
         }
     }
 
-    /// Returns the position of the last event.
     pub(super) const fn position(&self) -> Position {
         self.last
     }
@@ -80,7 +79,6 @@ impl History {
         self.forget(now);
     }
 
-    /// Drops events beyond the limits of age and bytes.
     pub(super) fn forget(&mut self, now: Millis) {
         while let Some(oldest) = self.entries.front() {
             let old = now.since(oldest.at) > self.history_ms;

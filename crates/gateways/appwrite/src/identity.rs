@@ -93,7 +93,6 @@ impl Connection {
 
     // ---- changes of the user ----
 
-    /// Handles a change of the connection's user.
     pub(crate) fn changed(&mut self, what: &Change, cx: &mut Cx<'_>) {
         let Some(claims) = self.claims() else {
             return;
@@ -228,7 +227,6 @@ impl Connection {
 
     // ---- answers ----
 
-    /// The answer to a question.
     pub(crate) fn found(&mut self, token: u32, found: LookupReply, cx: &mut Cx<'_>) {
         let is_closing = self.is_closing();
         let Some(more) = self.more.as_mut().filter(|more| more.token == token) else {
@@ -362,7 +360,6 @@ impl Connection {
         self.more.take_if(|more| more.is_empty());
     }
 
-    /// Takes the messages that waited for an answer.
     fn catch_up(&mut self, cx: &mut Cx<'_>) {
         while !self.holds_messages() && !self.is_closing() {
             let Some(message) = self.more.as_mut().and_then(|more| more.next_message()) else {
@@ -396,7 +393,6 @@ impl SetPresence {
 }
 
 impl Connection {
-    /// Has the user's presence written.
     pub(super) fn set_presence(&mut self, presence: &Presence, cx: &mut Cx<'_>) {
         let more = self.more.as_ref();
         let Some(user) = more.and_then(|more| more.user.as_ref()) else {
@@ -451,7 +447,6 @@ impl Connection {
         more.presence = Some(held);
     }
 
-    /// Appwrite has answered a call.
     pub(crate) fn presence_answered(&mut self, token: u32, answer: PresenceReply, cx: &mut Cx<'_>) {
         let Some(more) = self.more.as_mut() else {
             return;
@@ -488,7 +483,6 @@ impl Connection {
         self.more.take_if(|more| more.is_empty());
     }
 
-    /// Deletes the presence when the socket is gone.
     pub(crate) fn delete_presence(mut self, conn: ConnId, own: &AppwriteShared) {
         let held = self.more.as_mut().and_then(|more| more.presence.take());
         if let Some(held) = held {

@@ -152,7 +152,6 @@ fn position_of(text: &str) -> Option<Position> {
     Some(known.unwrap_or(nowhere))
 }
 
-/// Parses one event and passes it to all shards.
 pub(crate) fn publish(
     incoming: &Incoming<'_, '_>,
     cx: &mut Cx<'_>,

@@ -3,17 +3,14 @@
 use throng_appwrite::{Change, ConnectionPhase, IdentityChange, QueryFilter, RealtimeError};
 use throng_types::{ConnId, Frame, Position};
 
-/// Order from a session to its event hub.
 #[derive(Debug)]
 pub enum Order {
-    /// The connection is open.
     Enter {
         conn: ConnId,
         project: Box<str>,
         roles: Vec<String>,
         /// Its first subscriptions, if its URL named any.
         subscriptions: Vec<SubscriptionOrder>,
-        /// Whether its events carry positions.
         positions: bool,
     },
     /// Make or change subscriptions. The event hub writes the response.
@@ -22,11 +19,7 @@ pub enum Order {
         items: Vec<SubscriptionOrder>,
     },
     /// End subscriptions. The event hub writes the response.
-    Unsubscribe {
-        conn: ConnId,
-        /// Ids of the subscriptions to end.
-        ids: Vec<String>,
-    },
+    Unsubscribe { conn: ConnId, ids: Vec<String> },
     /// Sets the connection's user and roles. Held-back events may go.
     SetRoles {
         conn: ConnId,
@@ -49,20 +42,17 @@ pub enum Order {
     },
 }
 
-/// Subscription that a session requests.
 #[derive(Debug)]
 pub struct SubscriptionOrder {
     pub id: String,
     /// Its channels, under the connection's identity.
     pub channels: Vec<String>,
-    /// Queries that an event has to match.
     pub filter: QueryFilter,
 }
 
 /// The connections as an event hub sees them.
 pub trait Connections {
     fn id(&self, index: u32) -> Option<ConnId>;
-    /// Sends a connection's own bytes.
     fn say(&mut self, conn: ConnId, bytes: &[u8]);
     /// Sends a frame in two pieces, of which the second is shared.
     fn deliver(&mut self, conn: ConnId, head: &[u8], tail: &Frame);
@@ -72,14 +62,11 @@ pub trait Connections {
     /// Lets the session look up its roles. True if it has a user; then [`Order::SetRoles`],
     /// [`Order::Change`] or the connection's end follows.
     fn recheck(&mut self, conn: ConnId) -> bool;
-    /// Lets the session refuse.
     fn refuse(&mut self, conn: ConnId, fault: &RealtimeError, phase: ConnectionPhase);
-    /// Counts the receivers found for an event.
     fn matched(&mut self, receivers: usize);
     fn recovered(&mut self, all: bool);
 }
 
-/// Options of an event hub, from the configuration.
 #[derive(Clone, Copy, Debug)]
 pub struct EventHubOptions {
     /// Seeds the index, because clients choose the names it hashes.

@@ -14,7 +14,6 @@ use throng_types::{Load, Millis, Save, Saved};
 
 /// Milliseconds that a taken event is remembered; longer than a hand-over lasts.
 const LATELY_MS: u64 = 30_000;
-/// Events that are remembered.
 const TAKEN_MAX: usize = 8_192;
 /// Rounds, about a second apart, after which the old process's events are forgotten: an equal
 /// event, byte for byte, is another one then.
@@ -47,7 +46,6 @@ impl Overlap {
         true
     }
 
-    /// An event was taken.
     pub(crate) fn take(&mut self, fingerprint: u64, now: Millis) {
         if self.taken.len() == TAKEN_MAX {
             self.taken.pop_front();
@@ -81,13 +79,11 @@ impl Overlap {
         }
     }
 
-    /// Appends the fingerprints of recent events.
     pub(crate) fn save(&self, out: &mut Vec<u8>) {
         let fingerprints = self.taken.iter().map(|(_, fingerprint)| *fingerprint);
         Vec::from_iter(fingerprints).save(out);
     }
 
-    /// Learns it in the new process.
     pub(crate) fn load(&mut self, from: &mut Saved<'_>) -> Option<()> {
         let before = Vec::<u64>::load(from)?;
         (before.len() <= TAKEN_MAX).then_some(())?;

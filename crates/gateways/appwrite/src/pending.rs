@@ -19,7 +19,6 @@ pub(crate) struct Shown {
     pub(crate) to_console: bool,
 }
 
-/// User that signed in, with the credential.
 #[derive(Debug, Save)]
 pub(super) struct User {
     pub(super) id: Box<str>,
@@ -33,9 +32,7 @@ pub(crate) struct SetPresence {
     pub(crate) id: Box<str>,
     pub(crate) user_id: Box<str>,
     pub(crate) shown: Shown,
-    /// The number of the latest call.
     pub(crate) token: u32,
-    /// Whether Appwrite has confirmed it.
     pub(crate) written: bool,
 }
 
@@ -49,17 +46,14 @@ pub(crate) struct Opening {
     pub(crate) recover: Option<Option<Position>>,
 }
 
-/// Why Appwrite is being asked.
 #[derive(Debug)]
 pub(super) enum Asking {
     Open(Box<Opening>),
-    /// A message brought a session.
     Authentication(Shown),
     /// The user's roles may have changed.
     Check(Check),
 }
 
-/// A look at a user's roles.
 #[derive(Clone, Debug, PartialEq, Eq, Save)]
 pub(super) struct Check {
     /// As much as may have changed.
@@ -70,7 +64,6 @@ pub(super) struct Check {
     pub(super) unsure: bool,
     /// Time of the change that needs an answer.
     pub(super) since: Millis,
-    /// Answers that did not come.
     pub(super) failures: u32,
 }
 
@@ -99,7 +92,6 @@ pub(super) struct More {
     pub(super) user: Option<User>,
     #[save(skip)]
     pub(super) asking: Option<Asking>,
-    /// The number of the question under way.
     pub(super) token: u32,
     /// To be asked when the answer is there, which may be too old, or when it is time.
     pub(super) next: Option<Check>,
@@ -107,7 +99,6 @@ pub(super) struct More {
     pub(super) next_at: Option<Millis>,
     /// The user's presence, if this connection has set it.
     pub(super) presence: Option<SetPresence>,
-    /// Calls about it that are not answered.
     #[save(skip)]
     pub(super) writing: u8,
     /// Position to recover from once there are subscriptions, as in [`Opening`].
@@ -125,7 +116,6 @@ impl More {
         self.asking.is_none() && !self.has_waiting() && self.writing == 0
     }
 
-    /// Whether nothing of it is needed.
     pub(super) fn is_empty(&self) -> bool {
         self.user.is_none()
             && self.asking.is_none()
@@ -136,7 +126,6 @@ impl More {
             && self.waiting.is_empty()
     }
 
-    /// Whether messages wait for an answer.
     pub(super) fn has_waiting(&self) -> bool {
         !self.waiting.is_empty()
     }
@@ -152,7 +141,6 @@ impl More {
         true
     }
 
-    /// The oldest message that waits.
     pub(super) fn next_message(&mut self) -> Option<Vec<u8>> {
         let message = self.waiting.pop_front()?;
         self.waiting_bytes -= message.len();

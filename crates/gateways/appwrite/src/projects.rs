@@ -19,7 +19,6 @@ pub(crate) const NONE: u16 = u16::MAX;
 pub struct AppwriteProject {
     /// Its id; `*` stands for all that are not named.
     pub id: Box<str>,
-    /// Which pages and apps may.
     pub platforms: Platforms,
 }
 

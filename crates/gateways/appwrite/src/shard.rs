@@ -15,7 +15,6 @@ use crate::event_hub::EventHub;
 use crate::order::{Connections, EventHubOptions, Order};
 use crate::shared::{AppwriteShared, Inbox, News};
 
-/// One shard's Appwrite clients.
 pub struct Appwrite {
     /// Dropped before `shared`: the end of the world outside may wait for those who fill this.
     pub(crate) news: Box<dyn Inbox>,

@@ -19,7 +19,6 @@ pub struct AppwriteShared {
     pub limits: MessageLimits,
     /// Rates of messages for one client; the rate of openings is [`Outside::admit`]'s to keep.
     pub rates: Rates,
-    /// Style of the refusals that clients get.
     pub style: RefusalStyle,
     /// Whether lookups at Appwrite are configured. If not, all clients are guests.
     pub identifies: bool,
@@ -27,7 +26,6 @@ pub struct AppwriteShared {
     pub grace_ms: u64,
     /// Whether clients are pinged, which Appwrite does not do.
     pub pings: bool,
-    /// The world outside the shard.
     pub outside: Arc<dyn Outside>,
 }
 

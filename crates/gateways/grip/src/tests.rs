@@ -19,6 +19,7 @@ use throng_solo::{Order as Wish, Solo};
 use throng_types::{ChannelName, ConnId, End, Millis, Publication, PublicationKind, ShardId};
 use throng_ws::{Masking, Opcode, encode_header};
 
+use self::world::Played;
 use crate::forms::{draft, hub_channel};
 use crate::upload::KEPT_BYTES_MAX;
 use crate::{Grip, GripOptions, GripShared, Order, RouteBook};
@@ -44,10 +45,17 @@ fn frame(masking: Masking, opcode: Opcode, content: &[u8]) -> Vec<u8> {
     frame
 }
 
+fn of_server(text: &str) -> Vec<u8> {
+    frame(Masking::Server, Opcode::Text, text.as_bytes())
+}
+
+fn said(text: &str) -> Vec<u8> {
+    frame(Masking::Client([0; 4]), Opcode::Text, text.as_bytes())
+}
+
 mod answers;
 mod backend_asked;
 mod moved;
-mod played;
 mod publishers;
 mod requests;
 mod shard;
@@ -118,8 +126,12 @@ impl Client {
         Self::asks("GET /a HTTP/1.1\r\nHost: a\r\n\r\n")
     }
 
-    fn says(&mut self, bytes: &str) {
-        self.solo.feed(bytes.as_bytes());
+    fn says(&mut self, text: &str) {
+        self.feeds(text.as_bytes());
+    }
+
+    fn feeds(&mut self, bytes: &[u8]) {
+        self.solo.feed(bytes);
         self.sort();
     }
 
@@ -172,6 +184,26 @@ impl Client {
         }
     }
 
+    fn is_asking(&self) -> bool {
+        let asks = |order: &Order| matches!(order, Order::Ask { .. });
+        self.orders.iter().any(asks)
+    }
+
+    fn has_forgotten(&self) -> bool {
+        let forgets = |order: &Order| matches!(order, Order::Forget { .. });
+        self.orders.iter().any(forgets)
+    }
+
+    /// Takes the pieces that its backend is sent.
+    fn sent(&mut self) -> Vec<Vec<u8>> {
+        let orders = std::mem::take(&mut self.orders).into_iter();
+        let sent = orders.filter_map(|order| match order {
+            Order::Send { bytes, .. } => Some(bytes),
+            _ => None,
+        });
+        sent.collect()
+    }
+
     /// Its backend does something in the exchange with this number; true if the connection takes
     /// the next request.
     fn backend(&mut self, token: u32, event: OriginEvent) -> bool {
@@ -194,6 +226,27 @@ impl Client {
         self.backend(token, OriginEvent::End)
     }
 
+    /// Plays a whole answer; true as for `backend`.
+    fn answer(&mut self, token: u32, code: u16, fields: &[(&str, &str)], body: &str) -> bool {
+        self.head(token, code, fields);
+        if !body.is_empty() {
+            self.body(token, body);
+        }
+        self.end(token)
+    }
+
+    /// A publisher wants the backend asked for what was missed.
+    fn recover(&mut self) {
+        self.solo.act(|session, cx| session.recover(cx));
+        self.sort();
+    }
+
+    /// A publisher wants the backend asked.
+    fn refresh(&mut self) {
+        self.solo.act(|session, cx| session.refresh(cx));
+        self.sort();
+    }
+
     /// Publishes an item, given in JSON, to the client's channel.
     fn item(&mut self, json: &str) {
         let publication = publication(json);
@@ -213,7 +266,11 @@ impl Client {
     }
 
     fn told(&mut self) -> String {
-        String::from_utf8(std::mem::take(&mut self.solo.out)).expect("text")
+        String::from_utf8_lossy(&self.told_bytes()).into_owned()
+    }
+
+    fn told_bytes(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.solo.out)
     }
 
     /// Milliseconds until the deadline that the last event set.
@@ -243,6 +300,11 @@ fn options_with(change: impl FnOnce(&mut GripOptions)) -> Arc<GripOptions> {
     let mut options = Arc::into_inner(options()).expect("nobody else has them");
     change(&mut options);
     Arc::new(options)
+}
+
+/// The gateway of a shard, with backends that nobody looks at.
+fn grip() -> Grip {
+    Grip::new(GripShared::new(options()), Box::<Played>::default())
 }
 
 fn book(routes: &str) -> Arc<RouteBook> {
@@ -281,4 +343,36 @@ fn publication(json: &str) -> Arc<Publication> {
         time_unix_ms: 0,
     }
     .shared()
+}
+
+/// Greeting of a ZMTP 3.0 peer, and its READY (RFC 23).
+fn greeting(kind: &str) -> Vec<u8> {
+    let mut out = b"\xff\0\0\0\0\0\0\0\x01\x7f\x03\0NULL".to_vec();
+    out.resize(64, 0);
+    out.extend_from_slice(&[4, 22 + kind.len() as u8]);
+    out.extend_from_slice(b"\x05READY\x0bSocket-Type\0\0\0");
+    out.push(kind.len() as u8);
+    out.extend_from_slice(kind.as_bytes());
+    out
+}
+
+/// An item for streams, in JSON.
+fn item(channel: &str, content: &str) -> String {
+    format!(r#"{{"channel":"{channel}","http-stream":{{"content":"{content}"}}}}"#)
+}
+
+/// A request to the publish port.
+fn post(target: &str, accept: &str, items: &[String]) -> String {
+    let body = format!(r#"{{"items":[{}]}}"#, items.join(","));
+    let bytes = body.len();
+    format!(
+        "POST {target} HTTP/1.1\r\nHost: a\r\nAccept: {accept}\r\nContent-Length: {bytes}\r\n\r\n\
+         {body}"
+    )
+}
+
+/// A failure of an exchange with a backend.
+fn failed(fault: OriginFailureKind) -> OriginEvent {
+    let detail = String::new();
+    OriginEvent::Failed(OriginFailure { fault, detail })
 }

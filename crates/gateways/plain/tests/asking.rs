@@ -15,7 +15,7 @@ use throng_session::{
     ProxyRefusal, Shared, StatusMeaning, Transport, WorkLimits,
 };
 use throng_solo::{Order, Solo, WEBSOCKET};
-use throng_types::{End, Millis, Now, Position};
+use throng_types::{End, Now, Position};
 
 const SECRET: &[u8] = b"0123456789abcdef0123456789abcdef";
 const NOW_S: u64 = 1_700_000_000;
@@ -78,10 +78,7 @@ fn connect(shared: Shared) -> Solo<Plain> {
     let peer = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
     let (shared, own) = (Rc::new(shared), Rc::new(proxies()));
     let mut solo = Solo::new(id, Port::Client, peer, shared, own);
-    solo.now = Now {
-        mono: Millis(1000),
-        unix_ms: NOW_S * 1000,
-    };
+    solo.now = Now::new(1000, NOW_S * 1000);
     solo
 }
 

@@ -27,10 +27,7 @@ const PATHS: [(&str, &str, Transport); 3] = [
 
 fn opens(shared: Shared, port: Port, target: &str, fields: &str) -> Solo<Plain> {
     let mut solo = Solo::at(port, shared);
-    solo.now = Now {
-        mono: Millis(1000),
-        unix_ms: NOW_S * 1000,
-    };
+    solo.now = Now::new(1000, NOW_S * 1000);
     solo.get(target, fields);
     solo
 }
@@ -98,10 +95,7 @@ fn a_token_says_who_a_client_is_and_when_it_ends() {
         assert_eq!(due.since(solo.now.mono), 10_000, "{path}");
         solo.subscribed("a", Ok(Recovery::NotAsked));
         solo.told();
-        let at = |ms| Now {
-            mono: Millis(1000 + ms),
-            unix_ms: NOW_S * 1000 + ms,
-        };
+        let at = |ms| Now::new(1000 + ms, NOW_S * 1000 + ms);
         solo.now = at(9000);
         solo.event(Event::Timeout);
         assert_eq!((solo.told().as_str(), solo.actions.end), ("", None));
@@ -137,10 +131,13 @@ fn each_port_has_its_paths() {
         (Port::Client, "/sse?channel=a", "", "200"),
         (Port::Client, "/stream?channel=a", "", "200"),
         (Port::Client, "/sse", "", "400"),
+        (Port::Client, "/sse?channel=%ff", "", "400"),
+        (Port::Client, "/stream?channel=a%C0%80", "", "400"),
         (Port::Client, "/other?channel=a", "", "404"),
         (Port::Api, "/ws?channel=a", WEBSOCKET, "404"),
         (Port::Api, "/stream?channel=a", "", "404"),
         (Port::Api, "/sse?channel=a", "", "403"),
+        (Port::Api, "/sse?channel=%E2%82", "", "400"),
         (Port::Api, "/sse?channel=throng:state", "", "200"),
         (Port::Api, "/pub", WEBSOCKET, "101"),
         (Port::Api, "/pub?channel=a", "", "405"),

@@ -81,6 +81,13 @@ fn channels_are_named_in_the_query_as_often_as_one_likes() {
         ("channel=", &[]),
         ("channel=a&channel=", &[]),
         ("channel=a%0a", &[]),
+        // No UTF-8: two of them once both became U+FFFD, and so the same channel.
+        ("channel=%ff", &[]),
+        ("channel=%fe", &[]),
+        ("channel=%E2%82", &[]),
+        ("channel=a%C0%80", &[]),
+        ("channel=%ed%a0%80", &[]),
+        ("channel=%e2%82%ac", &["\u{20ac}"]),
         ("channels=a", &[]),
         ("", &[]),
     ] {

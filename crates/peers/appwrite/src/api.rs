@@ -11,7 +11,6 @@ use throng_http1::origin::{OriginFailure, OriginRequest};
 /// A status with a body, or why there is none.
 pub(crate) type Answer = Result<(u16, Vec<u8>), OriginFailure>;
 
-/// Causes of a missing answer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ApiError {
     /// No connection, no answer in time, or a broken one.
@@ -19,15 +18,10 @@ pub(crate) enum ApiError {
     Transport(String),
     /// A status that says nothing about the client.
     #[error("{path} answered with status {status}")]
-    Status {
-        /// The path of the request.
-        path: &'static str,
-        status: u16,
-    },
+    Status { path: &'static str, status: u16 },
     /// The answer is not what Appwrite's documentation says.
     #[error("{path}: {error}")]
     Answer {
-        /// The path of the request.
         path: &'static str,
         error: AccountError,
     },
@@ -43,7 +37,6 @@ pub(crate) struct Problem {
     pub(crate) kind: String,
 }
 
-/// The place of the API.
 #[derive(Clone, Debug)]
 pub(crate) struct Api {
     to: Arc<Destination>,

@@ -97,7 +97,6 @@ impl Cache {
         self.order = VecDeque::new();
     }
 
-    /// Forgets what is known of a user.
     pub(crate) fn forget(&mut self, project: &str, user_id: &str) {
         self.entries.retain(|(of, _), entry| {
             let theirs = matches!(&entry.found, LookupReply::User(user) if user.user_id == user_id);

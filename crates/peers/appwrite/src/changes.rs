@@ -26,12 +26,10 @@ pub(crate) struct Changes {
 }
 
 impl Changes {
-    /// Returns the number of the latest change.
     pub(crate) const fn now(&self) -> u64 {
         self.clock
     }
 
-    /// A user has changed.
     pub(crate) fn note(&mut self, project: &str, user_id: &str) {
         self.clock += 1;
         let user = (Box::from(project), Box::from(user_id));
@@ -47,7 +45,6 @@ impl Changes {
         }
     }
 
-    /// Everybody may have changed.
     pub(crate) fn note_all(&mut self) {
         self.clock += 1;
         self.all = self.clock;

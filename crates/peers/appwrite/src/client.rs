@@ -37,7 +37,6 @@ pub struct ApiOptions {
     pub directory: DirectoryOptions,
 }
 
-/// A request that waits for its answer.
 enum Token {
     Lookup(Box<Inquiry>),
     Presence(Box<PresenceCall>),
@@ -86,7 +85,6 @@ impl Client {
         }
     }
 
-    /// Takes an event of a link to the API.
     pub(crate) fn event(
         &mut self,
         link: LinkId,

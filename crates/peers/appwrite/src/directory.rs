@@ -30,14 +30,12 @@ const TRIES: usize = 3;
 /// Places that clients which connect do not occupy.
 const KEPT_FREE: usize = 2;
 
-/// Bounds of a directory.
 #[derive(Clone, Copy, Debug)]
 pub struct DirectoryOptions {
     /// Questions to Appwrite at the same time.
     pub asked_max: usize,
     /// Different questions of one haste that may wait.
     pub waiting_max: usize,
-    /// Answers that are remembered.
     pub answers_max: usize,
     /// Time for which an expired answer serves while Appwrite does not answer, in milliseconds.
     pub grace_ms: u64,
@@ -108,7 +106,6 @@ pub(crate) struct Directory {
     opens: usize,
 }
 
-/// The end of a question.
 pub(crate) enum Settled {
     /// Tell these askers this answer, before any other event.
     Told(LookupReply, Askers),
@@ -222,7 +219,6 @@ pub(crate) struct Outcome {
     pub notes: Vec<Note>,
 }
 
-/// The next step of a question under way.
 pub(crate) enum Next {
     /// Make this request, and give its answer to [`Inquiry::answered`].
     Ask(OriginRequest),
@@ -230,7 +226,6 @@ pub(crate) enum Next {
     Found(Outcome),
 }
 
-/// A question under way.
 pub(crate) struct Inquiry {
     question: Question,
     is_open: bool,
@@ -241,7 +236,6 @@ pub(crate) struct Inquiry {
 }
 
 impl Inquiry {
-    /// The project of the question.
     #[must_use]
     pub(crate) fn project(&self) -> &str {
         &self.question.project
@@ -265,7 +259,6 @@ impl Inquiry {
         self.follow(step, known, now)
     }
 
-    /// Takes the answer to the request under way.
     pub(crate) fn answered(
         &mut self,
         answer: Answer,

@@ -14,7 +14,6 @@ pub(crate) const OFFERS_MAX: usize = 1024;
 /// Called once, when the subscriber stands still.
 pub type Stood = Box<dyn FnOnce() + Send>;
 
-/// A call of the rest of the server.
 pub enum Call {
     /// Begins: sends the first position to the shards, and connects.
     Begin,
@@ -31,9 +30,7 @@ pub enum Call {
     GoOn,
 }
 
-/// An answer to the rest of the server.
 pub enum Reply {
-    /// News for the shard with this number.
     News(usize, News),
     /// The subscriber stands still, and all shards have what it heard.
     Stands(Stood),
@@ -54,7 +51,6 @@ impl Feed {
         }
     }
 
-    /// The beginning, before the first event.
     #[must_use]
     pub const fn begun(&self) -> News {
         News::Began(self.position)

@@ -28,7 +28,6 @@ const ACCOUNT: &str = "/account";
 const TEAMS: &str = "/teams";
 const MEMBERSHIPS: &str = "/teams/…/memberships";
 
-/// The subject of a look-up.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Question {
     pub(crate) project: Box<str>,
@@ -43,7 +42,6 @@ impl Question {
     }
 }
 
-/// A remark on a project, for the operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Note {
     /// The project's Teams service is off: its users have no roles of teams.
@@ -65,11 +63,9 @@ struct Team {
     id: String,
 }
 
-/// The request that is under way.
 #[derive(Clone, Copy, Debug)]
 enum Stage {
     Account,
-    /// One page of the user's teams.
     Teams,
     /// The user's memberships in the first of `teams`.
     Memberships,
@@ -81,7 +77,6 @@ pub(crate) enum Step {
     Done(Result<LookupReply, ApiError>),
 }
 
-/// A question under way.
 pub(crate) struct Identify {
     stage: Stage,
     /// The request has queries.
@@ -95,7 +90,6 @@ pub(crate) struct Identify {
 }
 
 impl Identify {
-    /// Before the first request.
     pub(crate) fn new(question: &Question) -> Self {
         let mut new = Self {
             stage: Stage::Account,
@@ -113,7 +107,6 @@ impl Identify {
         new
     }
 
-    /// Takes the answer to the request under way.
     pub(crate) fn answered(&mut self, answer: Answer, question: &Question, api: &Api) -> Step {
         let (status, body) = match answer {
             Ok(answer) => answer,
@@ -141,7 +134,6 @@ impl Identify {
         self.filtered = true;
     }
 
-    /// Makes the request of this stage.
     pub(crate) fn ask(&mut self, question: &Question, api: &Api) -> Step {
         let (mut path, queries) = match (self.stage, self.teams.front()) {
             (Stage::Account, _) => (ACCOUNT.to_owned(), Vec::new()),

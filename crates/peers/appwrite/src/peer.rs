@@ -33,7 +33,6 @@ const HEARD_MAX: usize = 64;
 /// Between two looks whether busy shards have room, in milliseconds.
 const LOOK_MS: u64 = 1;
 
-/// Options of the peer.
 pub struct AppwriteOptions {
     pub shards: usize,
     /// The first epoch, which must differ from those of earlier processes.
@@ -126,7 +125,6 @@ impl AppwritePeer {
         }
     }
 
-    /// Hands an event to every shard.
     fn publish(&mut self, event: FeedMessage, cx: &mut Context<'_, Reply>) {
         if let Some(client) = &mut self.client
             && let Some(change) = event.identity_change()
@@ -150,11 +148,9 @@ impl AppwritePeer {
 
     fn take(&mut self, heard: Heard, cx: &mut Context<'_, Reply>) {
         match heard {
-            Heard::Up { missed } => {
+            Heard::Up => {
                 self.hears = true;
-                if missed {
-                    self.begin_anew(cx);
-                }
+                self.begin_anew(cx);
             }
             Heard::Down => {
                 self.hears = false;

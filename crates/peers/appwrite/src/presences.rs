@@ -106,7 +106,6 @@ impl Api {
     }
 }
 
-/// A presence as Appwrite shows it.
 #[derive(Deserialize)]
 struct Stored {
     #[serde(rename = "$id")]

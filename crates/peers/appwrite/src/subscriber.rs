@@ -2,11 +2,10 @@
 //!
 //! Redis keeps nothing for subscribers, so a lost connection loses events: that is logged, counted,
 //! and told to the shards as a new beginning. It is made again with pauses that grow up to ten
-//! seconds. The connection counts as up once Redis has said that we are subscribed: one that wants
+//! seconds. The first connection is a new beginning, too: clients may have come before it. It counts as up once Redis has said that we are subscribed: one that wants
 //! a password, or lets this user not read the channel, answers everything else.
 
 use std::cell::Cell;
-use std::collections::HashSet;
 use std::convert::Infallible;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -23,22 +22,12 @@ use crate::sampled::Sampled;
 const ANSWER_MS: u64 = 5_000;
 /// After so long without anything, Redis is asked whether it is still there.
 const QUIET_MS: u64 = 10_000;
-/// A connection that brings nothing for so long has brought what was published before, unless the
-/// network is slower.
-const IDLE_MS: u64 = 20;
-/// Events that are taken between two looks at what came after.
-const BETWEEN_LOOKS: usize = 64;
-/// A first connection that takes longer may have missed what clients should know.
-const SOON_MS: u64 = 2_000;
 /// The first pause before connecting again, and the longest.
 const PAUSES_MS: (u64, u64) = (250, 10_000);
 
-/// A word of the subscriber for the peer.
 pub(crate) enum Heard {
-    /// The connection stands. Events may have been lost before, if `missed`.
-    Up {
-        missed: bool,
-    },
+    /// The connection stands. Events may have been lost before.
+    Up,
     /// The connection is lost, or was not made.
     Down,
     Event(FeedMessage),
@@ -92,7 +81,7 @@ impl Subscriber {
                 Ok(link) => {
                     was_up = true;
                     let down_ms = self.net.now().mono.since(down_since);
-                    self.up(missed || down_ms > SOON_MS, down_ms).await;
+                    self.up(missed, down_ms).await;
                     self.listen(link).await
                 }
                 Err(error) => Err(error),
@@ -134,7 +123,7 @@ impl Subscriber {
     /// The connection stands: what was published meanwhile is lost, and every shard must know.
     async fn up(&self, missed: bool, down_ms: u64) {
         self.counters.set(Gauge::AppwriteFeedUp, 1);
-        self.tell(Heard::Up { missed }).await;
+        self.tell(Heard::Up).await;
         if missed {
             self.counters.count(Counter::AppwriteFeedReconnects);
             tracing::warn!(
@@ -161,7 +150,8 @@ impl Subscriber {
         loop {
             if self.standstill.is_asked() {
                 let number = self.standstill.number();
-                self.catch_up(&mut link).await?;
+                self.catch_up(&mut link, number.to_string().as_bytes())
+                    .await?;
                 self.tell(Heard::Stands(number)).await;
                 while self.standstill.number() == number {
                     self.changes.next().await;
@@ -182,38 +172,24 @@ impl Subscriber {
                     link.send(&[b"PING"]);
                 }
                 Either::Right(Ok(None)) => {
-                    return Err((ErrorKind::Io, "Redis does not answer").into());
+                    return Err(silence());
                 }
                 Either::Right(Err(error)) => return Err(error),
             }
         }
     }
 
-    /// Takes everything that was published before now. Redis tells all connections the same in the
-    /// same order: what another connection hears first is behind all of that.
-    async fn catch_up(&mut self, link: &mut Link) -> Result<(), RedisError> {
-        let mut other = self.connect().await?;
-        let (mut first, mut taken) = (None, HashSet::new());
-        loop {
-            if first.is_none() {
-                let heard = other.next_within(IDLE_MS).await?;
-                first = { heard.as_ref().and_then(message) }.map(<[u8]>::to_vec);
-            }
-            for _ in 0..BETWEEN_LOOKS {
-                if first.as_ref().is_some_and(|first| taken.contains(first)) {
-                    return Ok(());
-                }
-                let Some(heard) = link.next_within(IDLE_MS).await? else {
-                    return Ok(());
-                };
-                if let Some(message) = message(&heard) {
-                    self.take(message).await;
-                    if first.is_none() || first.as_deref() == Some(message) {
-                        taken.insert(message.to_vec());
-                    }
-                }
+    /// Takes everything that was published before now: Redis answers a question behind that.
+    async fn catch_up(&mut self, link: &mut Link, question: &[u8]) -> Result<(), RedisError> {
+        link.send(&[b"PING", question]);
+        while let Some(heard) = link.next_within(ANSWER_MS).await? {
+            match message(&heard) {
+                Some(message) => self.take(message).await,
+                None if is_answer(&heard, question) => return Ok(()),
+                None => {}
             }
         }
+        Err(silence())
     }
 
     async fn take(&mut self, message: &[u8]) {
@@ -263,6 +239,17 @@ fn message(value: &Value) -> Option<&[u8]> {
         },
         _ => None,
     }
+}
+
+/// Whether it is the answer to a PING with this text.
+fn is_answer(value: &Value, text: &[u8]) -> bool {
+    matches!(value, Value::Array(parts)
+        if matches!(&parts[..], [Value::BulkString(word), Value::BulkString(own)]
+            if word == b"pong" && own == text))
+}
+
+fn silence() -> RedisError {
+    (ErrorKind::Io, "Redis does not answer").into()
 }
 
 fn is_subscribe(part: &Value) -> bool {

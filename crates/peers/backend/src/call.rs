@@ -6,19 +6,15 @@ use throng_types::ConnId;
 /// A whole answer: its status and its body.
 pub type WholeAnswer = Result<(u16, Vec<u8>), OriginFailure>;
 
-/// Bounds of one request whose answer is wanted whole.
 #[derive(Clone, Copy, Debug)]
 pub struct AskLimits {
-    /// Bytes of the answer's body.
     pub bytes_max: usize,
     /// From the request to the whole answer, in milliseconds.
     pub timeout_ms: u64,
 }
 
-/// Bounds of all exchanges.
 #[derive(Clone, Copy, Debug)]
 pub struct BackendLimits {
-    /// Bytes of an answer's head.
     pub head_bytes_max: usize,
     /// Time for which a backend may take nothing of its request, in milliseconds. The timeout of
     /// a request's route holds instead, if it has one.
@@ -47,14 +43,12 @@ impl Default for BackendLimits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TicketId(pub u64);
 
-/// A call of the rest of the server.
 #[derive(Debug)]
 pub enum Call<T> {
     /// Carries out a request; its events go to `conn`, with `number`.
     Submit {
         /// Names the request from now on.
         ticket: TicketId,
-        /// Destination of the answer.
         conn: ConnId,
         /// Comes back with each event.
         number: u32,
@@ -67,7 +61,6 @@ pub enum Call<T> {
         /// Names the request from now on.
         ticket: TicketId,
         request: OriginRequest,
-        /// Bounds of the answer.
         limits: AskLimits,
         /// Comes back with the answer.
         token: T,
@@ -88,11 +81,9 @@ pub enum Call<T> {
     Cancel(TicketId),
 }
 
-/// An answer to the rest of the server.
 #[derive(Debug)]
 pub enum Reply<T> {
     /// Event for a connection, with the number of its request.
     Event(ConnId, u32, OriginEvent),
-    /// Whole answer for the caller with this token.
     Whole(T, WholeAnswer),
 }

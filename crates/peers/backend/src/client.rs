@@ -1,4 +1,4 @@
-//! A peer whose whole business is to ask HTTP backends: an [`Client`] says what, and gets answers.
+//! A peer whose whole business is to ask HTTP backends: a [`Client`] says what, and gets answers.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -13,7 +13,6 @@ use crate::peer::Backend;
 /// A state machine that requests HTTP backends. It bounds what it has under way, and hands on what
 /// it learns by itself.
 pub trait Client {
-    /// A request of the rest of the server.
     type Call: Send + 'static;
     /// Comes back with the answer to a question.
     type Token: Send + 'static;
@@ -21,7 +20,6 @@ pub trait Client {
     /// Takes a request of the rest of the server.
     fn call(&mut self, call: Self::Call, requests: &mut Requests<Self::Token>);
 
-    /// Takes the answer to a question.
     fn answered(
         &mut self,
         token: Self::Token,
@@ -33,7 +31,6 @@ pub trait Client {
     fn woken(&mut self, requests: &mut Requests<Self::Token>);
 }
 
-/// The time, and a place for questions.
 pub struct Requests<T> {
     /// The clocks, as read at the start of the turn.
     pub now: Now,
@@ -72,7 +69,6 @@ impl<A: Client> ClientPeer<A> {
         }
     }
 
-    /// Lets the client act, and sends its questions.
     fn ask(
         &mut self,
         cx: &mut Context<'_, Infallible>,
@@ -99,7 +95,6 @@ impl<A: Client> ClientPeer<A> {
         }
     }
 
-    /// Hands answers of backends to the client.
     fn hand_on(&mut self, cx: &mut Context<'_, Infallible>) {
         while let Some(reply) = self.answers.pop_front() {
             if let Reply::Whole(token, answer) = reply {

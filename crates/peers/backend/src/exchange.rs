@@ -25,7 +25,6 @@ const WINDOW_BYTES: i64 = 64 << 10;
 /// Answers of the kind 1xx before the real one.
 const INTERIM_MAX: usize = 16;
 
-/// The destination of an answer.
 pub(crate) enum To {
     /// A connection, piece by piece, with the number that its request carried.
     Conn(ConnId, u32),
@@ -53,7 +52,6 @@ impl Whole {
     }
 }
 
-/// The way to the backend.
 enum Via {
     None,
     Link(LinkId),
@@ -67,15 +65,11 @@ enum State {
     Asking,
     /// Relays a body; true if the link can be used again behind it.
     Body(BodyDecoder, bool),
-    /// Relays bytes in both directions.
     Tunnel,
 }
 
-/// Outcome of an event.
 pub(crate) enum Next {
-    /// The exchange goes on.
     On,
-    /// The answer is whole.
     Done,
     /// The exchange failed; the text says why.
     Failed(OriginFailureKind, String),
@@ -86,7 +80,6 @@ pub(crate) struct Exchange<T> {
     request: OriginRequest,
     pub(crate) to: To,
     pub(crate) token: T,
-    /// Field `Host` of the request.
     host: String,
     /// Place in the list of the targets that is tried next.
     next: usize,
@@ -94,7 +87,6 @@ pub(crate) struct Exchange<T> {
     tried: Vec<String>,
     key: Option<Key>,
     via: Via,
-    /// The link was used before.
     is_kept: bool,
     state: State,
     input: Vec<u8>,
@@ -192,7 +184,6 @@ impl<T> Exchange<T> {
         Next::On
     }
 
-    /// Takes an event of its link.
     pub(crate) fn event(
         &mut self,
         event: LinkEvent<'_>,
@@ -319,7 +310,6 @@ impl<T> Exchange<T> {
         }
     }
 
-    /// Takes bytes of the backend.
     fn got(&mut self, bytes: &[u8], tools: &mut Tools<'_, '_, T>) -> (Flow, Next) {
         self.input.extend_from_slice(bytes);
         let mut next = Next::On;
@@ -392,7 +382,6 @@ impl<T> Exchange<T> {
         Next::On
     }
 
-    /// Takes what has come of a body.
     fn body(&mut self, tools: &mut Tools<'_, '_, T>) -> Next {
         let State::Body(decoder, _) = &mut self.state else {
             return Next::On;

@@ -9,7 +9,6 @@ use crate::call::{BackendLimits, Call, Reply, TicketId};
 use crate::exchange::{Exchange, Next, To, Tools, Whole};
 use crate::pool::{Pool, PoolLimits};
 
-/// All HTTP backends, as one peer.
 pub struct Backend<T> {
     limits: BackendLimits,
     /// Exchanges under way. Bound: the caller's.
@@ -33,7 +32,6 @@ impl<T> Backend<T> {
         }
     }
 
-    /// Number of exchanges under way.
     #[must_use]
     pub fn exchanges(&self) -> usize {
         self.exchanges.len()

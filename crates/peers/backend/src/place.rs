@@ -40,7 +40,6 @@ impl Address {
     }
 }
 
-/// The place of a backend, as a route says.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
     pub(crate) host: String,

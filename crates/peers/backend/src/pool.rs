@@ -19,7 +19,6 @@ use crate::place::{Key, Place};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PoolLimits {
     pub(crate) of_place_max: usize,
-    /// Links of all places.
     pub(crate) all_max: usize,
 }
 
@@ -88,7 +87,6 @@ impl Pool {
         closed
     }
 
-    /// Takes a link out, if it is there.
     pub(crate) fn remove(&mut self, link: LinkId) {
         if let Some(place) = self.links.remove(&link)
             && let Some(idle) = self.places.get_mut(&place)

@@ -16,7 +16,6 @@ use throng_ws::{
 /// The longest message of a WebSocket.
 const MESSAGE_BYTES_MAX: usize = 16 << 20;
 
-/// A connection to it.
 pub(crate) struct TestTarget {
     /// Part of the path that chose this target, without its last slash.
     prefix: String,
@@ -33,7 +32,6 @@ enum State {
 }
 
 impl TestTarget {
-    /// Opens a connection for a request.
     pub(crate) fn new(request: &OriginRequest) -> Self {
         let prefix = request.path.get(..request.matched_bytes);
         Self {

@@ -506,6 +506,12 @@ fn the_next_backend_is_asked_where_one_cannot_be_reached() {
     };
     assert_eq!(failure.detail, "a:80: refused; b:80: refused");
     assert_eq!(run.play.peer.exchanges(), 0);
+    // One that was reached may have done what it was asked.
+    run.submit(asked("POST", &["a", "b"]));
+    run.connected(3);
+    run.written(3);
+    assert_eq!(run.ended(3, Ended::ByPeer), NOTHING);
+    assert_eq!(run.heard(), ["failed Cut"]);
 }
 
 #[test]

@@ -16,7 +16,6 @@ pub const UPLINK_PIECES_MAX: usize = 1 << 17;
 /// Bytes of a body that are kept to be sent once more.
 const AGAIN_MAX: usize = 64 << 10;
 
-/// Bytes behind one request.
 #[derive(Default)]
 pub(crate) struct Uplink {
     /// Pieces that were not written yet. Bound: [`UPLINK_PIECES_MAX`].
@@ -24,7 +23,6 @@ pub(crate) struct Uplink {
     is_chunked: bool,
     /// Nothing more comes behind `pieces`.
     is_finished: bool,
-    /// The last chunk was written.
     is_closed: bool,
     /// All that was written, while it can be sent again. Bound: [`AGAIN_MAX`].
     sent: Vec<u8>,
@@ -36,11 +34,8 @@ pub(crate) struct Uplink {
     pub(crate) untold: usize,
 }
 
-/// The next step of an uplink.
 pub(crate) enum Step {
-    /// Bytes to write now.
     Write(Vec<u8>),
-    /// The sender has not sent more.
     Wait,
     /// Everything was written, the last chunk included.
     Done,
@@ -63,7 +58,6 @@ impl Uplink {
         has_room
     }
 
-    /// Notes that nothing more comes.
     pub(crate) const fn finish(&mut self) {
         self.is_finished = true;
     }

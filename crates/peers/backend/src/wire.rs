@@ -64,7 +64,6 @@ fn put_path(path: &str, out: &mut Vec<u8>) {
     }
 }
 
-/// A head, and how its body ends.
 pub(crate) struct Answer {
     pub(crate) head: OriginHead,
     pub(crate) body: ResponseBody,

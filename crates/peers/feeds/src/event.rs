@@ -6,7 +6,6 @@ use serde_json::value::RawValue;
 use throng_broker::Draft;
 use throng_types::{ChannelName, Payload, PayloadKind};
 
-/// An event as its source hands it over.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Event {
     /// Place in the source, which no other event ever has: the idempotency key.
@@ -22,19 +21,15 @@ pub(crate) struct Event {
     pub(crate) is_too_long: bool,
 }
 
-/// Why an event cannot be published, now or ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Unfit {
     /// Neither the event nor the options name a channel, or the name is none.
     #[error("it has no channel, or one with a name that is not allowed")]
     Channel,
-    /// There is no data.
     #[error("it has no data")]
     Data,
-    /// There are too many bytes.
     #[error("its data is longer than limits.message_bytes_max")]
     TooLong,
-    /// The tags are not what they should be.
     #[error("its tags are not a JSON object of strings")]
     Tags,
 }
@@ -46,12 +41,10 @@ pub(crate) struct Mapping {
     pub channel: Option<String>,
     /// Keys are subjects: `{2}` in the channel stands for the second word between their dots.
     pub has_subjects: bool,
-    /// The longest data, in bytes.
     pub data_bytes_max: usize,
 }
 
 impl Mapping {
-    /// The publication of an event.
     pub(crate) fn draft(&self, event: Event) -> Result<Draft, Unfit> {
         if event.is_too_long {
             return Err(Unfit::TooLong);

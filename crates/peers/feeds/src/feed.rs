@@ -26,16 +26,13 @@ const LAG_EVERY_MS: u64 = 5_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum State {
-    /// Nothing was read yet.
     Starting,
     Up,
-    /// The source cannot be read.
     NoSource,
     /// The broker does not take what it read.
     NoBroker,
 }
 
-/// Name and state of one feed.
 #[derive(Debug)]
 pub struct Status {
     name: String,
@@ -52,13 +49,11 @@ impl Status {
         }
     }
 
-    /// The feed's name in the configuration.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The kind of its source.
     #[must_use]
     pub const fn kind(&self) -> &'static str {
         self.kind
@@ -87,16 +82,13 @@ impl Status {
     }
 }
 
-/// Options of one feed.
 #[derive(Clone)]
 pub struct FeedOptions {
     /// Name, which no other feed of the cluster's broker has; part of idempotency keys.
     pub name: String,
-    /// Source of its events.
     pub source: SourceOptions,
     /// Channel of its publications; see the configuration's `channel`.
     pub channel: Option<String>,
-    /// The longest data, in bytes.
     pub data_bytes_max: usize,
     /// The most events that are under way at once. Queue: `feed batch`.
     pub batch_max: usize,
@@ -107,15 +99,10 @@ pub struct FeedOptions {
 /// Source of a feed's events. Nothing of it is shown: it may hold a password.
 #[derive(Clone)]
 pub enum SourceOptions {
-    /// A table of PostgreSQL.
     Postgres(PostgresOptions),
-    /// A stream of Redis.
     Redis(RedisOptions),
-    /// Topics of a Kafka.
     Kafka(KafkaOptions),
-    /// Subjects of a NATS.
     Nats(NatsOptions),
-    /// A source of this crate's tests.
     #[cfg(test)]
     Played(crate::tests::Script),
 }
@@ -134,7 +121,6 @@ impl SourceOptions {
         }
     }
 
-    /// The gauge of the events that wait.
     pub(crate) const fn lag(&self) -> Gauge {
         match self {
             Self::Postgres(_) => Gauge::FeedLagPostgres,
@@ -152,7 +138,6 @@ impl SourceOptions {
     }
 }
 
-/// One feed, before it starts.
 #[derive(Clone)]
 pub struct Feed {
     pub options: FeedOptions,
@@ -174,7 +159,6 @@ impl Feed {
     }
 }
 
-/// A feed at work.
 pub(crate) struct Runner {
     options: FeedOptions,
     mapping: Mapping,
@@ -186,11 +170,9 @@ pub(crate) struct Runner {
     pause_ms: u64,
 }
 
-/// Why a connection to the source is left.
 enum Left {
     /// The server ends, or hands over.
     Over,
-    /// The source does not work.
     Fault(Fault),
 }
 
@@ -351,7 +333,6 @@ impl Runner {
         self.pause_ms = PAUSES_MS.0;
     }
 
-    /// Notes that the source works.
     fn found(&mut self) {
         let was_lost = self.status.is(State::NoSource);
         if !was_lost && !self.status.is(State::Starting) {

@@ -13,7 +13,6 @@ use throng_types::Millis;
 /// Results of publications, in their order.
 pub type Results = Vec<Result<(), Refusal>>;
 
-/// A round, for the answer to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoundId {
     pub(crate) feed: u32,
@@ -26,7 +25,6 @@ pub struct RoundId {
 /// Publications for one shard, all of different channels. They are answered together, once.
 #[derive(Debug)]
 pub struct Round {
-    /// Given back with the answer.
     pub id: RoundId,
     pub drafts: Vec<Draft>,
 }
@@ -40,18 +38,14 @@ pub enum Order {
     End,
 }
 
-/// Orders and answers to feeds.
 #[derive(Debug)]
 pub enum Call {
-    /// Order to all feeds, from now on.
     Order(Order),
     /// Let the sender go once no feed has a source.
     WhenIdle(mpsc::Sender<()>),
-    /// Results of a round.
     Answer(RoundId, Results),
 }
 
-/// Publications and news of feeds.
 #[derive(Debug)]
 pub enum Reply {
     /// Round to be published by the shard of its id, and answered with [`Call::Answer`].
@@ -64,7 +58,6 @@ pub enum Reply {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Over;
 
-/// State that a feed and the peer share.
 pub(crate) struct Control {
     order: Cell<Order>,
     /// The feed has no source, and nothing of it is under way.
@@ -126,7 +119,6 @@ impl Control {
     }
 }
 
-/// The way of one feed.
 pub(crate) struct Inlet {
     pub(crate) net: Net,
     pub(crate) feed: u32,
@@ -153,7 +145,6 @@ impl Inlet {
         may_begin
     }
 
-    /// Whether the feed is to go on.
     pub(crate) fn go_on(&self) -> Result<(), Over> {
         match self.control.order.get() {
             Order::Go => Ok(()),

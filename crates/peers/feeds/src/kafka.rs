@@ -45,7 +45,6 @@ const READ_MAX: usize = 100_000;
 /// The header with a record's tags.
 const TAGS_HEADER: &str = "tags";
 
-/// Topics that a feed reads, and its place in the group.
 pub(crate) struct Topics {
     reads: KafkaTopics,
     batch_max: usize,

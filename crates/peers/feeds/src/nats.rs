@@ -74,7 +74,6 @@ const LEAVE_MS: u64 = 1_000;
 const HELD_MAX: usize = 4096;
 const HELD_BYTES_MAX: usize = 64 << 20;
 
-/// A request for messages that is in the server.
 struct Pull {
     number: u64,
     /// Number of messages that may still come.
@@ -89,7 +88,6 @@ pub(crate) struct Subjects {
     link: Link,
     reads: NatsStream,
     batch_max: usize,
-    /// When the stream was made.
     created: String,
     turn: Turn,
     pull: Option<Pull>,
@@ -102,7 +100,6 @@ pub(crate) struct Subjects {
     undelivered: u64,
     /// Subjects on which the messages of the batch are acknowledged.
     batch: Vec<String>,
-    /// The highest number of the batch.
     batch_end: u64,
 }
 
@@ -351,7 +348,6 @@ impl Subjects {
         Ok(())
     }
 
-    /// The oldest messages in hand.
     async fn next_batch(&mut self) -> Result<Vec<Event>, Fault> {
         let mut events = Vec::new();
         while self.batch.len() < self.batch_max
@@ -389,7 +385,6 @@ impl Subjects {
         self.link.flush().await
     }
 
-    /// Gives back what is in hand, and what was on its way.
     async fn give_all_back(&mut self) -> Result<(), Fault> {
         self.begin_anew().await?;
         for message in self.link.last_messages().await {

@@ -40,7 +40,6 @@ pub(crate) struct Outbox {
     options: PostgresOptions,
     batch_max: usize,
     has_tags: bool,
-    /// The ids of the rows that are locked.
     locked: Vec<String>,
     /// Time at which the table is read even without a notification.
     look_at: Millis,

@@ -21,7 +21,6 @@ const PATIENCE_MS: u64 = 5_000;
 /// A draft by its place in the batch, and its outcome this time.
 type Offered = (usize, Result<(), Refusal>);
 
-/// Why a batch was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotTaken {
     /// The server ends, or hands over.
@@ -39,9 +38,7 @@ impl From<Over> for NotTaken {
 /// Offers drafts until each is accepted, or refused for good.
 pub(crate) struct Publisher {
     pub(crate) inlet: Inlet,
-    /// Publications are kept on disk.
     is_on_disk: bool,
-    /// When the source is kept again.
     keep_at: Millis,
 }
 
@@ -152,7 +149,6 @@ impl Publisher {
         Ok(found)
     }
 
-    /// Lets time pass until then.
     pub(crate) async fn pause(
         &mut self,
         until: Millis,
@@ -165,7 +161,6 @@ impl Publisher {
         Ok(())
     }
 
-    /// Keeps the source, if it is time.
     async fn keep(&mut self, source: &mut impl Source) {
         if self.keep_at <= self.inlet.now() {
             source.keep().await;

@@ -55,11 +55,9 @@ for n, entry in ipairs(found[1][2]) do
   fit[n] = entry
 end
 return {{found[1][1], fit}}";
-/// Gives the lease back.
 const RELEASE: &str = "\
 if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end";
 
-/// A stream, and where it is.
 #[derive(Clone)]
 pub struct RedisOptions {
     address: Address,
@@ -100,9 +98,7 @@ pub(crate) struct Stream {
     token: String,
     /// Entries that were read before may not be acknowledged: they come first.
     has_unacknowledged: bool,
-    /// The ids of the batch.
     batch: Vec<String>,
-    /// The newest id that was read.
     last: String,
 }
 
@@ -248,7 +244,6 @@ impl From<RedisError> for Fault {
     }
 }
 
-/// Whether a read left entries for the next look.
 fn has_more(found: &Value) -> bool {
     items(found).iter().any(|stream| items(stream).len() > 2)
 }

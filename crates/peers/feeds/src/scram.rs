@@ -16,7 +16,6 @@ use throng_types::Rng;
 /// More rounds than any server asks for are refused: they would only cost time.
 const ROUNDS_MAX: u32 = 1_000_000;
 
-/// The hash that an exchange is made with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hash {
     Sha256,
@@ -64,7 +63,6 @@ impl Scram {
         }
     }
 
-    /// The client's first message.
     pub(crate) fn first(&self) -> String {
         format!("n,,{}", self.first_bare)
     }

@@ -49,7 +49,6 @@ impl Setup {
     }
 }
 
-/// Progress in a stream.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     /// Time at which the stream was made; differs for another one of the same name.

@@ -2,12 +2,10 @@
 
 use throng_types::percent_decoded;
 
-/// Why a URL cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct UrlError(pub &'static str);
 
-/// The parts of a URL, decoded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Url {
     pub(crate) scheme: String,

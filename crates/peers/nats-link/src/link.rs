@@ -210,7 +210,6 @@ impl CredentialsFile {
     }
 }
 
-/// Options of a connection.
 #[derive(Clone, Copy)]
 pub struct Handshake<'a> {
     /// The server, and the user and password for it.

@@ -75,7 +75,6 @@ pub(crate) fn done(payload: &[u8]) -> Result<(), ApiError> {
     answer(payload).map(|_| ())
 }
 
-/// Number of messages removed.
 pub(crate) fn purged(payload: &[u8]) -> Result<u64, ApiError> {
     answer(payload).map(|value| value["purged"].as_u64().unwrap_or_default())
 }
@@ -141,13 +140,11 @@ pub(crate) fn subjects(payload: &[u8]) -> Option<(Vec<String>, usize)> {
     Some((subjects, total))
 }
 
-/// Content of a channel's subject.
 #[derive(Debug)]
 pub(crate) enum ChannelMessage {
     Nothing,
     /// Sequence, record, token of the idempotency key.
     Record(u64, Record, Option<Box<str>>),
-    /// A form that this node cannot read.
     Strange,
 }
 

@@ -54,7 +54,6 @@ pub(crate) fn is_newer(state: &State, version: Option<&Version>) -> bool {
     }
 }
 
-/// Facts that decide whether a stream goes on.
 pub(crate) struct Opening {
     /// The server process that stores now.
     pub(crate) server: u64,

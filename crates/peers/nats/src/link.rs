@@ -25,7 +25,6 @@ pub(crate) const NAMED: u64 = 4;
 /// The first for a channel.
 pub(crate) const CHANNELS: u64 = 16;
 
-/// A connection that is to be made.
 pub struct NatsConnector {
     pub(crate) target: Target,
     /// Credentials in place of the URL's user.
@@ -40,7 +39,6 @@ pub struct NatsConnector {
     pub(crate) streams: Vec<StreamSpec>,
 }
 
-/// A connection that stands.
 #[derive(Clone, Copy, Debug)]
 pub struct Established {
     /// Server process that stores, as far as that matters; see the head of the crate.
@@ -64,7 +62,6 @@ pub struct Message {
     pub(crate) payload: Box<[u8]>,
 }
 
-/// Something that NATS says.
 #[derive(Debug)]
 pub enum NatsMessage {
     Ping,
@@ -95,7 +92,6 @@ impl NatsMessage {
     }
 }
 
-/// Reads messages from a connection's bytes.
 pub struct NatsMessages(Decoder);
 
 impl Messages for NatsMessages {

@@ -108,7 +108,6 @@ impl Names {
         format!("{}.key.{}.{key}", self.prefix, token(channel.as_str()))
     }
 
-    /// Subjects of the rows of all keys.
     pub(crate) fn keys(&self) -> String {
         format!("{}.key.>", self.prefix)
     }
@@ -129,7 +128,6 @@ impl Names {
         format!("{}.named.{}", self.prefix, token(node))
     }
 
-    /// Subject of messages for every node.
     pub(crate) fn everybody(&self) -> String {
         format!("{}.nodes", self.prefix)
     }

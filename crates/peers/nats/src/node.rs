@@ -39,7 +39,6 @@ pub struct NatsOptions {
     pub credentials: Option<CredentialsFile>,
     /// Number of servers that keep each message, from 1 to 5.
     pub replicas: u8,
-    /// Options of every broker.
     pub remote: RemoteOptions,
 }
 
@@ -162,7 +161,6 @@ impl Nats {
         }
     }
 
-    /// Every stream that must be there.
     pub(crate) fn specs(&self) -> Vec<StreamSpec> {
         let groups = Names::groups(&self.core.io.options.namespaces);
         let keep_ms = self.keep_ms;
@@ -309,7 +307,6 @@ impl Nats {
         }
     }
 
-    /// Takes the answer to a request.
     pub(crate) fn answer(&mut self, message: &Message) {
         let number = message.subject.rsplit('.').next();
         let Some(number) = number.and_then(|number| number.parse().ok()) else {
@@ -392,12 +389,9 @@ impl Nats {
     }
 }
 
-/// Purpose of a request.
 #[derive(Debug)]
 pub(crate) enum Flight {
-    /// The newest message of a channel.
     Last(ChannelName),
-    /// Seeds of a stream, by its name.
     Seeds(Box<str>),
     SeedsStored(Box<str>),
     /// A message of a channel by its sequence; from the leader, which has it if anybody does.
@@ -424,20 +418,17 @@ pub(crate) enum Flight {
     Members(u64),
     /// A member of a channel, by its subject.
     Member(u64),
-    /// This node's lease is renewed.
     Leased,
     /// This node is written into the roster: it may have members.
     Rostered,
     /// Lists live nodes, to find those that do not live among these: nodes that may have members.
     Leases(Option<BTreeSet<String>>),
-    /// Lists nodes that may have members.
     Rosters,
     /// The subjects of the members of a node that has died.
     Orphans(String),
     /// A row by its subject, and then whether this node has removed it.
     Orphan(String),
     OrphanGone(Presence, ChannelName),
-    /// No answer is waited for.
     Nothing,
 }
 
@@ -457,7 +448,6 @@ pub(crate) struct Pending {
 
 // ---- channels ----
 
-/// A request for a stream.
 #[derive(Debug)]
 pub(crate) enum Op {
     Publish(u8, Ticket, Box<Draft>),
@@ -479,7 +469,6 @@ pub(crate) enum Stage {
     KeyRow,
     /// The first message behind this sequence is on its way.
     After(u64),
-    /// Publications are being stored.
     Store(State, Vec<PublishedAt>),
     Walk(Box<Walk>),
 }
@@ -504,7 +493,6 @@ pub(crate) struct Claimed {
     pub(crate) awaited: Option<u64>,
 }
 
-/// Requests for a channel's stream.
 #[derive(Default)]
 pub(crate) struct Stream {
     /// Bound: the requests of the shards.

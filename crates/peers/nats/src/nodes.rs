@@ -100,7 +100,6 @@ impl Nats {
         }
     }
 
-    /// Looks for the members of nodes that have died.
     fn sweep(&mut self) {
         for incarnation in self.dead.clone() {
             let filter = self.names.member("*", &incarnation, ">");
@@ -110,7 +109,6 @@ impl Nats {
         }
     }
 
-    /// The members of a node that has died.
     pub(crate) fn orphans(&mut self, incarnation: &str, payload: &[u8]) {
         let Some((subjects, _)) = api::subjects(payload) else {
             return;
@@ -175,7 +173,6 @@ impl Nats {
             .insert(number, (shard, ticket, self.core.io.now_ms));
     }
 
-    /// A question had no receiver.
     pub(crate) fn nobody_there(&mut self, number: u64) {
         if let Some((shard, ticket, _)) = self.asks.remove(&number) {
             self.core

@@ -238,7 +238,6 @@ impl Nats {
         rows.iter_mut().find(|row| row.serial == *serial)
     }
 
-    /// Stores once more a member who is here.
     fn store_again(&mut self, member: Member, old: Option<String>) {
         let Some(presence) = self.rows_of(&member).map(|row| row.presence.clone()) else {
             return;
@@ -415,7 +414,6 @@ impl Nats {
 
     // ---- present members ----
 
-    /// The subjects of a channel's members are here.
     pub(crate) fn members(&mut self, serial: u64, payload: &[u8]) {
         let Some((subjects, total)) = api::subjects(payload) else {
             return self.gathered(serial, Some(Refusal::Unavailable));

@@ -18,7 +18,6 @@ pub(crate) const FORMERS_MAX: usize = 8;
 /// Items that one message may have.
 pub(crate) const ITEMS_MAX: usize = 256;
 
-/// State of a stream after a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct State {
     pub(crate) epoch: Epoch,
@@ -39,7 +38,6 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// Newest position of the stream.
     pub(crate) const fn position(&self) -> Position {
         Position {
             epoch: self.epoch,
@@ -50,9 +48,7 @@ impl State {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A publication with an offset.
     Kept,
-    /// A publication without an offset.
     Passing,
     Joined,
     Left,
@@ -65,7 +61,6 @@ pub(crate) struct Item {
     pub(crate) body: Box<[u8]>,
 }
 
-/// One message of a channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
     /// `None` in those that are not kept.
@@ -88,7 +83,6 @@ fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// Bytes that are still to be read.
 struct Rest<'a>(&'a [u8]);
 
 impl<'a> Rest<'a> {
@@ -120,7 +114,6 @@ impl<'a> Rest<'a> {
 }
 
 impl Record {
-    /// The message as bytes.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let bodies: usize = self.items.iter().map(|item| item.body.len() + 4).sum();
         let mut out = Vec::with_capacity(bodies + 96);
@@ -172,7 +165,6 @@ impl Record {
         out
     }
 
-    /// Reads it; nothing if it is not of a known form.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let (&form, rest) = bytes.split_first()?;
         let mut rest = Rest(rest);

@@ -42,7 +42,6 @@ impl Nats {
         stream.is_some_and(|stream| stream.turn.is_some())
     }
 
-    /// Begins the next turn.
     pub(crate) fn begin(&mut self, channel: &ChannelName) {
         let keeps = self.core.keeps(channel);
         loop {
@@ -162,7 +161,6 @@ impl Nats {
         self.give_up(channel, refusals[usize::from(is_in_doubt)]);
     }
 
-    /// This turn is refused.
     pub(crate) fn give_up(&mut self, channel: &ChannelName, refusal: Refusal) {
         for op in self.end_turn(channel) {
             self.refuse_op(channel, op, refusal);
@@ -238,7 +236,6 @@ impl Nats {
         self.api(flight, verb, stream, body);
     }
 
-    /// The newest message of a channel is here.
     pub(crate) fn last(&mut self, channel: &ChannelName, found: ChannelMessage) {
         let Some(stream) = self.streams.get_mut(channel) else {
             return;

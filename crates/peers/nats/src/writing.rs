@@ -29,7 +29,6 @@ use crate::record::{Item, Kind, Record, State};
 /// Number of times a turn begins again because another node was first.
 const TRIES_MAX: u32 = 100;
 
-/// Content of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Row {
     /// The publication is the first message behind this sequence, or has not happened.
@@ -65,7 +64,6 @@ impl Row {
 }
 
 impl Nats {
-    /// Publishes what is not kept.
     pub(crate) fn publish_core(
         &mut self,
         channel: &ChannelName,
@@ -163,7 +161,6 @@ impl Nats {
         self.ask(Flight::Store(channel.clone()), &subject, &headers, &bytes);
     }
 
-    /// NATS has said whether a message is stored.
     pub(crate) fn stored(&mut self, channel: &ChannelName, payload: &[u8]) {
         let Some(stream) = self.streams.get_mut(channel) else {
             return;

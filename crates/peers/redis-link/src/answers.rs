@@ -39,7 +39,6 @@ struct Open {
     values: Vec<Value>,
 }
 
-/// Next part of an answer.
 enum Part {
     Whole(Value),
     Begins(Open),
@@ -60,7 +59,6 @@ impl Answers {
         }
     }
 
-    /// Takes bytes as they came.
     pub fn feed(&mut self, bytes: &[u8]) {
         self.buffer.drain(..self.at);
         self.seen -= self.at;

@@ -156,7 +156,6 @@ impl Link {
     }
 }
 
-/// One way to a Redis.
 #[derive(Clone)]
 pub enum Source {
     /// Address that does not move.

@@ -5,7 +5,6 @@ use std::path::Path;
 use redis::{Client, ConnectionAddr};
 use throng_peer::{Dial, DialTls};
 
-/// Faults of an address of Redis.
 #[derive(Debug, thiserror::Error)]
 pub enum RedisUrlError {
     /// Does not parse. The text is not shown, because it may hold a password.

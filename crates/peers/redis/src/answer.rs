@@ -46,7 +46,6 @@ pub(crate) fn position(epoch: &str, offset: &str) -> Option<Option<Position>> {
     }))
 }
 
-/// Reads an answer of the script `publish`.
 pub(crate) fn published(value: &Value) -> Option<Option<Position>> {
     let [epoch, offset, ..] = list(value)? else {
         return None;
@@ -54,7 +53,6 @@ pub(crate) fn published(value: &Value) -> Option<Option<Position>> {
     position(text(epoch)?, text(offset)?)
 }
 
-/// Reads an answer of the script `look`.
 pub(crate) fn looked(value: &Value, channel: &ChannelName) -> Option<Looked> {
     let [epoch, offset, status, entries @ ..] = list(value)? else {
         return None;

@@ -6,7 +6,6 @@
 
 use throng_types::ChannelName;
 
-/// Names for one prefix.
 pub(crate) struct Keys {
     prefix: Box<str>,
 }
@@ -27,7 +26,6 @@ impl Keys {
         self.of(channel, "")
     }
 
-    /// The channel that has this name in Redis.
     pub(crate) fn channel_of<'a>(&self, name: &'a str) -> Option<&'a str> {
         let rest = name.strip_prefix(&*self.prefix)?;
         rest.strip_prefix(":{")?.strip_suffix('}')
@@ -38,7 +36,6 @@ impl Keys {
         self.of(channel, ":meta")
     }
 
-    /// The publications that are kept.
     pub(crate) fn stream(&self, channel: &ChannelName) -> String {
         self.of(channel, ":stream")
     }
@@ -68,7 +65,6 @@ impl Keys {
         format!("{}:named:{node}", self.prefix)
     }
 
-    /// Channel for messages to every node.
     pub(crate) fn everybody(&self) -> String {
         format!("{}:nodes:all", self.prefix)
     }

@@ -19,7 +19,6 @@ use crate::options::Target;
 /// Between two questions to Sentinels where Redis is, in milliseconds.
 const ASK_EVERY_MS: u64 = 1000;
 
-/// A connection on its way.
 pub struct RedisConnector {
     pub(crate) target: Target,
     pub(crate) authorities: Option<PathBuf>,
@@ -32,7 +31,6 @@ pub struct RedisConnector {
     pub(crate) place: Option<Place>,
 }
 
-/// Answers and messages of Redis.
 pub struct RedisMessages(Answers);
 
 impl Messages for RedisMessages {

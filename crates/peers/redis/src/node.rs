@@ -30,7 +30,6 @@ const EMPTY_MS: u64 = 10_000;
 /// again.
 pub(crate) const KNOWN_MAX: usize = 256;
 
-/// A connection that stands.
 #[derive(Debug)]
 pub struct Established {
     /// The server process, by its own word: another one after each start.
@@ -140,7 +139,6 @@ impl Redis {
             .to_string()
     }
 
-    /// Takes a message of any channel.
     pub(crate) fn delivery(&mut self, data: &[Value]) {
         let [name, body, ..] = data else { return };
         let (Some(there), Some(body)) = (answer::text(name), answer::bytes(body)) else {
@@ -367,7 +365,6 @@ impl Redis {
     }
 }
 
-/// Purpose of an answer.
 #[derive(Debug)]
 pub(crate) enum Flight {
     Publish {
@@ -393,11 +390,8 @@ pub(crate) enum Flight {
     /// Whether the node of this name got a question.
     AskedOne(u8, u32, Box<str>),
     Leased,
-    /// A member's row was written or removed.
     Row,
-    /// Names of all incarnations.
     Nodes,
-    /// Whether an incarnation lives.
     Lives(String),
     /// Whether this node sweeps after an incarnation.
     MaySweep(String),
@@ -405,11 +399,9 @@ pub(crate) enum Flight {
     Places(String),
     /// The server's line of replication.
     Line,
-    /// Nothing follows its answer.
     Nothing,
 }
 
-/// A command without an answer.
 pub(crate) struct Pending {
     pub(crate) flight: Flight,
     pub(crate) bytes: usize,

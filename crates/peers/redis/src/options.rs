@@ -15,7 +15,6 @@ pub struct RedisOptions {
     /// `redis+sentinel://user:password@sentinel:port,sentinel:port/master/db`, or one of those that
     /// [`servers`] makes of `redis+cluster://user:password@host:port,host:port`.
     pub url: String,
-    /// Options that all brokers share.
     pub remote: RemoteOptions,
 }
 
@@ -43,21 +42,16 @@ pub fn servers(urls: &str) -> Vec<String> {
     each.collect()
 }
 
-/// Why a URL is not one of Redis that can be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RedisUrlError {
-    /// The address cannot be read.
     #[error(transparent)]
     Malformed(#[from] throng_redis_link::RedisUrlError),
-    /// A socket of this machine is not supported.
     #[error("the broker is reached by redis://, rediss:// or redis+sentinel://, not by a socket")]
     NotSupported,
-    /// Form of an address of a cluster.
     #[error("the address of a cluster is redis+cluster://user:password@host:port,host:port")]
     NoCluster,
 }
 
-/// The way to find a server.
 #[derive(Clone)]
 pub(crate) enum Target {
     One(Source),

@@ -26,7 +26,6 @@ const SWEEPER_MS: &[u8] = b"10000";
 const STEP: &[u8] = b"100";
 
 impl Redis {
-    /// Lists a member who comes with a subscribe.
     pub(crate) fn list(&mut self, channel: &ChannelName, presence: &Presence) {
         if presence.is_listed {
             let key = (channel.clone(), presence.who.client.clone());

@@ -1,7 +1,7 @@
 //! One channel on one node: which shards want it, and where its deliveries stand.
 //!
 //! Invariant: while a channel is [`State::Live`], every publication up to its `top` was left in the
-//! shards of the shards that are interested, and no later one.
+//! queues of the shards that are interested, and no later one.
 
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -27,7 +27,6 @@ pub const AUDITS_PER_S: usize = 50;
 const EARLY_MAX: usize = 256;
 const EARLY_BYTES_MAX: usize = 1 << 20;
 
-/// Trust in a channel's deliveries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// No shard has got anything yet.
@@ -41,7 +40,6 @@ pub enum State {
     Deaf,
 }
 
-/// Fate of a publication that was delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Took {
     /// Handed to the shards that are interested.
@@ -58,9 +56,7 @@ pub enum Took {
 pub struct Channel {
     /// Bit `n` is set while shard `n` is interested.
     pub interest: u64,
-    /// Subscribes on their way.
     pub pending: u32,
-    /// Trust in its deliveries.
     pub state: State,
     /// The broker was asked for it on this connection.
     pub is_subscribed: bool,
@@ -161,7 +157,6 @@ impl Channel {
         }
     }
 
-    /// Whether no shard has interest in it.
     #[must_use]
     pub const fn is_unwanted(&self) -> bool {
         self.interest == 0 && self.pending == 0
@@ -188,7 +183,6 @@ impl Channel {
         contents
     }
 
-    /// Takes what was delivered.
     pub fn took(&mut self, publication: &Publication) -> Took {
         let Some(position) = publication.position else {
             return Took::Next;
@@ -283,7 +277,6 @@ impl Audits {
 /// A part of a stream's history, as the broker gave it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Looked {
-    /// Newest position of the stream.
     pub position: Position,
     /// Whether the rest is what was asked for.
     pub status: Status,

@@ -9,7 +9,6 @@
 /// Beginning of a cut; its number follows, in hexadecimal digits.
 const WORD: &str = "cut ";
 
-/// State of a hand-over from another process.
 #[derive(Debug, Default)]
 pub struct Arrival {
     /// Bit `n` is set when shard `n` has said all channels that it expects.
@@ -25,7 +24,6 @@ pub struct Arrival {
 }
 
 impl Arrival {
-    /// A shard expects a channel.
     pub const fn expect(&mut self) {
         self.is_early = true;
     }
@@ -49,7 +47,6 @@ impl Arrival {
         Some(format!("{WORD}{cut:x}"))
     }
 
-    /// Whether a cut is to be made.
     #[must_use]
     pub const fn is_cut_due(&self) -> bool {
         self.due.is_some()

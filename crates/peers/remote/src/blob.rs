@@ -36,7 +36,6 @@ pub fn of_somebody(who: &Publisher) -> Vec<u8> {
     out
 }
 
-/// Appends the form of a publication.
 pub fn encode(
     payload: &Payload,
     publisher: Option<&Publisher>,
@@ -65,7 +64,6 @@ pub fn encode(
     out.extend_from_slice(&payload.bytes);
 }
 
-/// Reads it; nothing if it is not of a known form.
 #[must_use]
 pub fn decode(bytes: &[u8]) -> Option<Blob> {
     let (&[form, kind, there], mut rest) = bytes.split_first_chunk::<3>()?;

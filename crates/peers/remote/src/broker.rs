@@ -35,7 +35,6 @@ enum News<D: Connector> {
     Down(String),
 }
 
-/// A connection that stands.
 struct Line<W> {
     link: LinkId,
     messages: W,
@@ -109,7 +108,6 @@ impl<N: Node> BrokerPeer<N> {
         cx.wake_at(Some(times.fold(tick, Millis::min)));
     }
 
-    /// Takes other options, if shards have left some.
     fn renew(&mut self, cx: &mut Cx<'_>) {
         let io = &mut self.node.core().io;
         let Some(live) = io.status.take_renewed() else {

@@ -34,9 +34,7 @@ use crate::agent::{
 };
 use crate::verbs::{PendingSubscribe, Purpose, Query, Verbs};
 
-/// Rules about channels, for every broker.
 pub trait Channels: Verbs {
-    /// A shard has interest in a channel.
     fn shard_comes(
         &mut self,
         (shard, ticket): (u8, Ticket),
@@ -86,7 +84,6 @@ pub trait Channels: Verbs {
         self.look(&name, Purpose::Subscribe(subscribe), query);
     }
 
-    /// Reads a page of history for a shard.
     fn history(&mut self, shard: u8, ticket: Ticket, channel: &ChannelName, query: HistoryQuery) {
         let reply = self.core().io.options.reply;
         let limit = query.limit.map_or(usize::MAX, |limit| limit as usize);
@@ -227,7 +224,6 @@ pub trait Channels: Verbs {
         self.release(&subscribe.channel);
     }
 
-    /// A shard has no more interest in a channel.
     fn shard_leaves(&mut self, shard: u8, name: &ChannelName) {
         if let Some(channel) = self.core().channels.get_mut(name) {
             channel.interest &= !(1 << shard);

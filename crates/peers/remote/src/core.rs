@@ -41,14 +41,12 @@ pub struct Core {
     /// Lanes, clocks and output.
     pub io: NodeIo,
     pub is_up: bool,
-    /// Channels that shards of this node want.
     pub channels: ChannelMap<Channel>,
     /// Subscribes that wait for a connection, each until its time. Bound: those of the shards.
     pub(crate) waiting: VecDeque<(u64, u8, Request)>,
     /// Channels to be subscribed to again. Bound: one a channel.
     pub(crate) again: VecDeque<ChannelName>,
     pub(crate) audits: Audits,
-    /// Questions of this node to others.
     pub questions: Questions,
     /// Name of this node, once it is known.
     pub name: Option<Box<str>>,
@@ -58,12 +56,10 @@ pub struct Core {
     pub due: Due,
     /// When another process said last what it hands over.
     pub(crate) expected_at_ms: u64,
-    /// Numbers that are used once.
     serial: u64,
 }
 
 impl Core {
-    /// A node without a connection.
     #[must_use]
     pub fn new(mut io: NodeIo) -> Self {
         Self {
@@ -82,7 +78,6 @@ impl Core {
         }
     }
 
-    /// A number that was not used before.
     pub const fn next_serial(&mut self) -> u64 {
         self.serial += 1;
         self.serial

@@ -23,18 +23,15 @@ use crate::status::Status;
 /// The ticket of a request whose reply is ignored.
 pub const NOBODY: Ticket = Ticket(u32::MAX);
 
-/// Surroundings of a node.
 pub struct NodeIo {
     pub options: RemoteOptions,
     /// Monotonic milliseconds at the beginning of the turn.
     pub now_ms: u64,
     /// Unix milliseconds at the same moment.
     pub unix_ms: u64,
-    /// Chance, from the seed.
     pub rng: Rng,
     /// Bytes to be written to the broker. Bound: what waits for its answers.
     pub out: Vec<u8>,
-    /// State of a hand-over from another process.
     pub arrival: Arrival,
     pub(crate) shards: Vec<Arc<ShardQueues>>,
     pub(crate) status: Arc<Status>,
@@ -88,7 +85,6 @@ impl NodeIo {
         }
     }
 
-    /// Counts something that happened.
     pub fn count(&self, counter: Counter) {
         self.options.counters.count(counter);
     }
@@ -262,7 +258,6 @@ impl NodeIo {
     }
 }
 
-/// Options of a peer, whatever it speaks to.
 #[derive(Clone)]
 pub struct RemoteOptions {
     /// Begins every name in the broker: nodes with the same one are one cluster.
@@ -278,7 +273,6 @@ pub struct RemoteOptions {
     pub timeout_ms: u64,
     /// Any number; differs from node to node and from start to start. Epochs follow from it.
     pub seed: u64,
-    /// Counters of the peer alone.
     pub counters: Arc<Counters>,
     /// The PEM file of the authorities whose certificates are believed, where TLS is spoken; those
     /// of this machine without one.

@@ -118,7 +118,6 @@ pub trait Node: Channels {
         Ok(())
     }
 
-    /// Renews the lease, and looks for nodes that have none.
     fn keep_lease(&mut self) {
         let core = self.core();
         let now_ms = core.io.now_ms;
@@ -162,7 +161,6 @@ pub trait Node: Channels {
 
     // ---- shards ----
 
-    /// Takes a shard's request.
     fn request(&mut self, shard: u8, request: Request) {
         let core = self.core();
         let is_up = core.is_up;
@@ -337,13 +335,11 @@ pub trait Node: Channels {
         core.questions.ask(who, whose, &own, question, &mut core.io)
     }
 
-    /// Takes another node's question.
     fn hear_question(&mut self, message: &[u8]) {
         let own = self.own().to_owned();
         Questions::hear_question(&own, message, &mut self.core().io);
     }
 
-    /// Takes another node's answer.
     fn hear_answer(&mut self, message: &[u8]) {
         let core = self.core();
         core.questions.hear_answer(message, &mut core.io);

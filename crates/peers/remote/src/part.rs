@@ -70,7 +70,6 @@ impl Nodes {
         }
     }
 
-    /// Answers a question of another node.
     pub fn answer(&self, asker: NodeCaller, answer: Vec<u8>) {
         if let Some(way) = self.ways.get(asker.way) {
             way.tell(ToNodes::Answer(asker, answer));

@@ -14,7 +14,6 @@ const ANSWER_MS: u64 = 3000;
 /// Party on whose behalf a question is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum For {
-    /// An operator or a backend.
     Operator,
     Client,
 }

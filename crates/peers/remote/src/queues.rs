@@ -43,7 +43,6 @@ pub struct NodeCaller {
     pub(crate) way: usize,
 }
 
-/// News of other nodes.
 #[derive(Debug, PartialEq, Eq)]
 pub enum NodeEvent {
     /// Another node asks; [`crate::Nodes::answer`] is to follow.
@@ -61,7 +60,6 @@ pub enum ToNodes {
     Ask(u32, Vec<u8>),
     /// Question to the node of this name for a client. No answer comes if there is none.
     AskOne(u32, Box<str>, Vec<u8>),
-    /// Answer to another node's question.
     Answer(NodeCaller, Vec<u8>),
 }
 
@@ -71,9 +69,8 @@ pub type WakeShard = Box<dyn Fn() + Send + Sync>;
 /// Calls a [`crate::BrokerPeer`], so that it looks into its queues. The peer ends with it.
 pub type WakePeer = Arc<dyn Fn() + Send + Sync>;
 
-/// ShardCommand of a shard for the peer.
+/// Command of a shard for the peer.
 pub(crate) enum ShardCommand {
-    /// Something of the broker.
     Request(Request),
     /// To know what becomes of it where one process hands over to another.
     Move(Moving),
@@ -111,7 +108,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Bytes that a reply keeps.
 fn cost(reply: &Reply) -> usize {
     let more = match reply {
         Reply::Delivery(publication) => publication.cost_bytes(),
@@ -150,7 +146,6 @@ impl ShardQueues {
         was_full
     }
 
-    /// The shard has ended.
     pub(crate) fn close(&self) {
         self.is_open.store(false, Ordering::Release);
     }
@@ -166,14 +161,13 @@ impl ShardQueues {
         into.extend(requests.drain(..count));
     }
 
-    /// Leaves a reply; the shard looks for it when it is rung.
+    /// Leaves a reply; the shard looks for it when it is woken.
     pub(crate) fn reply(&self, reply: Reply) {
         let mut replies = lock(&self.replies);
         replies.bytes += cost(&reply);
         replies.queue.push_back(QueuedReply::Reply(reply));
     }
 
-    /// Marks the place of a cut.
     pub(crate) fn cut(&self, cut: u64) {
         lock(&self.replies).queue.push_back(QueuedReply::Cut(cut));
     }

@@ -11,7 +11,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use throng_broker::LiveOptions;
 
-/// The state of all servers of a broker.
 #[derive(Clone, Debug)]
 pub struct Health(pub(crate) Vec<Arc<Status>>);
 

@@ -18,10 +18,8 @@ use throng_types::{ChannelName, Position};
 use crate::agent::Mode;
 use crate::core::Core;
 
-/// A subscribe on its way.
 #[derive(Clone, Debug)]
 pub struct PendingSubscribe {
-    /// Number of the shard's shard.
     pub shard: u8,
     pub ticket: Ticket,
     pub channel: ChannelName,
@@ -33,7 +31,6 @@ pub struct PendingSubscribe {
     pub serial: u64,
 }
 
-/// Purpose of a look at a stream.
 #[derive(Debug)]
 pub enum Purpose {
     Subscribe(PendingSubscribe),
@@ -45,14 +42,13 @@ pub enum Purpose {
     History(u8, Ticket),
 }
 
-/// The part of a history that is subscribe.
+/// The part of a history that is wanted.
 #[derive(Clone, Copy, Debug)]
 pub struct Query {
     /// End of the history at which it begins.
     pub mode: Mode,
     /// Position at which it begins, if not at an end.
     pub since: Option<Position>,
-    /// Bound of the number of publications.
     pub limit: usize,
     /// Bytes at most, unless a single publication has more.
     pub bytes: usize,
@@ -61,10 +57,8 @@ pub struct Query {
 /// Requests that a node makes of its broker, and what it says. No method waits, and none
 /// reads a clock: the time is in the [`Core`]'s io.
 pub trait Verbs: Sized + Send + 'static {
-    /// The way in which it connects.
     type Connector: Connector;
 
-    /// Name of the broker, for the log.
     const BROKER: &'static str;
 
     /// Answers and deliveries of a connection come in the order in which they came about: a
@@ -74,12 +68,10 @@ pub trait Verbs: Sized + Send + 'static {
     /// Batches of channels that are subscribed to again before others have their turn.
     const BATCHES: usize;
 
-    /// The state that all brokers share.
     fn core(&mut self) -> &mut Core;
 
     // ---- the connection ----
 
-    /// A connection to be made.
     fn connector(&mut self) -> Self::Connector;
 
     fn begin_connection(&mut self, handshake: <Self::Connector as Connector>::Handshake);
@@ -152,7 +144,6 @@ pub trait Verbs: Sized + Send + 'static {
     /// Publishes; the answer goes to [`Core::published`].
     fn publish(&mut self, shard: u8, ticket: Ticket, draft: Draft);
 
-    /// Forgets a channel's history.
     fn forget(&mut self, shard: u8, ticket: Ticket, channel: &ChannelName);
 
     // ---- members ----
@@ -161,10 +152,8 @@ pub trait Verbs: Sized + Send + 'static {
     /// [`crate::Channels::look_for`].
     fn come(&mut self, subscribe: PendingSubscribe);
 
-    /// The subscribe was answered.
     fn has_come(&mut self, subscribe: &PendingSubscribe);
 
-    /// The subscribe was refused.
     fn has_not_come(&mut self, subscribe: &PendingSubscribe);
 
     /// The subscribe is made again on another connection: with this client, unless it has left.
@@ -186,7 +175,6 @@ pub trait Verbs: Sized + Send + 'static {
     /// Name of this node in the broker, by which answers come back.
     fn own(&self) -> &str;
 
-    /// Renews this node's lease.
     fn renew_lease(&mut self);
 
     /// Looks for nodes without a lease, whose members are to be removed.
@@ -206,22 +194,18 @@ pub trait Verbs: Sized + Send + 'static {
     /// Sends a question to the node of a name. The same holds.
     fn ask_one(&mut self, who: (u8, u32), node: &str, message: Vec<u8>);
 
-    /// Sends an answer to the node that asked.
     fn answer_to(&mut self, node: &str, message: Vec<u8>);
 
     /// Sends something to every node, this one included.
     fn tell_everybody(&mut self, message: &str);
 }
 
-/// Why a connection cannot be used any more.
 #[derive(Debug)]
 pub struct Fault(pub String);
 
 /// A connection on its way, as a task of the peer.
 pub trait Connector: 'static {
-    /// Facts about a connection that stands.
     type Handshake;
-    /// The reader of what the broker says.
     type Messages: Messages;
 
     /// Finds the server, connects and introduces this node. The peer reads the link from then on.
@@ -239,10 +223,8 @@ pub trait Connector: 'static {
 
 /// Bytes in, messages out. Bounds the bytes of a message that is not whole.
 pub trait Messages: 'static {
-    /// One message or answer of the broker.
     type Message;
 
-    /// Takes bytes as they came.
     fn feed(&mut self, bytes: &[u8]);
 
     /// Takes the next message; `None` until it is whole.

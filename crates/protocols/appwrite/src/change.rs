@@ -17,7 +17,6 @@ use crate::identity::{self, AccountError, MembershipList};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdentityChange {
     pub user_id: String,
-    /// New state of the user.
     pub what: Change,
 }
 
@@ -30,7 +29,6 @@ pub enum Change {
     Account {
         /// Email or phone verified.
         verified: bool,
-        /// The account is switched off.
         blocked: bool,
         labels: Vec<String>,
     },
@@ -42,26 +40,19 @@ pub enum Change {
         roles: Option<Vec<String>>,
     },
     SessionEnded(Option<String>),
-    /// The account is gone.
     Deleted,
-    /// Something that the event does not tell.
     Unsaid,
 }
 
-/// The roles of a connection after a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RoleChange {
-    /// Roles stay as before.
     Same,
     Roles(Vec<String>),
-    /// Those of a guest.
     Guest,
-    /// The change does not say.
     Unknown,
 }
 
 impl Change {
-    /// Tells whether it ends a session or the account.
     #[must_use]
     pub const fn ends_rights(&self) -> bool {
         matches!(

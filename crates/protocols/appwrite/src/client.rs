@@ -33,14 +33,12 @@ pub enum ClientMessage {
     Authentication {
         session: String,
     },
-    /// Subscriptions to make or to change, in order.
     Subscribe(Vec<SubscribeItem>),
     /// Ids of subscriptions to end. Unknown ones are answered with `removed: false`.
     Unsubscribe(Vec<String>),
     Presence(Presence),
 }
 
-/// One subscription of a `subscribe` message.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SubscribeItem {
     /// The client's id for it; without one the server makes one.
@@ -50,7 +48,6 @@ pub struct SubscribeItem {
     pub filter: QueryFilter,
 }
 
-/// Content of a `presence` message.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Presence {
     /// Free text for other users.

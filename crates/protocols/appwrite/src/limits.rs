@@ -7,9 +7,7 @@ pub struct MessageLimits {
     pub message_bytes_max: usize,
     /// Parameters in the URL's query. PHP drops what comes after 1,000; we refuse.
     pub url_params_max: usize,
-    /// Channels named in one URL or one subscription.
     pub channels_max: usize,
-    /// One channel's name, in bytes.
     pub channel_bytes_max: usize,
     /// Subscriptions in one message, and slots in one URL. SDKs from 25 on send all they have in
     /// one message when they come back.

@@ -15,9 +15,7 @@ use crate::identity::Identity;
 /// A client's proof of its identity. The debug form leaves the secret out.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Save)]
 pub enum Credential {
-    /// The value of a session cookie.
     Session(Box<str>),
-    /// A JSON Web Token.
     Jwt(Box<str>),
 }
 
@@ -30,7 +28,6 @@ impl fmt::Debug for Credential {
     }
 }
 
-/// The part of a user that is asked for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Save)]
 pub enum LookupPart {
     /// The account and all teams: [`LookupReply::User`].
@@ -46,7 +43,6 @@ pub enum LookupPart {
     },
 }
 
-/// Priority of a look-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Save)]
 pub enum LookupPriority {
     /// A user has changed: before all others.
@@ -57,22 +53,16 @@ pub enum LookupPriority {
     Recheck,
 }
 
-/// A question for a client's identity.
 #[derive(Clone, Debug)]
 pub struct Lookup {
-    /// The connection that gets the answer.
     pub conn: ConnId,
-    /// Given back with the answer.
     pub token: u32,
     pub project: Box<str>,
-    /// Proof of the client's identity.
     pub credential: Credential,
     pub part: LookupPart,
-    /// Priority among other look-ups.
     pub haste: LookupPriority,
 }
 
-/// The answer to a [`Lookup`].
 #[derive(Clone, Debug)]
 pub enum LookupReply {
     User(Arc<Identity>),
@@ -90,12 +80,10 @@ pub enum LookupReply {
 #[derive(Clone, Debug)]
 pub struct PresenceCall {
     pub conn: ConnId,
-    /// Given back with the answer.
     pub token: u32,
     pub project: Box<str>,
     /// The user, whose calls are made one after the other.
     pub user_id: Box<str>,
-    /// The client's own credential.
     pub credential: Credential,
     pub id: Box<str>,
     /// The JSON to write; without it the presence is deleted, and nobody is told.
@@ -115,7 +103,6 @@ pub enum PresenceReply {
     Refused {
         /// The status, from 400 to 499.
         code: u16,
-        /// Text of Appwrite's error.
         message: Box<str>,
     },
     /// There was no answer, or none of Appwrite's own kind.
@@ -128,28 +115,21 @@ pub struct QueueFull;
 /// News for a shard from outside. Events come in one order for all shards.
 #[derive(Clone, Debug)]
 pub enum News {
-    /// Something happened in a project.
     Event {
         event: Arc<FeedMessage>,
-        /// Its place among all events.
         position: Position,
     },
     /// Events may have been lost, and what is known of users may be wrong: counting begins anew,
     /// after this position.
     Began(Position),
-    /// The answer to a [`Lookup`].
     Found {
-        /// The connection that asked.
         conn: ConnId,
-        /// The number that the question carried.
         token: u32,
         found: LookupReply,
     },
     /// The answer to a [`PresenceCall`].
     Presence {
-        /// The connection that asked.
         conn: ConnId,
-        /// The number that the call carried.
         token: u32,
         answer: PresenceReply,
     },

@@ -13,7 +13,6 @@
 
 use crate::RealtimeError;
 
-/// The hosts and schemes that a project allows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Platforms {
     hosts: Vec<String>,

@@ -6,10 +6,8 @@
 use crate::connect::{Slot, write_slot_ids};
 use crate::json;
 
-/// The whole answer to a ping.
 pub const PONG: &[u8] = br#"{"type":"pong"}"#;
 
-/// The first frame of a good connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Connected<'c, S> {
     /// All channels of the URL under the client's identity, each once.
@@ -37,22 +35,15 @@ impl<S: AsRef<str>> Connected<'_, S> {
 #[derive(Clone, Copy, Debug)]
 pub enum Response<'r> {
     /// The session was good; its account document, embedded as it stands.
-    Authentication {
-        /// Account document, one JSON value.
-        account: &'r str,
-    },
+    Authentication { account: &'r str },
     /// Subscriptions as they are now, in the message's order.
     Subscribe(&'r [Subscribed<'r>]),
     /// Ids, and whether there was such a subscription.
     Unsubscribe(&'r [(&'r str, bool)]),
     /// The stored presence document, embedded as it stands.
-    Presence {
-        /// Presence document, one JSON value.
-        presence: &'r str,
-    },
+    Presence { presence: &'r str },
 }
 
-/// One subscription in the answer to `subscribe`.
 #[derive(Clone, Copy, Debug)]
 pub struct Subscribed<'r> {
     /// The subscription's id, the client's or ours.
@@ -64,7 +55,6 @@ pub struct Subscribed<'r> {
 }
 
 impl Response<'_> {
-    /// Appends the frame's JSON text.
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(br#"{"type":"response","data":{"to":"#);
         match *self {

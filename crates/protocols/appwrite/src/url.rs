@@ -12,14 +12,11 @@ use throng_types::form_decoded;
 /// Deeper brackets than this have no meaning to Appwrite.
 const DEPTH_MAX: usize = 4;
 
-/// Why a query cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UrlError {
-    /// More parameters than allowed.
     TooMany,
     /// A percent sequence decodes to something that is not UTF-8.
     Encoding,
-    /// Brackets nest too deep.
     TooDeep,
 }
 
@@ -32,7 +29,6 @@ pub enum Key {
     Name(String),
 }
 
-/// The value of a parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Param {
     Text(String),
@@ -54,7 +50,6 @@ impl Param {
 pub(crate) struct Params(Vec<(String, Param)>);
 
 impl Params {
-    /// Reads what stands after the `?`.
     pub(crate) fn parse(query: &str, params_max: usize) -> Result<Self, UrlError> {
         let mut params = Self::default();
         for (n, pair) in query.split('&').filter(|pair| !pair.is_empty()).enumerate() {

@@ -17,7 +17,7 @@ use crate::{BadBody, Body, HttpLimits, ResponseBody};
 
 /// Bytes of chunk extensions and trailers that a whole body may have. They are
 /// read past and mean nothing, so a body that consists of them is an attack.
-pub const FRAMING_BYTES_MAX: u16 = 16 * 1024;
+const FRAMING_BYTES_MAX: u16 = 16 * 1024;
 
 /// Digits of a chunk's size, leading zeros included: enough for a `u64`.
 const SIZE_DIGITS_MAX: u8 = 16;

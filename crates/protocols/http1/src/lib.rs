@@ -24,7 +24,7 @@ pub mod query;
 mod request;
 mod response;
 
-pub use body::{BodyDecoder, BodyStep, FRAMING_BYTES_MAX};
+pub use body::{BodyDecoder, BodyStep};
 pub use encode::{
     CHUNK_END, LAST_CHUNK, encode_chunk, encode_chunk_head, encode_request, encode_response,
     encode_response_end, encode_response_head, encode_response_start, encode_stream_head,
@@ -33,5 +33,5 @@ pub use encode::{
 pub use fault::{BadBody, BadRequest, BadResponse};
 pub use head::{Body, HEADERS_CAP, Headers, HttpLimits, ResponseBody};
 pub use known::KnownHead;
-pub use request::{METHOD_BYTES_MAX, Request, parse_request, parse_request_resumed};
+pub use request::{Request, parse_request, parse_request_resumed};
 pub use response::{Response, parse_response};

@@ -16,7 +16,7 @@ use crate::head::{self, Body, ByteSet, is_token};
 use crate::{BadRequest, Headers, HttpLimits};
 
 /// The longest method that is taken, in bytes. The longest registered one has 17.
-pub const METHOD_BYTES_MAX: usize = 32;
+const METHOD_BYTES_MAX: usize = 32;
 
 /// The head of a request. It borrows the bytes it was parsed from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -71,7 +71,6 @@ pub fn unsupported(ranges: &[ApiRange]) -> Option<Api> {
     Api::ALL.iter().find(is_missing).copied()
 }
 
-/// Error code of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ErrorCode(pub i16);
 

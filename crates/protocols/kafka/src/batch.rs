@@ -20,12 +20,10 @@ const PACKING: i16 = 0b111;
 const TRANSACTIONAL: i16 = 1 << 4;
 const CONTROL: i16 = 1 << 5;
 
-/// Why batches cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BatchFault {
     /// The batch is in a format older than Kafka 0.11.
     Old,
-    /// The batch's checksum is wrong.
     Damaged,
     /// The batch uses an unknown compression, given by its number.
     Packing(u8),

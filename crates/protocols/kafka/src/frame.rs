@@ -1,6 +1,5 @@
 //! Frames: a length, the number of the request that is answered, the answer.
 
-/// Faults of a broker's frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameFault {
     /// A frame declares so many bytes, which is more than is taken.
@@ -29,7 +28,6 @@ impl Frames {
         }
     }
 
-    /// Takes what has arrived.
     pub fn feed(&mut self, bytes: &[u8]) {
         self.bytes.drain(..self.taken);
         self.taken = 0;

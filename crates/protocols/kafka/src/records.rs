@@ -17,17 +17,14 @@ pub enum RecordFault {
     Malformed,
 }
 
-/// A header of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
     pub name: String,
     pub value: Option<Vec<u8>>,
 }
 
-/// Record of a partition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
-    /// Offset in the partition.
     pub offset: i64,
     pub key: Option<Vec<u8>>,
     /// Value; a mark that the key is deleted has none.
@@ -96,7 +93,6 @@ impl Records {
         record.map(Some).ok_or(RecordFault::Malformed)
     }
 
-    /// A number of variable length.
     fn number(&mut self) -> Result<i64, RecordFault> {
         let mut bytes = [0; NUMBER_MAX];
         for count in 0..NUMBER_MAX {

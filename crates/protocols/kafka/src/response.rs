@@ -29,7 +29,6 @@ pub struct Topic {
     pub partitions: Vec<TopicPartition>,
 }
 
-/// Brokers, and the topics that were asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Metadata {
     /// All brokers that live.
@@ -43,7 +42,6 @@ pub struct Coordinator {
     pub broker: Broker,
 }
 
-/// A group that was joined.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Joined {
     pub error: ErrorCode,
@@ -81,7 +79,6 @@ pub struct Aborted {
     pub first_offset: i64,
 }
 
-/// Records and offsets fetched from one partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fetched {
     pub place: Place,
@@ -94,13 +91,11 @@ pub struct Fetched {
     pub records: Bytes,
 }
 
-/// An answer about SASL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SaslAnswer {
     pub error: ErrorCode,
     pub why: Option<String>,
     /// The mechanisms that the broker offers, to a handshake.
     pub mechanisms: Vec<String>,
-    /// SASL bytes from the broker.
     pub message: Vec<u8>,
 }

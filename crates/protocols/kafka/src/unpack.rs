@@ -12,7 +12,6 @@ const SNAPPY_MAX: usize = 32 << 20;
 const SNAPPY_JAVA: &[u8] = b"\x82SNAPPY\0";
 const SNAPPY_JAVA_HEAD: u64 = 16;
 
-/// Compression of a batch's records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Packing {
     None,

@@ -2,10 +2,8 @@
 
 use throng_types::percent_decoded;
 
-/// Faults of a URL of NATS.
 #[derive(Debug, thiserror::Error)]
 pub enum NatsUrlError {
-    /// Not of the form that is known.
     #[error("it is not a URL of the form nats://user:password@host:port")]
     Malformed,
 }
@@ -13,7 +11,6 @@ pub enum NatsUrlError {
 /// A server's address, and the user and password for it.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Target {
-    /// A name or an address.
     pub host: String,
     /// 4222 if the URL has none.
     pub port: u16,

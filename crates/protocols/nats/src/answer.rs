@@ -7,7 +7,6 @@ use serde_json::Value;
 pub struct ApiError {
     /// JetStream's number for it, or [`Self::IMPOSSIBLE`].
     pub code: u64,
-    /// Description of the error, for people.
     pub text: String,
 }
 

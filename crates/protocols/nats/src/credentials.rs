@@ -24,7 +24,6 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// Reads the text of a file.
     #[must_use]
     pub fn read(text: &str) -> Option<Self> {
         let mut lines = text.lines().map(str::trim);

@@ -2,7 +2,6 @@
 
 use memchr::memmem;
 
-/// Bounds of one operation.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Bytes of a line. `INFO` has the longest, with the addresses of all servers.
@@ -19,12 +18,10 @@ impl Limits {
     };
 }
 
-/// An operation of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op<'a> {
     /// About the server, a JSON object.
     Info(&'a [u8]),
-    /// A message for a subscription.
     Message(Message<'a>),
     /// A [`crate::write::pong`] is expected.
     Ping,
@@ -36,29 +33,21 @@ pub enum Op<'a> {
     Error(&'a [u8]),
 }
 
-/// A message for a subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message<'a> {
-    /// Subject that it was published on.
     pub subject: &'a str,
-    /// Number of the subscription.
     pub sid: u64,
     /// Subject for an answer, if one is wanted.
     pub reply: Option<&'a str>,
     /// Headers of the message, which may be empty.
     pub headers: Headers<'a>,
-    /// The rest of it.
     pub payload: &'a [u8],
 }
 
-/// Faults of a server's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecodeError {
-    /// A line is longer than it may be.
     LineTooLong,
-    /// A message is longer than it may be.
     MessageTooLong,
-    /// A line is of no known form.
     Malformed,
 }
 
@@ -94,7 +83,6 @@ impl Decoder {
         }
     }
 
-    /// Takes what has arrived.
     pub fn feed(&mut self, bytes: &[u8]) {
         self.bytes.drain(..self.taken);
         self.taken = 0;

@@ -19,12 +19,10 @@ pub fn connect(out: &mut Vec<u8>, options: &str) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends a `PING` line.
 pub fn ping(out: &mut Vec<u8>) {
     out.extend_from_slice(b"PING\r\n");
 }
 
-/// Appends a `PONG` line.
 pub fn pong(out: &mut Vec<u8>) {
     out.extend_from_slice(b"PONG\r\n");
 }
@@ -36,7 +34,6 @@ pub fn subscribe(out: &mut Vec<u8>, subject: &str, sid: u64) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends an `UNSUB` line for this subscription id.
 pub fn unsubscribe(out: &mut Vec<u8>, sid: u64) {
     line(out, &["UNSUB"]);
     number(out, sid);

@@ -6,7 +6,6 @@
 /// The longest message about anything but rows and errors, in bytes.
 const SMALL_MAX: usize = 64 << 10;
 
-/// Faults of a server's messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// A message is longer than this client takes, or shorter than its own header.
@@ -20,7 +19,6 @@ pub enum Fault {
 pub enum Auth {
     /// Authentication is complete; nothing more is asked.
     Done,
-    /// Password in clear text.
     Password,
     /// SASL, by one of these mechanisms.
     Sasl(Vec<String>),
@@ -32,7 +30,6 @@ pub enum Auth {
     Other(u32),
 }
 
-/// An error of the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerError {
     /// The SQLSTATE: five letters or digits.
@@ -41,7 +38,6 @@ pub struct ServerError {
     pub message: String,
 }
 
-/// A message of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
     /// Step of the authentication.
@@ -82,7 +78,6 @@ impl Decoder {
         }
     }
 
-    /// Takes what has arrived.
     pub fn feed(&mut self, bytes: &[u8]) {
         self.bytes.drain(..self.taken);
         self.taken = 0;

@@ -27,7 +27,6 @@ pub fn startup(parameters: &[(&str, &str)], out: &mut Vec<u8>) {
     close(begin, out);
 }
 
-/// Answers a request for a password in clear text.
 pub fn password(password: &str, out: &mut Vec<u8>) {
     message(b'p', out, |out| text(password, out));
 }
@@ -41,7 +40,6 @@ pub fn sasl_initial(mechanism: &str, first: &[u8], out: &mut Vec<u8>) {
     });
 }
 
-/// Goes on with SASL.
 pub fn sasl(data: &[u8], out: &mut Vec<u8>) {
     message(b'p', out, |out| out.extend_from_slice(data));
 }

@@ -33,7 +33,6 @@ const NAME_TTL_MS: u64 = 10_000;
 /// Names whose addresses are kept; beyond, all are forgotten.
 const NAMES_MAX: usize = 1024;
 
-/// Takes a reply; gives it back if its destination is busy.
 pub type Deliver<R> = Box<dyn FnMut(R) -> Result<(), R> + Send>;
 
 /// Begins to look a name up; [`Mail::Found`] follows, unless an error says why not.
@@ -50,7 +49,6 @@ struct Link {
     connect_by: Millis,
     /// Why the last address failed.
     fault: Option<String>,
-    /// As the peer set it.
     deadline: Option<Millis>,
     /// The peer is to hear when all that was written is taken.
     awaits: bool,
@@ -58,12 +56,10 @@ struct Link {
     is_over: bool,
 }
 
-/// Kinds of what is due for a link.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Due {
     /// The link's connection must be established by then.
     Connection,
-    /// The peer's own deadline.
     Deadline,
 }
 
@@ -88,7 +84,6 @@ pub struct Outward<P: Peer> {
     failed: Vec<LinkId>,
     /// When replies are offered again.
     deliver_at: Option<Millis>,
-    /// The peer's own deadline.
     wake_at: Option<Millis>,
     /// First fault of TLS, until the connection's end is reported.
     tls_faults: BTreeMap<ConnId, String>,
@@ -390,7 +385,6 @@ impl<P: Peer> Outward<P> {
         }
     }
 
-    /// Offers replies to their destinations, in order for each.
     fn send_replies(&mut self, now: Now) {
         let mut busy = BTreeSet::new();
         let mut kept = VecDeque::new();
@@ -408,7 +402,6 @@ impl<P: Peer> Outward<P> {
     }
 }
 
-/// Begins to connect to an address.
 fn connect<K: Kernel>(
     id: LinkId,
     dial: &Dial,

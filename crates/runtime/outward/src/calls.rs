@@ -44,7 +44,6 @@ impl<C> CallSender<C> {
         true
     }
 
-    /// Takes all calls, in their order.
     pub(crate) fn take(&self) -> Vec<C> {
         let mut calls = self.0.calls.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::take(&mut *calls)

@@ -54,7 +54,6 @@ impl<C> Drop for Host<C> {
     }
 }
 
-/// Bounds of a shard that serves a peer.
 #[must_use]
 pub fn limits() -> ConnLimits {
     ConnLimits {

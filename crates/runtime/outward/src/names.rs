@@ -18,9 +18,7 @@ const WAITING_MAX: usize = 1024;
 /// The addresses of a name, or why there are none.
 pub type Addresses = Result<Vec<IpAddr>, String>;
 
-/// Mail of helper threads.
 pub enum Mail {
-    /// Result of looking a name up.
     Found(String, Addresses),
 }
 

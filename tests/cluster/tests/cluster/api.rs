@@ -58,7 +58,7 @@ pub(crate) fn calls_concern_all_nodes_whichever_is_asked(kind: Kind) {
         );
     }
     let left = || num_clients(&nodes[0], "kept:a").is_none();
-    until("no subscriber", || left().then_some(()));
+    until("no subscriber", left);
     for (n, (client, id)) in clients.iter().zip(&ids).enumerate() {
         let other = &nodes[(n + 2) % nodes.len()];
         let answer = other.call("disconnect", &json!({ "user": "", "client": id }));

@@ -21,89 +21,66 @@ impl Kind {
     }
 }
 
-enum Server {
+/// A broker of a test's own.
+pub(crate) enum Broker {
     Redis(RedisServer),
     Nats(NatsServer),
 }
 
-/// A broker of a test's own.
-pub(crate) struct Broker {
-    server: Server,
+macro_rules! either {
+    ($broker:expr, $server:ident => $does:expr) => {
+        match $broker {
+            Broker::Redis($server) => $does,
+            Broker::Nats($server) => $does,
+        }
+    };
 }
 
 impl Broker {
     /// Keeps nothing over its end.
     #[track_caller]
     pub(crate) fn start(kind: Kind) -> Self {
-        let server = match kind {
-            Kind::Redis => Server::Redis(RedisServer::start()),
-            Kind::Nats => Server::Nats(NatsServer::start()),
-        };
-        Self { server }
+        match kind {
+            Kind::Redis => Self::Redis(RedisServer::start()),
+            Kind::Nats => Self::Nats(NatsServer::start()),
+        }
     }
 
     /// Has all its data again when it comes back.
     #[track_caller]
     pub(crate) fn durable(kind: Kind) -> Self {
-        let server = match kind {
-            Kind::Redis => Server::Redis(RedisServer::durable()),
-            Kind::Nats => Server::Nats(NatsServer::durable()),
-        };
-        Self { server }
+        match kind {
+            Kind::Redis => Self::Redis(RedisServer::durable()),
+            Kind::Nats => Self::Nats(NatsServer::durable()),
+        }
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
-        match &self.server {
-            Server::Redis(server) => server.address(),
-            Server::Nats(server) => server.address(),
-        }
-    }
-
-    /// The server itself, where it is one of Redis.
-    pub(crate) const fn redis(&self) -> Option<&RedisServer> {
-        match &self.server {
-            Server::Redis(server) => Some(server),
-            Server::Nats(_) => None,
-        }
+        either!(self, server => server.address())
     }
 
     pub(crate) fn go_away(&mut self) {
-        match &mut self.server {
-            Server::Redis(server) => server.go_away(),
-            Server::Nats(server) => server.go_away(),
-        }
+        either!(self, server => server.go_away());
     }
 
     #[track_caller]
     pub(crate) fn come_back(&mut self) {
-        match &mut self.server {
-            Server::Redis(server) => server.come_back(),
-            Server::Nats(server) => server.come_back(),
-        }
+        either!(self, server => server.come_back());
     }
 
     /// Makes a copy of its data, with which it comes back.
     #[track_caller]
     pub(crate) fn save(&mut self) {
-        match &mut self.server {
-            Server::Redis(server) => server.save(),
-            Server::Nats(server) => server.save(),
-        }
+        either!(self, server => server.save());
     }
 
     #[track_caller]
     pub(crate) fn pause(&self) {
-        match &self.server {
-            Server::Redis(server) => server.pause(),
-            Server::Nats(server) => server.pause(),
-        }
+        either!(self, server => server.pause());
     }
 
     #[track_caller]
     pub(crate) fn resume(&self) {
-        match &self.server {
-            Server::Redis(server) => server.resume(),
-            Server::Nats(server) => server.resume(),
-        }
+        either!(self, server => server.resume());
     }
 }

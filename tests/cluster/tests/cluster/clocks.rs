@@ -4,17 +4,12 @@ use serde_json::json;
 use throng_testkit::{Proxy, Server, until};
 
 use crate::broker::{Broker, Kind};
-use crate::nodes::{Publisher, event_source, setup, subscriber, up};
+use crate::nodes::{Publisher, event_source, lines, members, setup, subscriber, up};
 
 /// A node on this broker whose clock is so many seconds ahead.
 #[track_caller]
 fn node(kind: Kind, broker: &Broker, ahead_s: i32) -> Server {
-    let (kind, address) = match kind {
-        Kind::Redis => ("redis", format!("redis://{}/0", broker.address())),
-        Kind::Nats => ("nats", format!("nats://{}", broker.address())),
-    };
-    let options = format!("kind = \"{kind}\"\nurl = \"{address}\"");
-    let node = setup(&options).clock(ahead_s).start();
+    let node = setup(&lines(kind, broker.address())).clock(ahead_s).start();
     up(&node, true);
     node
 }
@@ -26,7 +21,7 @@ pub(crate) fn clocks_apart_by_ten_seconds_change_nothing(kind: Kind) {
     let proxy = Proxy::new(nodes[0].clients());
     let client = subscriber(proxy.address(), "kept:a");
     let source = event_source(nodes[1].clients(), "kept:a");
-    let members = nodes
+    let present = nodes
         .each_ref()
         .map(|node| subscriber(node.clients(), "room:a"));
     let mut publisher = Publisher::new("kept:a");
@@ -52,10 +47,7 @@ pub(crate) fn clocks_apart_by_ten_seconds_change_nothing(kind: Kind) {
     publisher.repeat_last(&nodes[2]);
     assert_eq!(client.left("publication") + source.left("publication"), 0);
     for node in &nodes {
-        until("three members", || {
-            let stats = node.call("presence_stats", &json!({ "channel": "room:a" }));
-            (stats["result"]["num_clients"] == 3).then_some(())
-        });
+        until("three members", || members(node, "room:a") == 3);
     }
-    drop(members);
+    drop(present);
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use throng_testkit::{Sdk, Server, Signal, script, until};
 
 use crate::broker::{Broker, Kind};
-use crate::nodes::{Publisher, patient_node, url};
+use crate::nodes::{Publisher, members, patient_node, url};
 
 /// Clients that come in one go, so that none waits for an answer for too long.
 const GO: usize = 500;
@@ -71,15 +71,6 @@ fn come(crowd: &mut Sdk, from: usize, to: usize, channels: &[String]) {
 
 // ---- presence ----
 
-fn count(node: &Server, channel: &str) -> usize {
-    let answer = node.call("presence_stats", &json!({ "channel": channel }));
-    answer["result"]["num_clients"]
-        .as_u64()
-        .unwrap_or_default()
-        .try_into()
-        .expect("a number")
-}
-
 /// Waits until these nodes report the right members of each room.
 #[track_caller]
 fn agree(crowd: &mut Sdk, nodes: &[&Server], rooms: &[String]) {
@@ -88,7 +79,7 @@ fn agree(crowd: &mut Sdk, nodes: &[&Server], rooms: &[String]) {
         let clients = there["clients"].as_array().expect("names");
         for node in nodes {
             until("the same number everywhere", || {
-                (count(node, room) == clients.len()).then_some(())
+                members(node, room) == clients.len() as u64
             });
             let answer = node.call("presence", &json!({ "channel": room }));
             let listed = answer["result"]["presence"].as_object().expect("members");
@@ -133,7 +124,10 @@ pub(crate) fn members_come_and_go_and_a_node_dies(kind: Kind) {
 
 /// Commands carried out by the broker that clients cause: reads of streams, and subscriptions.
 fn carried_out(broker: &Broker) -> Option<[u64; 2]> {
-    let info = broker.redis()?.ask("INFO commandstats");
+    let Broker::Redis(redis) = broker else {
+        return None;
+    };
+    let info = redis.ask("INFO commandstats");
     let of = |name: &str| {
         let begins = format!("cmdstat_{name}:calls=");
         let mut lines = info.lines().filter_map(|line| line.strip_prefix(&*begins));

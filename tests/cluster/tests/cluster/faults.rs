@@ -24,16 +24,6 @@ fn stayed(clients: &[&Sdk]) {
     }
 }
 
-/// Number of log lines that contain this text.
-fn said(node: &Server, words: &str) -> usize {
-    let has = |line: &serde_json::Value| {
-        line["message"]
-            .as_str()
-            .is_some_and(|it| it.contains(words))
-    };
-    node.log().iter().filter(|line| has(line)).count()
-}
-
 /// Data that the server keeps across its restart is there for clients that come back.
 pub(crate) fn the_broker_restarts_with_its_data(kind: Kind) {
     let mut broker = Broker::durable(kind);
@@ -61,9 +51,9 @@ pub(crate) fn the_broker_restarts_with_its_data(kind: Kind) {
     publisher.heard_by(&source, 10);
     stayed(&[&client]);
     for node in &nodes {
-        assert_eq!(said(node, "no connection to the broker"), 1);
+        assert_eq!(node.logged("no connection to the broker"), 1);
         assert_eq!(
-            said(node, &format!("the broker on {} is back", kind.name())),
+            node.logged(&format!("the broker on {} is back", kind.name())),
             1
         );
     }
@@ -161,7 +151,7 @@ pub(crate) fn the_broker_is_paused_until_nodes_have_reconnected_in_vain(kind: Ki
     for network in &networks {
         let before = network.connections();
         until("attempts to reconnect", || {
-            (network.connections() >= before + RECONNECTS).then_some(())
+            network.connections() >= before + RECONNECTS
         });
     }
     nodes.iter().for_each(|node| up(node, false));
@@ -201,8 +191,8 @@ pub(crate) fn the_network_between_a_node_and_the_broker_is_cut(kind: Kind) {
         assert_eq!(client.left("subscribing"), 0, "the gap was filled");
     }
     assert_eq!(source.left("subscribed") + source.left("error"), 0);
-    assert_eq!(apart.metric("throng_broker_losses_total"), 3);
-    assert_eq!(apart.metric("throng_broker_broken_total"), 0);
+    apart.counts("throng_broker_losses_total", 3);
+    apart.counts("throng_broker_broken_total", 0);
     assert!(apart.metric("throng_broker_refilled_total") >= 3);
 }
 

@@ -69,9 +69,7 @@ fn a_node_is_killed_between_the_row_of_a_key_and_the_publication() {
     network.lose(PUBLICATION, 1);
     thread::scope(|scope| {
         let asked = scope.spawn(|| publish(&first, "two"));
-        until("a publication that is lost", || {
-            (network.to_lose() == 0).then_some(())
-        });
+        until("a publication that is lost", || network.to_lose() == 0);
         first.signal(Signal::KILL);
         assert!(asked.join().is_err(), "a dead node answers");
     });
@@ -115,9 +113,7 @@ fn a_publication_that_comes_while_it_is_repeated_is_the_only_one() {
             networks[n].hold(PUBLICATION);
             let node = &nodes[n];
             let asked = scope.spawn(move || publishes(node, "two"));
-            until("a publication that is held", || {
-                networks[n].is_holding().then_some(())
-            });
+            until("a publication that is held", || networks[n].is_holding());
             asked
         });
         networks.iter().for_each(Proxy::release);

@@ -1,16 +1,13 @@
 //! A node is upgraded while the others serve: its clients move to the new process, and get
 //! everything once.
 
-use std::fs::{self, Permissions};
 use std::net::SocketAddr;
-use std::os::unix::fs::{PermissionsExt as _, symlink};
-use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use serde_json::{Value, json};
-use throng_testkit::{Proxy, Sdk, Server, Setup, Wire, throng, until};
+use throng_testkit::{Installed, Proxy, Sdk, Server, Setup, Wire, throng, until};
 
 use crate::broker::{Broker, Kind};
 use crate::nodes::{
@@ -145,7 +142,7 @@ pub(crate) fn nobody_notices_upgrades_of_a_node(kind: Kind) {
     watcher.event("leave", &json!({}));
     until("two members", || {
         let here = presence(other).as_object().map(|all| all.len());
-        (here == Some(2)).then_some(())
+        here == Some(2)
     });
 }
 
@@ -161,8 +158,7 @@ pub(crate) fn a_node_is_upgraded_while_it_has_no_broker(kind: Kind) {
         publisher.publish(&nodes.each_ref(), 10);
     }
     until("that all is heard", || {
-        let all = { crowd.0.iter() }.all(|(_, client)| client.left("publication") == 10);
-        all.then_some(())
+        { crowd.0.iter() }.all(|(_, client)| client.left("publication") == 10)
     });
     proxy.cut();
     up(upgraded, false);
@@ -179,45 +175,14 @@ pub(crate) fn a_node_is_upgraded_while_it_has_no_broker(kind: Kind) {
     crowd.heard(&publishers);
 }
 
-/// Where the binary of a node seems to be; the next upgrade starts what stands there then.
-struct Installed(PathBuf);
-
-impl Installed {
-    fn new(kind: Kind) -> Self {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(kind.name());
-        fs::create_dir_all(&folder).expect("a folder");
-        let this = Self(folder.join("throng"));
-        this.install(throng());
-        this
-    }
-
-    fn install(&self, binary: &Path) {
-        let new = self.0.with_extension("new");
-        let _ = fs::remove_file(&new);
-        symlink(binary, &new).expect("a link");
-        fs::rename(new, &self.0).expect("another link");
-    }
-
-    /// Installs the same with too few descriptors for the clients.
-    fn install_weak(&self) {
-        let path = self.0.with_extension("sh");
-        let throng = throng().display();
-        let script = format!("#!/bin/sh\nulimit -n 700\nexec {throng} \"$@\"\n");
-        fs::write(&path, script).expect("a script");
-        let executable = Permissions::from_mode(0o755);
-        fs::set_permissions(&path, executable).expect("its permissions");
-        self.install(&path);
-    }
-}
-
 /// The new process follows the channels, has taken members and fails then; or never follows
 /// anything. The old one goes on, and no client has noticed.
 pub(crate) fn an_upgrade_that_breaks_off_changes_nothing(kind: Kind) {
     let broker = Broker::start(kind);
-    let installed = Installed::new(kind);
+    let installed = Installed::default();
     let told = |broker: SocketAddr| config(&lines(kind, broker), PATIENT);
     let broken = Setup::new(&told(broker.address())).shards(2);
-    let broken = broken.binary(&installed.0).start();
+    let broken = broken.binary(&installed.path()).start();
     let other = patient_node(kind, broker.address());
     let channels = ["kept:a", "plain"];
     let crowd = Crowd::new(&broken, &channels);
@@ -225,7 +190,7 @@ pub(crate) fn an_upgrade_that_breaks_off_changes_nothing(kind: Kind) {
     let watcher = subscriber(other.clients(), "room:a");
     until("three members", || {
         let all = presence(&other).as_object().map(|all| all.len());
-        (all == Some(3)).then_some(())
+        all == Some(3)
     });
     let before = presence(&other);
     // Some hundred connections are handed over at once: members come with the first ones.
@@ -234,7 +199,7 @@ pub(crate) fn an_upgrade_that_breaks_off_changes_nothing(kind: Kind) {
     more.iter_mut().for_each(|wire| wire.send("GET /sse?chan"));
     until("that they are read", || {
         let count = broken.metric("throng_connections{transport=\"http\"}");
-        (count >= more.len() as u64).then_some(())
+        count >= more.len() as u64
     });
     let mut publishers = channels.map(Publisher::new);
     let mut publish = || {
@@ -250,7 +215,11 @@ pub(crate) fn an_upgrade_that_breaks_off_changes_nothing(kind: Kind) {
         assert_eq!(output.status.code(), Some(6), "{said}\n{log}");
         assert!(said.contains(why), "{said}\n{log}");
     };
-    installed.install_weak();
+    // The same with too few descriptors for the clients.
+    installed.install_script(&format!(
+        "ulimit -n 700\nexec {} \"$@\"",
+        throng().display()
+    ));
     fails("nothing has changed");
     publish();
     installed.install(throng());

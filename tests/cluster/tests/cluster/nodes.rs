@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use serde_json::{Value, json};
-use throng_testkit::{Proxy, Sdk, Server, Setup, Wire, script, until};
+use throng_testkit::{Proxy, Sdk, Server, Setup, Wire, post, script, until};
 
 use crate::broker::Kind;
 
@@ -88,11 +88,23 @@ pub(crate) fn up(node: &Server, is_up: bool) {
     } else {
         "degraded: the broker is unavailable"
     };
-    until("the state of the broker", || {
-        let health = node.ask("GET", "/healthz", "");
-        (health.status == 200 && health.body.trim() == expected).then_some(())
-    });
+    health(node, expected);
     assert_eq!(node.metric("throng_broker_up"), u64::from(is_up));
+}
+
+/// Waits until a node reports this state of its broker.
+#[track_caller]
+pub(crate) fn health(node: &Server, expected: &str) {
+    until("this state of the broker", || {
+        let health = node.ask("GET", "/healthz", "");
+        health.status == 200 && health.body.trim() == expected
+    });
+}
+
+/// Number of clients in a channel, as a node counts them.
+pub(crate) fn members(node: &Server, channel: &str) -> u64 {
+    let answer = node.call("presence_stats", &json!({ "channel": channel }));
+    answer["result"]["num_clients"].as_u64().unwrap_or_default()
 }
 
 /// Where an SDK connects.
@@ -169,14 +181,8 @@ impl Publisher {
     /// Publishes the next numbers at once on a connection to a node's API.
     #[track_caller]
     pub(crate) fn publish_by(&mut self, wire: &mut Wire, count: u64) {
-        let request = |number: u64| {
-            let (channel, body) = (&self.channel, number.to_string());
-            let length = body.len();
-            format!(
-                "POST /pub?channel={channel} HTTP/1.1\r\nHost: localhost\r\nContent-Length: \
-                 {length}\r\n\r\n{body}"
-            )
-        };
+        let target = format!("/pub?channel={}", self.channel);
+        let request = |number: u64| post(&target, &number.to_string());
         let requests = self.published + 1..=self.published + count;
         wire.send(&requests.map(request).collect::<String>());
         for _ in 0..count {

@@ -4,7 +4,7 @@ use serde_json::json;
 use throng_testkit::{Server, Signal, until};
 
 use crate::broker::{Broker, Kind};
-use crate::nodes::{node, subscriber, up};
+use crate::nodes::{members, node, subscriber, up};
 
 fn clients(node: &Server) -> usize {
     let answer = node.call("presence", &json!({ "channel": "room:a" }));
@@ -12,9 +12,14 @@ fn clients(node: &Server) -> usize {
     clients.map_or(0, |clients| clients.len())
 }
 
-fn stats(node: &Server) -> u64 {
-    let answer = node.call("presence_stats", &json!({ "channel": "room:a" }));
-    answer["result"]["num_clients"].as_u64().unwrap_or_default()
+/// Waits until all nodes list and count so many.
+#[track_caller]
+fn list(nodes: &[&Server], count: usize) {
+    for node in nodes {
+        until("the members that are there", || {
+            clients(node) == count && members(node, "room:a") == count as u64
+        });
+    }
 }
 
 pub(crate) fn members_of_all_nodes_are_listed_and_those_of_a_dead_node_are_not(kind: Kind) {
@@ -23,41 +28,19 @@ pub(crate) fn members_of_all_nodes_are_listed_and_those_of_a_dead_node_are_not(k
     let mut members = nodes
         .each_ref()
         .map(|node| subscriber(node.clients(), "room:a"));
-    for node in &nodes {
-        until("three members", || {
-            (clients(node) == 3 && stats(node) == 3).then_some(())
-        });
-    }
+    list(&nodes.each_ref(), 3);
     members[0].event("join", &json!({}));
     members[0].event("join", &json!({}));
     members[0].event("join", &json!({}));
     let [dies, second, lives] = nodes;
     members[1].order("unsubscribe", &json!({ "channel": "room:a" }));
     members[0].event("leave", &json!({}));
-    for node in [&dies, &second, &lives] {
-        until("two members", || {
-            (clients(node) == 2 && stats(node) == 2).then_some(())
-        });
-    }
+    list(&[&dies, &second, &lives], 2);
     dies.signal(Signal::KILL);
     // Within its lease and the time between two sweeps.
     members[2].event("leave", &json!({}));
     members[2].event("leave", &json!({}));
-    for node in [&second, &lives] {
-        until("one member", || {
-            (clients(node) == 1 && stats(node) == 1).then_some(())
-        });
-    }
-}
-
-/// Waits until all nodes list so many.
-#[track_caller]
-fn list(nodes: &[&Server], count: usize) {
-    for node in nodes {
-        until("the members that are there", || {
-            (clients(node) == count && stats(node) == count as u64).then_some(())
-        });
-    }
+    list(&[&second, &lives], 1);
 }
 
 pub(crate) fn members_are_right_after_the_broker_was_away(kind: Kind) {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use throng_testkit::{RedisServer, Server, until};
 
 use crate::broker::Kind;
-use crate::nodes::{node, subscriber, up};
+use crate::nodes::{health, members, node, subscriber, up};
 
 /// Full, and without a replica: how to bring each about, and how to end it.
 const REFUSALS: [[&str; 2]; 2] = [
@@ -14,14 +14,6 @@ const REFUSALS: [[&str; 2]; 2] = [
         "CONFIG SET min-replicas-to-write 0",
     ],
 ];
-
-#[track_caller]
-fn health(node: &Server, expected: &str) {
-    until("this state of the broker", || {
-        let health = node.ask("GET", "/healthz", "");
-        (health.status == 200 && health.body.trim() == expected).then_some(())
-    });
-}
 
 /// Number of warnings in the log that contain this text.
 fn said(node: &Server, words: &str) -> usize {
@@ -89,7 +81,7 @@ fn a_redis_that_refuses_writes_is_told_once_and_seen() {
     let node = node(Kind::Redis, redis.address());
     let refusing = "throng_broker_refusing_writes";
     for (round, [refuse, accept]) in (1..).zip(REFUSALS) {
-        assert_eq!(node.metric(refusing), 0);
+        node.counts(refusing, 0);
         redis.ask(refuse);
         for n in 0..10 {
             let body = json!({ "channel": "kept:a", "data": n });
@@ -97,7 +89,7 @@ fn a_redis_that_refuses_writes_is_told_once_and_seen() {
             assert!(!answer["error"].is_null(), "{answer}");
         }
         health(&node, "degraded: the broker refuses writes");
-        assert_eq!(node.metric(refusing), 1);
+        node.counts(refusing, 1);
         redis.ask(accept);
         up(&node, true);
         assert_eq!(said(&node, "refuses"), round);
@@ -125,15 +117,12 @@ fn members_are_right_when_writes_are_taken_again() {
         .map(|node| subscriber(node.clients(), "crowd:a"));
     drop(left);
     until("the leases' end", || {
-        redis.ask("KEYS throng:lease:*").is_empty().then_some(())
+        redis.ask("KEYS throng:lease:*").is_empty()
     });
     redis.ask(REFUSALS[0][1]);
     nodes.iter().for_each(|node| up(node, true));
     for node in &nodes {
-        until("three members", || {
-            let answer = node.call("presence_stats", &json!({ "channel": "crowd:a" }));
-            (answer["result"]["num_clients"] == 3).then_some(())
-        });
+        until("three members", || members(node, "crowd:a") == 3);
         let answer = node.call("presence", &json!({ "channel": "crowd:a" }));
         let members = answer["result"]["presence"].as_object().map(|it| it.len());
         assert_eq!(members, Some(3), "{answer}");

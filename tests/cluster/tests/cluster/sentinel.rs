@@ -45,7 +45,7 @@ impl Redis {
                     let mut lines = known.lines().skip_while(|line| *line != field);
                     lines.nth(1) == Some(count)
                 };
-                (has("num-slaves", "1") && has("num-other-sentinels", "2")).then_some(())
+                has("num-slaves", "1") && has("num-other-sentinels", "2")
             });
         }
         redis
@@ -68,7 +68,7 @@ impl Redis {
     #[track_caller]
     fn is_in_step(&self, newest: u64) {
         until("a replica in step", || {
-            (self.replica.ask(NEWEST) == newest.to_string()).then_some(())
+            self.replica.ask(NEWEST) == newest.to_string()
         });
     }
 
@@ -82,7 +82,7 @@ impl Redis {
 #[track_caller]
 fn is_primary(redis: &RedisServer) {
     until("a server that is promoted", || {
-        redis.ask("ROLE").starts_with("master").then_some(())
+        redis.ask("ROLE").starts_with("master")
     });
 }
 
@@ -160,7 +160,7 @@ fn a_primary_that_comes_back_without_its_newest_has_another_epoch() {
         // Refused while Sentinels do not agree yet on their members.
         let sentinel = &redis.sentinels[0];
         let asked = std::panic::catch_unwind(|| sentinel.ask("SENTINEL FAILOVER main"));
-        asked.is_ok().then_some(())
+        asked.is_ok()
     });
     is_primary(&redis.primary);
     let node = redis.node();

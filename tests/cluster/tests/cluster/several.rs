@@ -1,9 +1,9 @@
 //! Two Redis that share the channels: one of them goes away, and the channels of the other go on.
 
 use serde_json::json;
-use throng_testkit::{RedisServer, Sdk, Server, until};
+use throng_testkit::{RedisServer, Sdk, Server};
 
-use crate::nodes::{Publisher, event_source, node_of, subscriber};
+use crate::nodes::{Publisher, event_source, health, node_of, subscriber};
 
 #[track_caller]
 fn node(servers: &[RedisServer; 2]) -> Server {
@@ -29,14 +29,6 @@ fn channels(servers: &[RedisServer; 2], node: &Server) -> [String; 2] {
     })
 }
 
-#[track_caller]
-fn health(node: &Server, expected: &str) {
-    until("the state of the broker", || {
-        let health = node.ask("GET", "/healthz", "");
-        (health.status == 200 && health.body.trim() == expected).then_some(())
-    });
-}
-
 #[test]
 fn one_of_two_redis_goes_away_and_the_channels_of_the_other_go_on() {
     let mut servers = [(); 2].map(|()| RedisServer::durable());
@@ -55,7 +47,7 @@ fn one_of_two_redis_goes_away_and_the_channels_of_the_other_go_on() {
     servers[0].go_away();
     for node in &nodes {
         health(node, "degraded: a server of the broker is unavailable");
-        assert_eq!(node.metric("throng_broker_up"), 1);
+        node.counts("throng_broker_up", 1);
         let why = of_lost.try_one(node).expect_err("its Redis is away");
         assert!(why.contains("nothing was done"), "{why}");
     }

@@ -6,22 +6,15 @@ use std::thread;
 use serde_json::json;
 use throng_testkit::{Proxy, RedisCluster, Sdk, Server, until};
 
-use crate::nodes::{Publisher, after_losing_three, event_source, node_of, subscriber};
+use crate::nodes::{
+    Publisher, after_losing_three, event_source, health, members, node_of, subscriber,
+};
 
 #[track_caller]
 fn node(cluster: &RedisCluster) -> Server {
     let node = node_of(&format!("kind = \"redis\"\nurl = \"{}\"", cluster.url()));
-    is_whole(&node);
+    health(&node, "ok");
     node
-}
-
-/// Waits until each part of the channels has its server.
-#[track_caller]
-fn is_whole(node: &Server) {
-    until("a broker that is whole", || {
-        let health = node.ask("GET", "/healthz", "");
-        (health.status == 200 && health.body.trim() == "ok").then_some(())
-    });
 }
 
 /// Checks that the client subscribed again with everything recovered, and stayed connected.
@@ -62,7 +55,7 @@ fn a_slot_moves_while_publications_flow() {
     publisher.heard_by(&client, 30);
     publisher.heard_by(&source, 0);
     assert_eq!(cluster.find("*{kept:a}:meta"), (to, key));
-    nodes.iter().for_each(is_whole);
+    nodes.iter().for_each(|node| health(node, "ok"));
 }
 
 /// While the keys of a channel are on two servers nothing is done by halves, and others go on.
@@ -97,7 +90,7 @@ fn a_slot_that_is_on_its_way_takes_nothing() {
     publisher.publish(&nodes.each_ref(), 10);
     publisher.heard_by(&client, 0);
     is_recovered(&client);
-    nodes.iter().for_each(is_whole);
+    nodes.iter().for_each(|node| health(node, "ok"));
 }
 
 /// Waits until the replica of a primary has all that this one has.
@@ -111,7 +104,7 @@ fn in_step(cluster: &RedisCluster, primary: usize) {
                 .filter_map(|it| it.strip_prefix("master_repl_offset:"));
             lines.next().map(str::to_owned)
         });
-        (there.is_some() && there == here).then_some(())
+        there.is_some() && there == here
     });
 }
 
@@ -121,7 +114,7 @@ fn a_primary_is_killed_and_its_replica_has_everything() {
     let nodes = [(); 2].map(|()| node(&cluster));
     let client = subscriber(nodes[0].clients(), "kept:a");
     let source = event_source(nodes[1].clients(), "kept:a");
-    let members = nodes
+    let present = nodes
         .each_ref()
         .map(|it| subscriber(it.clients(), "crowd:a"));
     let mut publisher = Publisher::new("kept:a");
@@ -135,14 +128,11 @@ fn a_primary_is_killed_and_its_replica_has_everything() {
     publisher.heard_by(&source, 0);
     is_recovered(&client);
     assert!(cluster.servers()[replica].ask("ROLE").starts_with("master"));
-    nodes.iter().for_each(is_whole);
+    nodes.iter().for_each(|node| health(node, "ok"));
     for node in &nodes {
-        until("both members", || {
-            let answer = node.call("presence_stats", &json!({ "channel": "crowd:a" }));
-            (answer["result"]["num_clients"] == 2).then_some(())
-        });
+        until("both members", || members(node, "crowd:a") == 2);
     }
-    drop(members);
+    drop(present);
 }
 
 /// Clients that have seen what the replica lacks are told; the others are whole.

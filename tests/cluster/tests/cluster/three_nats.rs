@@ -126,9 +126,7 @@ fn an_old_version_is_refused_with_replicas() {
         let line = line.to_string();
         line.contains("2.9.25") && line.contains("broker.replicas")
     };
-    until("the reason in the log", || {
-        node.log().iter().any(is_told).then_some(())
-    });
+    until("the reason in the log", || node.log().iter().any(is_told));
     up(&node, false);
 }
 

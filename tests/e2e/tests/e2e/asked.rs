@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use serde_json::{Value, json};
-use throng_testkit::{Sdk, Setup, Wire};
+use throng_testkit::{Sdk, Setup, Wire, escaped, post};
 
 use crate::support::{emulated, sdks, url};
 
@@ -120,11 +120,7 @@ fn a_backend_decides_for_sdks() {
         );
         let heard = client.publications(&channel, 1);
         assert_eq!(heard, [json!({ "by": "ann", "was": { "n": 1 } })], "{name}");
-        client.order("subscribe", &json!({ "channel": "room:closed" }));
-        client.event(
-            "unsubscribed",
-            &json!({ "channel": "room:closed", "code": 450 }),
-        );
+        client.cannot_subscribe("room:closed", 450);
         let call = json!({ "method": "sum", "data": [1, 2] });
         let called = client.result("rpc", &call);
         assert_eq!(
@@ -175,17 +171,11 @@ fn a_backend_lets_listeners_in_and_others_have_names() {
     let listen = |path: &str, connect: &Value| {
         let mut wire = Wire::connect(server.clients());
         let connect = connect.to_string();
-        let escaped: String = connect.bytes().map(|byte| format!("%{byte:02X}")).collect();
-        wire.send(&match path {
-            "uni_sse" => format!(
-                "GET /connection/uni_sse?cf_connect={escaped} HTTP/1.1\r\nHost: localhost\r\n\r\n"
-            ),
-            _ => format!(
-                "POST /connection/{path} HTTP/1.1\r\nHost: localhost\r\n\
-                 Content-Length: {}\r\n\r\n{connect}",
-                connect.len()
-            ),
-        });
+        let target = format!("/connection/{path}");
+        match path {
+            "uni_sse" => wire.ask(&format!("{target}?cf_connect={}", escaped(&connect)), ""),
+            _ => wire.send(&post(&target, &connect)),
+        }
         assert_eq!(wire.head().status, 200, "{path}");
         wire
     };

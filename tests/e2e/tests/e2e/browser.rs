@@ -143,14 +143,12 @@ fn an_event_source_hears_a_compressed_stream() {
     let server = Setup::new(&format!("{RECOVERY}compression = true\n")).start();
     story(&server, &["chat:news"]);
     let mut wire = Wire::connect(server.clients());
-    wire.send(
-        "GET /sse?channel=chat:news HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: gzip\r\n\r\n",
-    );
+    wire.ask("/sse?channel=chat:news", "Accept-Encoding: gzip\r\n");
     assert_eq!(wire.head().header("content-encoding"), Some("gzip"));
     server.stop();
 }
 
-/// A page of a stranger gets nothing, not even from a server that lets everyone on this machine in.
+/// A page of a stranger gets nothing. What a browser would not send is in `pages.rs`.
 #[test]
 fn pages_of_strangers_are_refused() {
     let allowed = page();
@@ -176,37 +174,8 @@ fn pages_of_strangers_are_refused() {
     );
     browser.open(&format!("http://{allowed}/"));
     listen(&browser, &url);
-    assert_eq!(
-        server.metric("throng_connections_refused_total{reason=\"origin\"}"),
-        1
-    );
-
-    // Requests that a browser would not let a page send, sent by hand; open mode accepts pages of
-    // this machine alone.
-    let open = Setup::default().start();
-    for (origin, status) in [
-        ("http://evil.example", 403),
-        ("null", 403),
-        ("http://127.0.0.1.evil.example", 403),
-        ("http://localhost:3000", 200),
-    ] {
-        for target in ["/sse?channel=news", "/stream?channel=news"] {
-            let mut wire = Wire::connect(open.clients());
-            wire.send(&format!(
-                "GET {target} HTTP/1.1\r\nHost: localhost\r\nOrigin: {origin}\r\n\r\n"
-            ));
-            assert_eq!(wire.head().status, status, "{origin} {target}");
-        }
-        let publish = throng_testkit::request(
-            open.api_address(),
-            "POST",
-            "/pub?channel=a",
-            &[("Origin", origin)],
-            "x",
-        );
-        assert_eq!(publish.status, status, "{origin}");
-    }
-    open.stop();
+    server.counts("throng_connections_refused_total{reason=\"origin\"}", 1);
+    server.stop();
 }
 
 #[test]
@@ -214,7 +183,7 @@ fn the_dashboard_shows_live_numbers() {
     let server = Setup::default().shards(2).start();
     let mut streams: Vec<Wire> = (0..7).map(|_| Wire::connect(server.clients())).collect();
     for stream in &mut streams {
-        stream.send("GET /sse?channel=news HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        stream.ask("/sse?channel=news", "");
         stream.through("subscribed");
     }
     let browser = Browser::start();

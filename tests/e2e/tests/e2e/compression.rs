@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 use throng_testkit::{Sdk, Server, Setup, script};
 
-use crate::support::{sdks, url};
+use crate::support::{sdks, subscribed, url};
 
 const NEWS: &str = "[[namespace]]\nname = \"news\"\ncompression = true\n\n\
                     [[namespace]]\nname = \"raw\"\n";
@@ -47,9 +47,7 @@ fn a_publication_is_compressed_for_those_who_offer_it() {
     assert!(extensions.starts_with("permessage-deflate"), "{extensions}");
     let mut clients = Vec::new();
     for (name, start) in sdks() {
-        let mut client = start();
-        client.connect(&url(server.clients()));
-        client.subscribe("news:a");
+        let client = subscribed(start, server.clients(), "news:a");
         clients.push((name, client));
     }
     for n in 0..COUNT {

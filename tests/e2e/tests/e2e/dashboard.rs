@@ -3,7 +3,7 @@
 use serde_json::json;
 use throng_testkit::{Browser, Sdk, Setup, request, until};
 
-use crate::support::{SECRET, token, url};
+use crate::support::{SECRET, signed_in};
 
 const KEY: &str = "the-key-of-the-server-api-0123456789";
 
@@ -34,10 +34,7 @@ fn tab(browser: &Browser, name: &str, rows: &str, text: &str) {
 fn an_operator_enters_a_key_looks_up_and_acts() {
     let config = format!("[auth]\nhmac_secret = \"{SECRET}\"\n{CHANNELS}");
     let server = Setup::new(&config).shards(2).api_key(KEY).start();
-    let mut ann = Sdk::javascript();
-    let mut order = url(server.clients());
-    order["token"] = json!(token("ann", 600));
-    ann.connect(&order);
+    let (mut ann, _) = signed_in(Sdk::javascript, &server, "ann");
     ann.subscribe("room:blue");
     server.publish("room:blue", r#"{"text":"kept for later"}"#);
     let get = |target: &str| request(server.clients(), "GET", target, &[], "").status;

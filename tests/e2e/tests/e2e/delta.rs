@@ -54,10 +54,7 @@ fn sdks_put_differences_together() {
         client.event("connecting", &json!({}));
         publish(&all[10..20]);
         proxy.mend();
-        client.event(
-            "subscribed",
-            &json!({ "channel": channel, "recovered": true }),
-        );
+        client.recovers(&channel);
         publish(&all[20..]);
         assert_eq!(client.publications(&channel, 20), all[10..], "{name}");
         assert_eq!(client.left("publication"), 0, "{name}");
@@ -100,10 +97,7 @@ fn a_filter_lets_some_pass() {
         publish(4, json!({ "kind": "b" }));
         publish(5, json!({ "kind": "a" }));
         proxy.mend();
-        client.event(
-            "subscribed",
-            &json!({ "channel": channel, "recovered": true }),
-        );
+        client.recovers(&channel);
         publish(6, json!({}));
         publish(7, json!({ "kind": "a" }));
         assert_eq!(

@@ -1,50 +1,39 @@
 //! The graceful end: every client is told in the way of its protocol, and the process ends in time.
 
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 
 use serde_json::{Value, json};
-use throng_testkit::{Deadline, Proxy, Server, Setup, Signal, Wire, request, script, until};
+use throng_testkit::{Deadline, Proxy, Setup, Signal, Wire, escaped, post, until};
 
-use crate::support::{RECOVERY, data, publish, sdks, url};
+use crate::support::{RECOVERY, data, publish, sdks, subscribed, ws};
 
 #[test]
 fn everybody_is_told_to_come_back() {
     let config = "[drain]\ntimeout = \"20s\"\njitter = \"3s\"\n";
     let mut server = Setup::new(config).shards(2).start();
     let address = server.clients();
-    let ask = |target: &str| {
-        let mut wire = Wire::connect(address);
-        wire.send(&format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
-        wire
-    };
-    let mut sse = ask("/sse?channel=news");
+    let mut sse = server.get("/sse?channel=news");
     sse.through("subscribed");
-    let mut lines = ask("/stream?channel=news");
-    lines.head();
+    let mut lines = server.stream("/stream?channel=news");
     lines.chunk();
-    let mut uni =
-        ask("/connection/uni_sse?cf_connect=%7B%22subs%22%3A%7B%22news%22%3A%7B%7D%7D%7D");
+    let subs = escaped(r#"{"subs":{"news":{}}}"#);
+    let mut uni = server.get(&format!("/connection/uni_sse?cf_connect={subs}"));
     uni.through("connect");
-    let plain = script("ws.mjs", &[&format!("ws://{address}/ws?channel=news")]);
-    plain.event("open", &json!({}));
-    let mut raw = script("ws.mjs", &[&format!("ws://{address}/connection/websocket")]);
-    raw.event("open", &json!({}));
+    let plain = ws(&server, "/ws?channel=news");
+    let mut raw = ws(&server, "/connection/websocket");
     raw.say(r#"send {"id":1,"connect":{}}"#);
     raw.event("message", &json!({}));
     let sdks = sdks().map(|(_, start)| {
-        let mut client = start();
-        client.connect(&url(address));
-        client.subscribe("news");
+        let client = subscribed(start, address, "news");
         client.forget("connecting");
         client
     });
     let mut half = Wire::connect(address);
     half.send("GET /sse");
     until("the half request", || {
-        (server.metric("throng_connections{transport=\"http\"}") >= 2).then_some(())
+        server.metric("throng_connections{transport=\"http\"}") >= 2
     });
-    let mut api = Wire::connect(server.api_address());
-    api.send("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let mut api = Wire::get(server.api_address(), "/healthz");
     api.response("GET");
 
     server.signal(Signal::TERM);
@@ -84,13 +73,7 @@ fn everybody_is_told_to_come_back() {
     half.until_closed();
     api.until_closed();
     assert_eq!(server.wait().code(), Some(0));
-    let log = server.log();
-    assert!(
-        log.iter().any(|line| line["message"]
-            .as_str()
-            .is_some_and(|text| text.contains("stopping"))),
-        "{log:?}"
-    );
+    assert!(server.logged("stopping") > 0, "{:?}", server.log());
 }
 
 /// A restart costs nothing that the clients notice, as far as another process can help: they are
@@ -100,9 +83,7 @@ fn sdks_come_back_to_the_next_server() {
     for (name, start) in sdks() {
         let first = Setup::new(RECOVERY).shards(2).start();
         let proxy = Proxy::new(first.clients());
-        let mut client = start();
-        client.connect(&url(proxy.address()));
-        client.subscribe("chat:news");
+        let client = subscribed(start, proxy.address(), "chat:news");
         let second = Setup::new(RECOVERY).shards(2).start();
         proxy.lead_to(second.clients());
         first.stop();
@@ -128,11 +109,11 @@ struct Calls {
 
 /// Publishes on connections that stay, until the listener is gone.
 fn publish_on(address: SocketAddr, is_slow: bool) -> Calls {
-    let call = "POST /pub?channel=news HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\n1";
+    let call = post("/pub?channel=news", "1");
     let mut calls = Calls::default();
     while let Some(mut wire) = Wire::try_connect(address) {
         loop {
-            wire.send(call);
+            wire.send(&call);
             let Some(head) = wire.try_head() else {
                 calls.refused += 1;
                 break;
@@ -159,11 +140,9 @@ fn publishers_are_answered_to_the_end_and_do_not_delay_it() {
     let config = "[drain]\ntimeout = \"1d\"\njitter = \"0s\"\n";
     let mut server = Setup::new(config).shards(2).start();
     let api = server.api_address();
-    let mut last = Wire::connect(server.clients());
-    last.send("GET /sse?channel=news HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let mut last = server.get("/sse?channel=news");
     last.through("subscribed");
-    let mut idle = Wire::connect(api);
-    idle.send("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let mut idle = Wire::get(api, "/healthz");
     idle.response("GET");
     let mut half = Wire::connect(api);
     half.send("GET /healthz HTTP/1.1\r\nHost");
@@ -172,7 +151,7 @@ fn publishers_are_answered_to_the_end_and_do_not_delay_it() {
         .collect();
     until("publications", || {
         let came = "throng_publications_total{source=\"api\"}";
-        (server.metric(came) > 100).then_some(())
+        server.metric(came) > 100
     });
     server.signal(Signal::TERM);
     assert!(last.rest().contains("event: disconnect"));
@@ -194,12 +173,11 @@ fn publishers_are_answered_to_the_end_and_do_not_delay_it() {
 }
 
 /// A client that takes nothing keeps its server from leaving, up to the time limit.
-fn stuck(timeout: &str) -> (Server, Wire) {
-    let config =
-        format!("[drain]\ntimeout = \"{timeout}\"\n[channel]\nslow_consumer = \"drop-oldest\"\n");
-    let server = Setup::new(&config).shards(1).start();
-    let mut stuck = Wire::connect(server.clients());
-    stuck.send("GET /sse?channel=news HTTP/1.1\r\nHost: localhost\r\n\r\n");
+#[test]
+fn the_time_limit_ends_it_whoever_is_left() {
+    let config = "[drain]\ntimeout = \"1s\"\n[channel]\nslow_consumer = \"drop-oldest\"\n";
+    let mut server = Setup::new(config).shards(1).start();
+    let mut stuck = server.get("/sse?channel=news");
     stuck.through("subscribed");
     // More than the kernel holds for a connection that is not read.
     let large = "x".repeat(900_000);
@@ -208,27 +186,6 @@ fn stuck(timeout: &str) -> (Server, Wire) {
         deadline.check("a publication that is dropped");
         server.publish("news", &large);
     }
-    (server, stuck)
-}
-
-#[test]
-fn the_time_limit_ends_it_whoever_is_left() {
-    let (mut server, _stuck) = stuck("1s");
     server.signal(Signal::INT);
-    assert_eq!(server.wait().code(), Some(0));
-}
-
-#[test]
-fn a_second_signal_ends_it_at_once() {
-    let (mut server, _stuck) = stuck("1d");
-    server.signal(Signal::TERM);
-    // From here on it takes no clients, and its health reports that.
-    until("a refusal", || {
-        TcpStream::connect(server.clients()).is_err().then_some(())
-    });
-    let health = request(server.api_address(), "GET", "/healthz", &[], "");
-    assert_eq!((health.status, &*health.body), (503, "draining\n"));
-    assert!(server.runs());
-    server.signal(Signal::TERM);
     assert_eq!(server.wait().code(), Some(0));
 }

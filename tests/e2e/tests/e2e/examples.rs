@@ -195,7 +195,7 @@ fn it_goes_on_where_it_was(site: &Site, browser: &Browser) {
         .configure(&config.replace("an-example-secret", "another-secret-for-a-while"));
     ask("POST", "/api/reload", "");
     ask("POST", "/api/disconnect", r#"{"user":"visitor"}"#);
-    until("a refusal", || (count(refused) > before.1).then_some(()));
+    until("a refusal", || count(refused) > before.1);
     let body = json!({ "team": "reds", "points": 4 });
     post(browser, "/scores", &body);
     site.server.configure(&config);

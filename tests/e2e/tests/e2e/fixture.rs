@@ -13,10 +13,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::{Value, json};
-use throng_testkit::{Process, Server, Setup, Wire, request, sign, throng, until};
+use throng_testkit::{
+    HANDSHAKE, Installed, Process, Server, Setup, Wire, frame, request, sign, throng, until,
+};
 
 use crate::support::SECRET;
-use crate::upgrade::{Installed, frame};
 
 const KEY: &str = "the-key-of-the-server-api";
 /// The year 2100, in Unix seconds.
@@ -61,17 +62,11 @@ fn folder() -> PathBuf {
 
 /// A request of the client behind this address.
 fn ask(wire: &mut Wire, target: &str, client: u8, is_socket: bool) {
-    let upgrade = match is_socket {
-        true => {
-            "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
-             Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
-        }
-        false => "",
-    };
-    wire.send(&format!(
-        "GET {target} HTTP/1.1\r\nHost: localhost\r\nX-Forwarded-For: 192.0.2.{client}\r\n\
-         {upgrade}\r\n"
-    ));
+    let upgrade = if is_socket { HANDSHAKE } else { "" };
+    wire.ask(
+        target,
+        &format!("X-Forwarded-For: 192.0.2.{client}\r\n{upgrade}"),
+    );
 }
 
 const HEAD: &str = "GET /stream?channel=news HTTP/1.1\r\nHost: localhost\r\nX-Forwarded-For: \
@@ -82,7 +77,10 @@ const HALF_BODY: usize = 7;
 
 /// Command that a client sends in two parts.
 fn command() -> Vec<u8> {
-    frame(&json!({"id": 2, "subscribe": {"channel": "other"}}).to_string())
+    frame(
+        1,
+        &json!({"id": 2, "subscribe": {"channel": "other"}}).to_string(),
+    )
 }
 
 const HALF_COMMAND: usize = 20;
@@ -168,26 +166,22 @@ fn prepare(server: &Server) -> Vec<Wire> {
             }),
             SECRET,
         );
-        wire.send_bytes(&frame(
-            &json!({"id": 1, "connect": {"token": token}}).to_string(),
-        ));
+        wire.say(&json!({"id": 1, "connect": {"token": token}}).to_string());
         wire.through("\"connect\":");
-        wire.send_bytes(&frame(
-            &json!({"id": 2, "subscribe": {"channel": "news"}}).to_string(),
-        ));
+        wire.say(&json!({"id": 2, "subscribe": {"channel": "news"}}).to_string());
         wire.through("\"subscribe\":");
         let token = sign(
             &json!({"sub": "ann", "channel": "$secret", "exp": LATE, "info": {"in": "secret"}}),
             SECRET,
         );
         let subscribe = json!({"id": 3, "subscribe": {"channel": "$secret", "token": token}});
-        wire.send_bytes(&frame(&subscribe.to_string()));
+        wire.say(&subscribe.to_string());
         wire.through("\"subscribe\":");
     });
     open(clients, &|wire| {
         ask(wire, "/connection/websocket", 2, true);
         assert_eq!(wire.head().status, 101);
-        wire.send_bytes(&frame("{\"id\":1,\"connect\":{}}"));
+        wire.say("{\"id\":1,\"connect\":{}}");
         wire.through("\"connect\":");
         wire.send_bytes(&command()[..HALF_COMMAND]);
     });
@@ -237,7 +231,7 @@ fn prepare(server: &Server) -> Vec<Wire> {
 /// not take over: so the server goes on, and `then` may look how.
 fn record(then: impl FnOnce(&Server, Vec<Wire>, &Value)) -> Value {
     let file = tempfile::NamedTempFile::new().expect("a file");
-    let installed = Installed::new();
+    let installed = Installed::default();
     let server = Setup::new(&config())
         .shards(1)
         .api_key(KEY)
@@ -320,7 +314,7 @@ fn takes_over(record: &Path, version: u32) {
     });
     until("the server", || {
         let answer = request(api.0, "GET", "/healthz", &[], "");
-        (answer.status == 200).then_some(())
+        answer.status == 200
     });
     goes_on(&api, clients, wires, &kept["told"]);
 }
@@ -363,7 +357,7 @@ fn goes_on(api: &Api, clients: SocketAddr, mut wires: Vec<Wire>, before: &Value)
     assert!(!slow.through("new").contains('x'));
     // Identity of a client, and what the token allows.
     let mut say = |id: u32, command: &str, what: Value| {
-        ann.send_bytes(&frame(&format!("{{\"id\":{id},\"{command}\":{what}}}")));
+        ann.say(&format!("{{\"id\":{id},\"{command}\":{what}}}"));
         ann.through(&format!("\"id\":{id}"));
         ann.through("}}")
     };

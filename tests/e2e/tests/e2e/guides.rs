@@ -185,7 +185,7 @@ impl Story {
                     .background
                     .last()
                     .unwrap()
-                    .out(&block.text, |lines| shows(lines, &block.text).then_some(())),
+                    .out(&block.text, |lines| shows(lines, &block.text)),
             },
             _ => panic!("line {}: what is `{}`?", block.line, block.order),
         }

@@ -7,6 +7,7 @@ use throng_testkit::{Response, Setup, Wire};
 
 const KEY: &str = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==";
 const VERSION: &str = "Sec-WebSocket-Version: 13";
+const UPGRADE: [&str; 2] = ["Connection: Upgrade", "Upgrade: websocket"];
 const ACCEPT: &str = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=";
 
 /// Both of Throng's own families.
@@ -22,54 +23,27 @@ fn ask(to: SocketAddr, line: &str, fields: &[&str]) -> Response {
     wire.head()
 }
 
+/// More cases of both are in the tests of `protocols/ws`.
 #[test]
-fn fields_that_are_lists_go_over_several_lines() {
+fn lists_go_over_several_lines_and_nothing_else_comes_twice() {
     let server = Setup::default().shards(1).start();
-    for fields in [
-        &[
-            "Connection: keep-alive",
-            "Connection: Upgrade",
-            "Upgrade: websocket",
-        ][..],
-        &[
-            "Connection: Upgrade",
-            "Connection: keep-alive",
-            "Upgrade: websocket",
-        ],
-        &[
-            "Connection: keep-alive, Upgrade",
-            "Upgrade: h2c",
-            "Upgrade: websocket",
-        ],
-        &[
-            "Upgrade: WebSocket",
-            "Upgrade: h2c",
-            "Connection: ,upgrade ,",
-        ],
-    ] {
-        for target in TARGETS {
-            let line = format!("GET {target} HTTP/1.1");
-            let response = ask(server.clients(), &line, &[fields, &[KEY, VERSION]].concat());
-            assert_eq!(response.status, 101, "{fields:?}: {response:?}");
-            assert_eq!(response.header("sec-websocket-accept"), Some(ACCEPT));
-        }
-    }
-    server.stop();
-}
-
-#[test]
-fn what_may_stand_there_once_does() {
-    let server = Setup::default().shards(1).start();
-    let upgrade = ["Connection: Upgrade", "Upgrade: websocket"];
-    for twice in [
-        &[KEY, KEY, VERSION][..],
-        &[KEY, "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==", VERSION],
-        &[KEY, VERSION, VERSION],
-        &[KEY, VERSION, "Sec-WebSocket-Version: 8"],
-    ] {
-        for target in TARGETS {
-            let line = format!("GET {target} HTTP/1.1");
-            let response = ask(server.clients(), &line, &[&upgrade, twice].concat());
+    let upgrade = [
+        "Connection: keep-alive",
+        "Upgrade: h2c",
+        UPGRADE[0],
+        UPGRADE[1],
+    ];
+    for target in TARGETS {
+        let line = format!("GET {target} HTTP/1.1");
+        let response = ask(
+            server.clients(),
+            &line,
+            &[&upgrade[..], &[KEY, VERSION]].concat(),
+        );
+        assert_eq!(response.status, 101, "{response:?}");
+        assert_eq!(response.header("sec-websocket-accept"), Some(ACCEPT));
+        for twice in [[KEY, KEY, VERSION], [KEY, VERSION, VERSION]] {
+            let response = ask(server.clients(), &line, &[&UPGRADE[..], &twice].concat());
             assert_eq!(response.status, 400, "{twice:?}");
         }
     }
@@ -80,7 +54,7 @@ fn what_may_stand_there_once_does() {
 fn refusals_say_what_is_wanted() {
     let config = "[grip]\n[[grip.route]]\npath = \"/routed\"\norigin = [\"http://127.0.0.1:9\"]\n";
     let server = Setup::new(config).shards(1).start();
-    let upgrade = ["Connection: Upgrade", "Upgrade: websocket"];
+    let upgrade = UPGRADE;
     let check = |line: &str, fields: &[&str], status: u16, wanted: &[(&str, &str)]| {
         let response = ask(server.clients(), line, fields);
         assert_eq!(response.status, status, "{line} {fields:?}: {response:?}");
@@ -123,39 +97,5 @@ fn refusals_say_what_is_wanted() {
     check("POST /routed HTTP/1.1", &all, 405, &[("allow", "GET")]);
     let old = [upgrade[0], upgrade[1], KEY, "Sec-WebSocket-Version: 8"];
     check("GET /routed HTTP/1.1", &old, 426, &to_websocket);
-    server.stop();
-}
-
-#[test]
-fn the_subprotocol_of_centrifugos_clients_is_chosen() {
-    let server = Setup::default().shards(1).start();
-    let chosen = |target: &str, offered: &[&str]| {
-        let fields = ["Connection: Upgrade", "Upgrade: websocket", KEY, VERSION];
-        let line = format!("GET {target} HTTP/1.1");
-        let response = ask(server.clients(), &line, &[&fields, offered].concat());
-        let name = response.header("sec-websocket-protocol");
-        (response.status, name.map(str::to_owned))
-    };
-    let json = Some("centrifuge-json".to_owned());
-    for target in ["/connection/websocket", "/connection/uni_websocket"] {
-        let one = chosen(target, &["Sec-WebSocket-Protocol: centrifuge-json"]);
-        assert_eq!(one, (101, json.clone()), "{target}");
-        let lines = [
-            "Sec-WebSocket-Protocol: x, y",
-            "Sec-WebSocket-Protocol: centrifuge-json",
-        ];
-        assert_eq!(chosen(target, &lines), (101, json.clone()), "{target}");
-        assert_eq!(
-            chosen(target, &["Sec-WebSocket-Protocol: x"]),
-            (101, None),
-            "{target}"
-        );
-        assert_eq!(chosen(target, &["A: b"]), (101, None), "{target}");
-    }
-    // Of the two only one speaks Protobuf.
-    let binary = ["Sec-WebSocket-Protocol: centrifuge-json, centrifuge-protobuf"];
-    let both = Some("centrifuge-protobuf".to_owned());
-    assert_eq!(chosen("/connection/websocket", &binary), (101, both));
-    assert_eq!(chosen("/connection/uni_websocket", &binary).0, 400);
     server.stop();
 }

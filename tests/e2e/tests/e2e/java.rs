@@ -5,7 +5,7 @@ use serde_json::json;
 use throng_testkit::{Sdk, Setup};
 
 use crate::story;
-use crate::support::{SECRET, data, token, url};
+use crate::support::{SECRET, data, signed_in};
 
 const CONFIG: &str = r#"
 [[namespace]]
@@ -33,14 +33,8 @@ fn centrifuge_java_recovers_what_it_missed() {
 fn centrifuge_java_speaks_to_others_and_sees_them() {
     let config = format!("[auth]\nhmac_secret = \"{SECRET}\"\n{CONFIG}");
     let server = Setup::new(&config).shards(2).start();
-    let connected = |mut client: Sdk, user: &str| {
-        let mut order = url(server.clients());
-        order["token"] = json!(token(user, 600));
-        let id = client.connect(&order)["client"].clone();
-        (client, id)
-    };
-    let (mut ann, ann_id) = connected(Sdk::java(), "ann");
-    let (mut bob, bob_id) = connected(Sdk::javascript(), "bob");
+    let (mut ann, ann_id) = signed_in(Sdk::java, &server, "ann");
+    let (mut bob, bob_id) = signed_in(Sdk::javascript, &server, "bob");
     let of = json!({ "channel": "chat:room" });
     ann.subscribe("chat:room");
     ann.event("join", &json!({ "client": ann_id }));

@@ -2,9 +2,9 @@
 
 use std::process::Command;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use throng_testkit::{
-    Authority, Issuer, PemFiles, Process, Server, Setup, TokenKey, Wire, unix_s, until,
+    Authority, Issuer, PemFiles, Process, Server, Setup, TokenKey, unix_s, until,
 };
 
 const KEY: &str = "the-key-of-the-server-api";
@@ -29,11 +29,7 @@ fn token(key: &TokenKey) -> String {
 /// Status for a client with a token of this key.
 #[track_caller]
 fn status(server: &Server, key: &TokenKey) -> u16 {
-    let mut wire = Wire::connect(server.clients());
-    wire.send(&format!(
-        "GET /stream?channel=news&token={} HTTP/1.1\r\nHost: localhost\r\n\r\n",
-        token(key)
-    ));
+    let mut wire = server.get(&format!("/stream?channel=news&token={}", token(key)));
     let head = wire.head();
     let retry = head.header("retry-after").is_some();
     assert_eq!(retry, head.status == 503, "{head:?}");
@@ -43,9 +39,7 @@ fn status(server: &Server, key: &TokenKey) -> u16 {
 /// Comes again until it is so.
 #[track_caller]
 fn becomes(server: &Server, key: &TokenKey, expected: u16) {
-    until("another answer", || {
-        (status(server, key) == expected).then_some(())
-    });
+    until("another answer", || status(server, key) == expected);
 }
 
 fn fetches(server: &Server, result: &str) -> u64 {
@@ -64,16 +58,11 @@ fn keys_rotate_and_outlive_their_issuer() {
     let issuer = Issuer::start(&[&old]);
     let server = start(&config(&issuer.url(), ""));
     assert_eq!((status(&server, &old), issuer.asked()), (200, 1));
-    let mut stream = Wire::connect(server.clients());
-    stream.send(&format!(
-        "GET /stream?channel=news&token={} HTTP/1.1\r\nHost: localhost\r\n\r\n",
-        token(&old)
-    ));
-    assert_eq!(stream.head().status, 200);
+    let mut stream = server.stream(&format!("/stream?channel=news&token={}", token(&old)));
     stream.chunk();
     // A key that is not published yet: it is asked for, and the client may come again.
     assert_eq!((status(&server, &new), unknown(&server)), (503, 1));
-    until("the second request", || (issuer.asked() > 1).then_some(()));
+    until("the second request", || issuer.asked() > 1);
     issuer.publish(&[&old, &new]);
     becomes(&server, &new, 200);
     assert_eq!(status(&server, &old), 200);
@@ -81,7 +70,7 @@ fn keys_rotate_and_outlive_their_issuer() {
     issuer.publish(&[&new]);
     assert_eq!(status(&server, &newest), 503);
     becomes(&server, &old, 503);
-    assert_eq!(server.metric("throng_token_keys"), 1);
+    server.counts("throng_token_keys", 1);
     let fetched = server.metric("throng_token_keys_fetched_timestamp_seconds");
     assert!(fetched.abs_diff(unix_s()) < 300, "{fetched}");
     // Whatever is wrong with an answer, the keys that are there stay.
@@ -102,7 +91,7 @@ fn keys_rotate_and_outlive_their_issuer() {
         issuer.say(code, &body);
         until("a failure", || {
             assert_eq!(status(&server, &newest), 503);
-            (fetches(&server, "failed") > before).then_some(())
+            fetches(&server, "failed") > before
         });
         assert_eq!(status(&server, &new), 200, "{code}");
     }
@@ -111,14 +100,10 @@ fn keys_rotate_and_outlive_their_issuer() {
     drop(issuer);
     until("a failure", || {
         assert_eq!(status(&server, &newest), 503);
-        (fetches(&server, "failed") > before).then_some(())
+        fetches(&server, "failed") > before
     });
     assert_eq!(status(&server, &new), 200);
-    let warned = |line: &Value| {
-        let text = line["message"].as_str().unwrap_or_default();
-        text.contains("cannot fetch keys for tokens") && text.contains("/keys")
-    };
-    assert!(server.log().iter().any(warned));
+    assert!(server.logged("/keys: cannot fetch keys for tokens") > 0);
     // And comes back.
     let _issuer = Issuer::at(&address.to_string(), &[&new, &newest]);
     becomes(&server, &newest, 200);
@@ -136,9 +121,7 @@ fn an_issuer_that_does_not_answer_holds_nobody_up() {
     let server = Setup::new(&text).shards(1).api_key(KEY).start();
     issuer.hold();
     assert_eq!(status(&server, &other), 503);
-    until("the request that waits", || {
-        (issuer.asked() == 2).then_some(())
-    });
+    until("the request that waits", || issuer.asked() == 2);
     for _ in 0..20 {
         assert_eq!(
             (status(&server, &other), status(&server, &known)),
@@ -161,7 +144,7 @@ fn a_server_starts_before_its_issuer() {
     assert_eq!((status(&server, &key), fetches(&server, "good")), (503, 0));
     let _issuer = Issuer::at(&address.to_string(), &[&key]);
     // Nobody has to ask: after a failure it is tried again soon.
-    until("its keys", || (fetches(&server, "good") > 0).then_some(()));
+    until("its keys", || fetches(&server, "good") > 0);
     assert_eq!(status(&server, &key), 200);
     server.stop();
 }
@@ -204,20 +187,20 @@ fn a_reload_needs_the_keys_of_the_new_address() {
     let (first, second) = (Issuer::start(&[&here]), Issuer::start(&[&there]));
     let server = start(&config(&first.url(), ""));
     let reload = |text: &str| {
-        server.configure(text);
-        server.ask("POST", "/api/reload", "")
+        let (status, told) = server.reload(text);
+        (status, told.to_string())
     };
     let gone = Issuer::start(&[]);
     let nowhere = gone.url();
     drop(gone);
     let refused = reload(&config(&nowhere, "anonymous = true"));
-    assert_eq!(refused.status, 422, "{refused:?}");
-    assert!(refused.body.contains("auth.jwks_url: "), "{refused:?}");
+    assert_eq!(refused.0, 422, "{refused:?}");
+    assert!(refused.1.contains("auth.jwks_url: "), "{refused:?}");
     assert_eq!(status(&server, &here), 200);
     // What stays as it was is not fetched again.
-    assert_eq!(reload(&config(&first.url(), "leeway = \"5s\"")).status, 200);
+    assert_eq!(reload(&config(&first.url(), "leeway = \"5s\"")).0, 200);
     assert_eq!((status(&server, &here), first.asked()), (200, 1));
-    assert_eq!(reload(&config(&second.url(), "")).status, 200);
+    assert_eq!(reload(&config(&second.url(), "")).0, 200);
     for _ in 0..4 {
         assert_eq!(
             (status(&server, &there), status(&server, &here)),
@@ -227,13 +210,13 @@ fn a_reload_needs_the_keys_of_the_new_address() {
     // A set that stands in the configuration goes beside the one that is fetched.
     let own = json!({ "keys": [here.jwk()] });
     let both = reload(&config(&second.url(), &format!("jwks = '{own}'")));
-    assert_eq!(both.status, 200, "{both:?}");
+    assert_eq!(both.0, 200, "{both:?}");
     assert_eq!(
         (status(&server, &there), status(&server, &here)),
         (200, 200)
     );
     let wrong = reload(&config(&second.url(), "jwks = '{}'"));
-    assert_eq!(wrong.status, 422, "{wrong:?}");
-    assert!(wrong.body.contains("auth.jwks: "), "{wrong:?}");
+    assert_eq!(wrong.0, 422, "{wrong:?}");
+    assert!(wrong.1.contains("auth.jwks: "), "{wrong:?}");
     server.stop();
 }

@@ -3,9 +3,9 @@
 use std::time::Instant;
 
 use serde_json::json;
-use throng_testkit::{Setup, Wire, request, script, until};
+use throng_testkit::{Setup, Wire, request, until};
 
-use crate::support::{sdks, url};
+use crate::support::{sdks, url, ws};
 
 #[test]
 fn channels_of_one_connection_are_limited() {
@@ -18,11 +18,9 @@ fn channels_of_one_connection_are_limited() {
         for channel in ["a", "b", "c"] {
             client.subscribe(channel);
         }
-        client.order("subscribe", &json!({ "channel": "d" }));
-        client.event("unsubscribed", &json!({ "channel": "d", "code": 106 }));
+        client.cannot_subscribe("d", 106);
         // One that is given up makes room.
-        client.order("unsubscribe", &json!({ "channel": "a" }));
-        client.event("unsubscribed", &json!({ "channel": "a" }));
+        client.unsubscribe("a");
         client.subscribe("e");
         assert_eq!(client.left("disconnected"), 0, "{name}");
     }
@@ -41,20 +39,13 @@ fn channels_of_one_connection_are_limited() {
 fn messages_of_clients_are_limited_in_size_and_number() {
     let config = "[limits]\nmessage_bytes_max = 1024\nmessages_per_second_max = 20\n";
     let server = Setup::new(config).shards(1).start();
-    let plain = format!("ws://{}/ws?channel=news", server.clients());
-    let centrifuge = format!("ws://{}/connection/websocket", server.clients());
-    let open = |url: &str| {
-        let client = script("ws.mjs", &[url]);
-        client.event("open", &json!({}));
-        client
-    };
-    let witness = open(&plain);
-    for url in [&plain, &centrifuge] {
-        let mut client = open(url);
+    let witness = ws(&server, "/ws?channel=news");
+    for target in ["/ws?channel=news", "/connection/websocket"] {
+        let mut client = ws(&server, target);
         client.say(&format!("send {}", "x".repeat(1025)));
         client.event("close", &json!({ "code": 1009 }));
     }
-    let mut client = open(&plain);
+    let mut client = ws(&server, "/ws?channel=news");
     for _ in 0..60 {
         client.say("send x");
     }
@@ -75,10 +66,8 @@ fn long_answers_are_charged_to_the_address() {
     let server = Setup::new(config).shards(1).start();
     let open = |target: &str, address: &str| {
         let mut wire = Wire::connect(server.clients());
-        wire.send(&format!(
-            "GET /sse?channel={target} HTTP/1.1\r\nHost: localhost\r\n\
-             X-Forwarded-For: {address}\r\n\r\n"
-        ));
+        let fields = format!("X-Forwarded-For: {address}\r\n");
+        wire.ask(&format!("/sse?channel={target}"), &fields);
         (wire.head().status, wire)
     };
     // Reads little of an answer: while it reads, its allowance refills.
@@ -111,54 +100,31 @@ fn long_answers_are_charged_to_the_address() {
     server.stop();
 }
 
+/// The API port is not counted, and a place that is left is free again.
 #[test]
-fn connections_of_one_address_are_limited() {
-    let server = Setup::new("[limits]\nconnections_per_ip = 2\n")
-        .shards(2)
-        .start();
-    let stream = || {
-        let mut wire = Wire::connect(server.clients());
-        wire.send("GET /stream?channel=news HTTP/1.1\r\nHost: localhost\r\n\r\n");
-        let head = wire.head();
-        (wire, head.status)
-    };
-    let (first, second) = (stream(), stream());
-    assert_eq!((first.1, second.1), (200, 200));
-    let (mut third, status) = stream();
-    assert_eq!(status, 429);
-    third.until_closed();
-    // The API port is not counted, and a place that is left is free again.
-    assert_eq!(server.ask("GET", "/healthz", "").status, 200);
-    drop(first);
-    until("a free place", || (stream().1 == 200).then_some(()));
-    server.stop();
-}
-
-#[test]
-fn connections_of_the_server_are_limited() {
-    let server = Setup::new("[engine]\nconnections_max = 2\n")
-        .shards(1)
-        .start();
-    let ask = || {
-        let mut wire = Wire::connect(server.clients());
-        wire.send("GET /sse?channel=news HTTP/1.1\r\nHost: localhost\r\n\r\n");
-        let status = wire.head().status;
-        (wire, status)
-    };
-    let kept = [ask(), ask()];
-    assert_eq!(kept.each_ref().map(|(_, status)| *status), [200, 200]);
-    let (mut late, status) = ask();
-    assert_eq!(status, 503);
-    late.until_closed();
-    assert_eq!(
-        server.metric("throng_connections_refused_total{reason=\"connections_max\"}"),
-        1
-    );
-    // A client that leaves makes room.
-    let [(leaves, _), _stays] = kept;
-    drop(leaves);
-    until("there is room again", || (ask().1 == 200).then_some(()));
-    server.stop();
+fn connections_of_an_address_and_of_the_server_are_limited() {
+    for (limit, shards, refusal, reason) in [
+        ("[limits]\nconnections_per_ip = 2\n", 2, 429, "per_ip"),
+        ("[engine]\nconnections_max = 2\n", 1, 503, "connections_max"),
+    ] {
+        let server = Setup::new(limit).shards(shards).start();
+        let stream = || {
+            let mut wire = server.get("/stream?channel=news");
+            let status = wire.head().status;
+            (wire, status)
+        };
+        let [(leaves, first), (_stays, second)] = [stream(), stream()];
+        assert_eq!((first, second), (200, 200), "{limit}");
+        let (mut third, status) = stream();
+        assert_eq!(status, refusal, "{limit}");
+        third.until_closed();
+        assert_eq!(server.ask("GET", "/healthz", "").status, 200);
+        let series = format!("throng_connections_refused_total{{reason=\"{reason}\"}}");
+        server.counts(&series, 1);
+        drop(leaves);
+        until("a free place", || stream().1 == 200);
+        server.stop();
+    }
 }
 
 /// One channel may use nearly the whole bound, however many shards there are.
@@ -181,20 +147,5 @@ fn all_shards_share_one_bound_for_history() {
     }
     // And no more than that: 250 have ten million bytes.
     assert!((180..210).contains(&kept), "{kept}");
-    server.stop();
-}
-
-/// Places in channels without subscribers and history.
-#[test]
-fn so_many_idle_channels_are_remembered() {
-    let config = "[limits]\nstreams_max = 20\n\
-                  [channel]\nhistory_size = 1\nhistory_ttl = \"1s\"\nrecovery = true\n";
-    let server = Setup::new(config).shards(1).start();
-    for n in 0..100 {
-        server.publish(&format!("c{n}"), "1");
-    }
-    until("the end of what was kept", || {
-        (server.metric("throng_channels") == 20).then_some(())
-    });
     server.stop();
 }

@@ -5,15 +5,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use serde_json::{Value, json};
-use throng_testkit::{Setup, Signal, until};
+use throng_testkit::{HANDSHAKE, Installed, Setup, Signal, Wire, escaped, until};
 
 use crate::asked::backend;
 use crate::support::{emulated, sdks, url};
-use crate::upgrade::{Installed, ask, ask_unanswered, connected, frame};
+use crate::upgrade::connected;
 
 #[test]
 fn a_filter_still_lets_some_pass_after_an_upgrade() {
-    let installed = Installed::new();
+    let installed = Installed::default();
     let config = "[channel]\nhistory_size = 100\nhistory_ttl = \"5m\"\nrecovery = true\n\
                   allow_tags_filter = true\n";
     let server = Setup::new(config)
@@ -78,7 +78,7 @@ fn what_backends_know_of_clients_moves_with_them() {
          [proxy]\nconnect = \"http://{address}/connect\"\nrpc = \"http://{address}/rpc\"\n\
          emulated_headers = [\"X-Said\"]\ninclude_connection_meta = true\n"
     );
-    let installed = Installed::new();
+    let installed = Installed::default();
     let server = Setup::new(&config)
         .binary(&installed.path())
         .api_key(key)
@@ -86,20 +86,16 @@ fn what_backends_know_of_clients_moves_with_them() {
         .start();
     let mut clients = connected(&server);
     let said = json!({ "headers": { "X-Said": "hello" } });
-    let mut socket = ask(server.clients(), "/connection/websocket", true);
-    socket.send_bytes(&frame(&json!({ "id": 1, "connect": said }).to_string()));
+    let mut socket = server.websocket("/connection/websocket");
+    socket.say(&json!({ "id": 1, "connect": said }).to_string());
     socket.through("\"connect\":");
-    let said = said.to_string();
-    let escaped: String = { said.bytes() }
-        .map(|byte| format!("%{byte:02X}"))
-        .collect();
-    let target = format!("/connection/uni_sse?cf_connect={escaped}");
-    let mut listener = ask(server.clients(), &target, false);
+    let said = escaped(&said.to_string());
+    let mut listener = server.stream(&format!("/connection/uni_sse?cf_connect={said}"));
     listener.through("\"news\"");
     server.upgrade_well();
     server.upgrade_well();
     let rpc = json!({ "id": 2, "rpc": { "method": "m", "data": 1 } });
-    socket.send_bytes(&frame(&rpc.to_string()));
+    socket.say(&rpc.to_string());
     let said = socket.through("}}}");
     let meta = "\"meta\":{\"seen\":\"by backends\"},\"said\":\"hello\",\"user\":\"ann\"";
     assert!(said.contains(meta), "{said}");
@@ -140,29 +136,25 @@ fn clients_who_wait_for_a_backend_are_told_to_come_again() {
          [proxy]\nconnect = \"http://{address}/connect\"\ntimeout = \"60s\"\n"
     );
     for (round, upgrades) in [(1, true), (2, false)] {
-        let installed = Installed::new();
+        let installed = Installed::default();
         let mut server = Setup::new(&config)
             .binary(&installed.path())
             .api_key(key)
             .shards(2)
             .start();
-        let come =
-            |target: &str, is_socket: bool| ask_unanswered(server.clients(), target, is_socket);
-        let plain = [
-            come("/ws?channel=a", true),
-            come("/sse?channel=a", false),
-            come("/stream?channel=a", false),
-        ];
-        let mut uni = come("/connection/uni_sse", false);
+        let mut socket = Wire::connect(server.clients());
+        socket.ask("/ws?channel=a", HANDSHAKE);
+        let [sse, stream] = ["/sse?channel=a", "/stream?channel=a"].map(|it| server.get(it));
+        let mut uni = server.get("/connection/uni_sse");
         assert_eq!(uni.head().status, 200);
         until("the questions", || {
-            (UNANSWERED.load(Ordering::Relaxed) == 4 * round).then_some(())
+            UNANSWERED.load(Ordering::Relaxed) == 4 * round
         });
         match upgrades {
             true => server.upgrade_well(),
             false => server.signal(Signal::TERM),
         }
-        for mut wire in plain {
+        for mut wire in [socket, sse, stream] {
             let head = wire.head();
             assert_eq!((head.status, head.header("retry-after")), (503, Some("5")));
             wire.until_closed();

@@ -4,32 +4,21 @@
 //! Behind each request follows another that closes the connection. A server that sees the first one
 //! end in the right place answers both; a server that refuses it as ambiguous ends the connection.
 
-mod bodies;
-mod heads;
-mod why;
-
-use std::fs;
+use std::collections::HashMap;
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::process::Command;
 
-use tempfile::TempDir;
-use throng_testkit::{DEADLINE, Process, Setup, free_port, until};
+use throng_testkit::{DEADLINE, Setup, unescaped};
 
-/// Bytes to send, and why Throng and nginx differ; empty if they do not.
-#[derive(Clone)]
-pub(crate) struct Row {
+use crate::support::Nginx;
+
+/// A row of `nginx/rows.txt`.
+struct Row {
     bytes: Vec<u8>,
+    /// Reason for which Throng and nginx differ; empty if they do not.
     why: &'static str,
-}
-
-impl Row {
-    pub(crate) fn new(bytes: impl AsRef<[u8]>, why: &'static str) -> Self {
-        Self {
-            bytes: bytes.as_ref().to_vec(),
-            why,
-        }
-    }
+    /// Throng's one answer, where it matters which.
+    status: Option<u16>,
 }
 
 /// Is there enough for a sample?
@@ -37,21 +26,8 @@ const ROWS_MIN: usize = 160;
 
 const LAST: &[u8] = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 
-/// Configuration with Throng's paths. A backend of its own takes bodies, since nginx reads them
-/// only for a backend.
-const CONFIG: &str = r#"
-daemon off;
-worker_processes 1;
-error_log FOLDER/error.log crit;
-pid FOLDER/nginx.pid;
-events { worker_connections 64; }
-http {
-  access_log off;
-  client_body_temp_path FOLDER/1;
-  proxy_temp_path FOLDER/2;
-  fastcgi_temp_path FOLDER/3;
-  uwsgi_temp_path FOLDER/4;
-  scgi_temp_path FOLDER/5;
+/// Throng's paths. A backend of its own takes bodies, since nginx reads them only for a backend.
+const PATHS: &str = r#"
   client_header_buffer_size 1k;
   large_client_header_buffers 2 16k;
   client_max_body_size 1m;
@@ -72,39 +48,7 @@ http {
     listen unix:FOLDER/backend;
     location / { return 200 "{}\n"; }
   }
-}
 "#;
-
-struct Nginx {
-    address: SocketAddr,
-    _process: Process,
-    _folder: TempDir,
-}
-
-impl Nginx {
-    fn start() -> Self {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
-        let config = CONFIG.replace("FOLDER", &folder.path().display().to_string());
-        let config = config.replace("PORT", &address.port().to_string());
-        let file = folder.path().join("nginx.conf");
-        fs::write(&file, config).expect("a file in it");
-        // Debian puts it where only root's shell looks.
-        let path = std::env::var("PATH").unwrap_or_default();
-        let mut command = Command::new("nginx");
-        command
-            .env("PATH", format!("{path}:/usr/sbin"))
-            .arg("-c")
-            .arg(&file);
-        let process = Process::start(&mut command, "install nginx, see .ci/packages");
-        until("nginx listens", || TcpStream::connect(address).ok());
-        Self {
-            address,
-            _process: process,
-            _folder: folder,
-        }
-    }
-}
 
 /// The statuses of all answers; a last 0 is something else than an answer.
 fn ask(to: SocketAddr, bytes: &[u8]) -> Vec<u16> {
@@ -175,11 +119,57 @@ fn shown(bytes: &[u8]) -> String {
     }
 }
 
+/// Reads the table; its head says how.
+fn rows() -> Vec<Row> {
+    let (mut reasons, mut rows, mut around) = (HashMap::new(), Vec::new(), ("", ""));
+    let lines = include_str!("nginx/rows.txt").lines();
+    for line in lines.filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        if let Some(request) = line.strip_prefix("== ") {
+            around = request.split_once('…').expect("a place for rows");
+        } else if let Some((words, bytes)) = line.split_once('\t') {
+            let words = || words.split(' ').filter(|word| *word != "-");
+            rows.push(Row {
+                bytes: unescaped(&[around.0, bytes, around.1].concat()),
+                why: words()
+                    .find_map(|word| reasons.get(word))
+                    .copied()
+                    .unwrap_or_default(),
+                status: words().find_map(|word| word.parse().ok()),
+            });
+        } else {
+            let (word, why) = line.split_once(": ").expect("a reason");
+            reasons.insert(word, why);
+        }
+    }
+    rows.extend(long_rows(reasons["LIMIT"]));
+    rows
+}
+
+/// What would be long in the table.
+fn long_rows(limit: &'static str) -> impl Iterator<Item = Row> {
+    let get = |fields: &str| format!("GET /healthz HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n");
+    let line = |line: &str| format!("{line} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let rows = [
+        (line(&format!("GET /{}", "x".repeat(20_000))), ""),
+        (line(&format!("{} /", "A".repeat(100))), limit),
+        (get(&format!("A: {}\r\n", "x".repeat(8000))), ""),
+        (get(&format!("A: {}\r\n", "x".repeat(20_000))), ""),
+        (get(&format!("{}: b\r\n", "A".repeat(1000))), ""),
+        (get(&"A: b\r\n".repeat(60)), ""),
+        (get(&"A: b\r\n".repeat(100)), limit),
+    ];
+    rows.into_iter().map(|(text, why)| Row {
+        bytes: text.into_bytes(),
+        why,
+        status: None,
+    })
+}
+
 #[test]
 fn requests_are_read_as_nginx_reads_them() {
-    let nginx = Nginx::start();
+    let nginx = Nginx::start(PATHS);
     let throng = Setup::default().shards(1).start();
-    let rows = [heads::rows(), bodies::rows()].concat();
+    let rows = rows();
     assert!(rows.len() >= ROWS_MIN, "{} rows", rows.len());
     let mut wrong = Vec::new();
     for row in &rows {
@@ -187,7 +177,9 @@ fn requests_are_read_as_nginx_reads_them() {
         let ours = ask(throng.api_address(), &row.bytes);
         let agree = classes(&theirs) == classes(&ours);
         let text = shown(&row.bytes);
+        let is_as_said = row.status.is_none_or(|status| ours == [status]);
         match (agree, row.why) {
+            _ if !is_as_said => wrong.push(format!("{text}\n    Throng {ours:?}")),
             (true, "") => {}
             (false, why) if !why.is_empty() => {}
             (false, _) => wrong.push(format!("{text}\n    nginx {theirs:?}, Throng {ours:?}")),

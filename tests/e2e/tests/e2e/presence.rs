@@ -1,9 +1,9 @@
 //! Presence, by SDKs and by the server API, on any shard, until clients have gone.
 
 use serde_json::{Value, json};
-use throng_testkit::{Sdk, Server, Setup, until};
+use throng_testkit::{Server, Setup, until};
 
-use crate::support::{SECRET, Start, emulated, sdks, token, url};
+use crate::support::{SECRET, emulated, sdks, signed_in};
 
 const CHANNELS: &str = r#"
 [[namespace]]
@@ -19,14 +19,6 @@ name = "quiet"
 subscribe = true
 "#;
 
-fn connected(server: &Server, start: Start, user: &str) -> (Sdk, Value) {
-    let mut client = start();
-    let mut order = url(server.clients());
-    order["token"] = json!(token(user, 600));
-    let told = client.connect(&order);
-    (client, told["client"].clone())
-}
-
 /// Numbers of clients and users by the server API.
 fn numbers(server: &Server, channel: &str) -> Value {
     server.call("presence_stats", &json!({ "channel": channel }))["result"].clone()
@@ -38,8 +30,8 @@ fn those_present_are_listed_and_their_coming_and_going_is_told() {
     let server = Setup::new(&config).shards(3).start();
     for (name, start) in sdks().into_iter().chain(emulated()) {
         let channel = format!("room:{name}");
-        let (mut ann, ann_id) = connected(&server, start, "ann");
-        let (mut bob, bob_id) = connected(&server, start, "bob");
+        let (mut ann, ann_id) = signed_in(start, &server, "ann");
+        let (mut bob, bob_id) = signed_in(start, &server, "bob");
         let of = json!({ "channel": channel });
         assert_eq!(bob.failure("presence", &of), 103, "{name}: not subscribed");
         ann.subscribe(&channel);
@@ -73,9 +65,7 @@ fn those_present_are_listed_and_their_coming_and_going_is_told() {
         );
         drop(ann);
         let nobody = json!({ "num_clients": 0, "num_users": 0 });
-        until("nobody is there", || {
-            (numbers(&server, &channel) == nobody).then_some(())
-        });
+        until("nobody is there", || numbers(&server, &channel) == nobody);
     }
     server.stop();
 }

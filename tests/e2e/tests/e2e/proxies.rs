@@ -1,16 +1,11 @@
 //! Clients behind proxies: limits apply to them and not to the proxy, and only named proxies are
 //! trusted.
 
-use std::fs;
 use std::net::SocketAddr;
-use std::process::Command;
 
-use tempfile::TempDir;
-use throng_testkit::{
-    Authority, DEADLINE, PemFiles, Process, Server, Setup, Wire, free_port, until,
-};
+use throng_testkit::{Server, Setup, TlsFiles, Wire, post, until};
 
-use crate::support::SECRET;
+use crate::support::{Nginx, SECRET};
 
 /// One connection for each client, so that a second one shows which client was counted.
 fn one_each(more: &str) -> Server {
@@ -24,9 +19,7 @@ fn one_each(more: &str) -> Server {
 fn stream(to: SocketAddr, before: &[u8], headers: &str) -> (Wire, Option<u16>) {
     let mut wire = Wire::connect(to);
     wire.send_bytes(before);
-    wire.send(&format!(
-        "GET /stream?channel=a HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n"
-    ));
+    wire.ask("/stream?channel=a", headers);
     let status = wire.try_head().map(|head| head.status);
     (wire, status)
 }
@@ -58,14 +51,13 @@ fn a_proxy_that_is_not_named_is_told() {
         let unnamed = || server.metric("throng_unnamed_proxies_total");
         assert_eq!(unnamed(), told, "{config}{header}");
         let is_logged = || {
-            let log = server.log();
-            log.iter().any(|line| {
-                let line = line.to_string();
-                line.contains("listen.trusted_proxies") && line.contains("127.0.0.1")
-            })
+            let lines = server.process().err_lines();
+            lines
+                .iter()
+                .any(|line| line.contains("listen.trusted_proxies") && line.contains("127.0.0.1"))
         };
         if told > 0 {
-            until("a warning", || is_logged().then_some(()));
+            until("a warning", is_logged);
         }
         assert_eq!(is_logged(), told > 0, "{config}{header}");
         server.stop();
@@ -83,14 +75,8 @@ fn a_refused_proxy_is_told() {
     let kept = [open(1), open(2)];
     assert_eq!(kept.each_ref().map(|(_, status)| *status), [Some(200); 2]);
     assert_eq!(open(1).1, Some(429));
-    let is_told = |address: &str| {
-        server
-            .log()
-            .iter()
-            .any(|it| it.to_string().contains(address))
-    };
-    until("a warning", || is_told("198.51.100.1").then_some(()));
-    assert!(!is_told("198.51.100.2"), "it was not refused");
+    until("a warning", || server.logged("198.51.100.1") > 0);
+    assert_eq!(server.logged("198.51.100.2"), 0, "it was not refused");
     server.stop();
 }
 
@@ -125,9 +111,7 @@ fn a_proxy_header_names_the_client() {
     assert_eq!(open(b"").1, None);
     // A place that is left is free.
     drop(kept);
-    until("a free place", || {
-        (open(&v1("192.0.2.1")).1 == Some(200)).then_some(())
-    });
+    until("a free place", || open(&v1("192.0.2.1")).1 == Some(200));
     server.stop();
 }
 
@@ -136,19 +120,16 @@ fn a_proxy_header_names_the_client() {
 #[test]
 fn a_proxy_header_stands_before_tls() {
     for records in ["rustls", "lean"] {
-        let (authority, files) = (Authority::new("ours"), PemFiles::new());
-        files.write_issued("server", &authority.issue(&["127.0.0.1"]));
-        let [certificate, key] = ["server.pem", "server.key"].map(|name| files.path(name));
-        let config = format!(
-            "[limits]\nconnections_per_ip = 1\n[listen]\ntrusted_proxies = [\"127.0.0.1\"]\n\
-             proxy_protocol = [\"127.0.0.1:0\"]\n[tls]\ncertificate = {certificate:?}\n\
-             key = {key:?}\nrecords = \"{records}\"\n"
-        );
+        let tls = TlsFiles::default();
+        let config = tls.config(&format!(
+            "records = \"{records}\"\n[limits]\nconnections_per_ip = 1\n[listen]\n\
+             trusted_proxies = [\"127.0.0.1\"]\nproxy_protocol = [\"127.0.0.1:0\"]\n"
+        ));
         let server = Setup::new(&config).shards(2).tls_clients().start();
         let open = |before: &[u8]| {
             let to = server.clients();
-            let mut wire = Wire::connect_secure_behind(to, authority.pem(), before);
-            wire.send("GET /stream?channel=a HTTP/1.1\r\nHost: localhost\r\n\r\n");
+            let mut wire = Wire::connect_secure_behind(to, tls.authority.pem(), before);
+            wire.ask("/stream?channel=a", "");
             let status = wire.try_head().map(|head| head.status);
             (wire, status)
         };
@@ -169,9 +150,7 @@ fn a_proxy_header_stands_before_tls() {
             wire.send(&format!("PROXY UNKNOWN\r\n{request}"));
             wire.response("POST")
         };
-        let publish = "POST /pub?channel=a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n\
-                       hello";
-        assert_eq!(api(publish).status, 200);
+        assert_eq!(api(&post("/pub?channel=a", "hello")).status, 200);
         for (wire, _) in &mut kept {
             wire.through("hello");
         }
@@ -179,7 +158,7 @@ fn a_proxy_header_stands_before_tls() {
         for before in [&b""[..], b"PROXY NONSENSE\r\n"] {
             assert_eq!(open(before).1, None, "{}", before.escape_ascii());
         }
-        let mut late = Wire::connect_secure(server.clients(), authority.pem());
+        let mut late = Wire::connect_secure(server.clients(), tls.authority.pem());
         late.send(&v1("192.0.2.3"));
         assert!(late.try_head().is_none());
         let metrics = api("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").body;
@@ -226,9 +205,7 @@ fn forwarded_addresses_are_read_from_the_right_over_all_lines() {
     // A proxy's connection serves one client after the other.
     let mut wire = Wire::connect(at);
     for (client, status) in [("198.51.100.9", 200), ("192.0.2.1", 429)] {
-        wire.send(&format!(
-            "GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Forwarded-For: {client}\r\n\r\n"
-        ));
+        wire.ask("/healthz", &format!("X-Forwarded-For: {client}\r\n"));
         assert_eq!(wire.response("GET").status, status, "{client}");
     }
     server.stop();
@@ -273,9 +250,7 @@ fn who_is_behind_a_proxy_pays_and_is_logged() {
         };
         assert_eq!(refusals("192.0.2.2"), ["401"; 4], "{more}");
         until("a client that has spent what it may", || {
-            refusals("192.0.2.1")
-                .contains(&"429".to_owned())
-                .then_some(())
+            refusals("192.0.2.1").contains(&"429".to_owned())
         });
         assert_eq!(
             refusals("192.0.2.2")[0],
@@ -287,11 +262,7 @@ fn who_is_behind_a_proxy_pays_and_is_logged() {
         };
         for client in ["192.0.2.1", "192.0.2.2"] {
             until("a line of the log", || {
-                server
-                    .log()
-                    .iter()
-                    .any(|line| named(line, client))
-                    .then_some(())
+                server.log().iter().any(|line| named(line, client))
             });
         }
         assert!(!server.log().iter().any(|line| named(line, "127.0.0.1")));
@@ -300,51 +271,17 @@ fn who_is_behind_a_proxy_pays_and_is_logged() {
 }
 
 /// A real proxy, at an address of its own.
-struct Nginx {
-    port: u16,
-    _process: Process,
-    _folder: TempDir,
-}
-
-impl Nginx {
-    fn before(server: &Server) -> Self {
-        let port = free_port();
-        let folder = tempfile::tempdir().unwrap();
-        let config = format!(
-            "daemon off;\nmaster_process off;\npid {root}/pid;\nerror_log stderr;\n\
-             events {{ worker_connections 64; }}\n\
-             http {{\n access_log off;\n client_body_temp_path {root}/a;\n \
-             proxy_temp_path {root}/b;\n fastcgi_temp_path {root}/c;\n \
-             uwsgi_temp_path {root}/d;\n scgi_temp_path {root}/e;\n\
-             server {{ listen 127.0.0.1:{port}; location / {{\n\
-             proxy_pass http://{to}; proxy_bind 127.0.0.3; proxy_http_version 1.1;\n\
-             proxy_buffering off; proxy_set_header Connection \"\";\n\
-             proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for; }} }} }}\n",
-            root = folder.path().display(),
-            to = server.clients(),
-        );
-        let file = folder.path().join("nginx.conf");
-        fs::write(&file, config).unwrap();
-        let mut command = Command::new("nginx");
-        command.arg("-p").arg(folder.path()).arg("-c").arg(&file);
-        let process = Process::start(&mut command, "install nginx, see .ci/packages");
-        until("nginx", || {
-            let at = SocketAddr::from(([127, 0, 0, 1], port));
-            std::net::TcpStream::connect_timeout(&at, DEADLINE).ok()
-        });
-        Self {
-            port,
-            _process: process,
-            _folder: folder,
-        }
-    }
-}
+const NGINX: &str = "server { listen 127.0.0.1:PORT; location / {
+proxy_pass http://SERVER; proxy_bind 127.0.0.3; proxy_http_version 1.1;
+proxy_buffering off; proxy_set_header Connection \"\";
+proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for; } }
+";
 
 #[test]
 fn behind_nginx_the_client_counts_and_not_what_it_says() {
     let server = one_each("trusted_proxies = [\"127.0.0.3\"]");
-    let nginx = Nginx::before(&server);
-    let at = SocketAddr::from(([127, 0, 0, 1], nginx.port));
+    let nginx = Nginx::start(&NGINX.replace("SERVER", &server.clients().to_string()));
+    let at = nginx.address;
     let (_kept, status) = stream(at, b"", "X-Forwarded-For: 198.51.100.1\r\n");
     assert_eq!(status, Some(200));
     // Another invention is the same client.

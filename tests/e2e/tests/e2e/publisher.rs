@@ -1,7 +1,7 @@
 //! A publisher's WebSocket, by the npm package `ws`, on three shards.
 
 use serde_json::{Value, json};
-use throng_testkit::{Server, Setup, Signal, script};
+use throng_testkit::{Server, Setup, script};
 
 const KEPT: &str = "[[namespace]]\nname = \"kept\"\nhistory_size = 10000\nhistory_ttl = \"5m\"\n";
 
@@ -26,6 +26,9 @@ fn kept(server: &Server, channel: &str) -> Vec<Value> {
 fn messages_are_published_in_order_and_acknowledged() {
     const COUNT: u64 = 600;
     let server = server();
+    let stranger = script("ws.mjs", &[&url(&server), "protocol=throng-publish"]);
+    let refused = "Unexpected server response: 401";
+    stranger.event("error", &json!({ "message": refused }));
     let mut client = script(
         "ws.mjs",
         &[&url(&server), "protocol=throng-publish", "key=sesame"],
@@ -59,21 +62,4 @@ fn messages_are_published_in_order_and_acknowledged() {
     client.say("close");
     client.event("close", &json!({"code": 1000}));
     server.stop();
-}
-
-#[test]
-fn a_key_is_asked_for_and_the_end_of_the_server_is_told() {
-    let mut server = server();
-    let stranger = script("ws.mjs", &[&url(&server), "protocol=throng-publish"]);
-    stranger.event(
-        "error",
-        &json!({"message": "Unexpected server response: 401"}),
-    );
-    let mut client = script("ws.mjs", &[&url(&server), "key=sesame"]);
-    client.event("open", &json!({}));
-    client.say(r#"json "kept:a\n1""#);
-    client.event("message", &json!({"data": "{\"ack\":1}"}));
-    server.signal(Signal::TERM);
-    client.event("close", &json!({"code": 1012}));
-    assert_eq!(server.wait().code(), Some(0));
 }

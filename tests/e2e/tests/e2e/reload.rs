@@ -4,9 +4,9 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
-use throng_testkit::{Server, Setup, Signal, Wire, request, sign, throng, unix_s, until};
+use throng_testkit::{Server, Setup, Signal, Wire, sign, throng, unix_s, until};
 
-use crate::support::{SECRET, reload, token};
+use crate::support::{SECRET, token};
 
 const NEW: &str = "another secret, and it is long enough too";
 const KEY: &str = "the-key-of-the-server-api";
@@ -25,20 +25,13 @@ fn start(text: &str) -> Server {
 /// A stream of a channel, as far as its first line.
 #[track_caller]
 fn stream(server: &Server, channel: &str, token: &str) -> Wire {
-    let mut wire = Wire::connect(server.clients());
-    wire.send(&format!(
-        "GET /stream?channel={channel}&token={token} HTTP/1.1\r\nHost: localhost\r\n\r\n"
-    ));
-    assert_eq!(wire.head().status, 200);
+    let mut wire = server.stream(&format!("/stream?channel={channel}&token={token}"));
     wire.chunk();
     wire
 }
 
 fn status(server: &Server, channel: &str, token: &str) -> u16 {
-    let target = format!("/stream?channel={channel}&token={token}");
-    let mut wire = Wire::connect(server.clients());
-    wire.send(&format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
-    wire.head().status
+    server.status(&format!("/stream?channel={channel}&token={token}"))
 }
 
 fn with_new_secret(user: &str) -> String {
@@ -55,14 +48,14 @@ fn keys_are_rotated_while_clients_stay() {
         &format!("hmac_secret = \"{NEW}\"\nhmac_previous_secret = \"{SECRET}\""),
         "",
     );
-    let told = reload(&server, &both);
+    let told = server.reload(&both);
     let changed = json!(["auth.hmac_previous_secret", "auth.hmac_secret"]);
     assert_eq!((told.0, &told.1["changed"]), (200, &changed), "{told:?}");
     assert_eq!(told.1["needs_restart"], json!([]));
     for token in [&old, &new] {
         assert_eq!(status(&server, "news", token), 200);
     }
-    let told = reload(&server, &config(&format!("hmac_secret = \"{NEW}\""), ""));
+    let told = server.reload(&config(&format!("hmac_secret = \"{NEW}\""), ""));
     assert_eq!(told.0, 200, "{told:?}");
     // More than one connection a shard: it holds on both.
     for _ in 0..4 {
@@ -73,38 +66,6 @@ fn keys_are_rotated_while_clients_stay() {
     for stream in &mut streams {
         assert!(stream.chunk().contains("still here"));
     }
-    server.stop();
-}
-
-#[test]
-fn an_api_key_that_is_gone_is_refused() {
-    let server = start(&config(&format!("hmac_secret = \"{SECRET}\""), ""));
-    let with = |key: &str| {
-        let headers = [("X-API-Key", key)];
-        request(
-            server.api_address(),
-            "POST",
-            "/pub?channel=a",
-            &headers,
-            "1",
-        )
-        .status
-    };
-    // The key of the flag stays, since a flag wins over the file; so this test uses a second one.
-    assert_eq!((with(KEY), with("another-key-of-the-api")), (200, 401));
-    // A request without a key reloads nothing.
-    let refused = request(server.api_address(), "POST", "/api/reload", &[], "");
-    assert_eq!(refused.status, 401, "{refused:?}");
-    let refused = request(
-        server.clients(),
-        "POST",
-        "/api/reload",
-        &[("X-API-Key", KEY)],
-        "",
-    );
-    assert_eq!(refused.status, 404, "{refused:?}");
-    let get = server.ask("GET", "/api/reload", "");
-    assert_eq!((get.status, get.header("allow")), (405, Some("POST")));
     server.stop();
 }
 
@@ -125,13 +86,8 @@ fn namespaces_limits_and_origins_change() {
     );
     let late = "[[namespace]]\nname = \"late\"\nsubscribe = true\nhistory_size = 5\n\
                 history_ttl = \"1m\"\nrecovery = true\n[limits]\nchannels_per_connection = 1\n";
-    let told = reload(
-        &server,
-        &config(
-            &format!("{auth}\nallowed_origins = [\"https://a.example\"]"),
-            late,
-        ),
-    );
+    let origins = format!("{auth}\nallowed_origins = [\"https://a.example\"]");
+    let told = server.reload(&config(&origins, late));
     assert_eq!(told.0, 200, "{told:?}");
     let changed = told.1["changed"].as_array().unwrap();
     for path in [
@@ -153,11 +109,9 @@ fn namespaces_limits_and_origins_change() {
     );
     assert_eq!(status(&server, "a&channel=b", &good), 400);
     let from = |origin: &str| {
-        let target = format!("/sse?channel=news&token={good}");
         let mut wire = Wire::connect(server.clients());
-        wire.send(&format!(
-            "GET {target} HTTP/1.1\r\nHost: h\r\nOrigin: {origin}\r\n\r\n"
-        ));
+        let target = format!("/sse?channel=news&token={good}");
+        wire.ask(&target, &format!("Origin: {origin}\r\n"));
         wire.head().status
     };
     assert_eq!(
@@ -166,11 +120,11 @@ fn namespaces_limits_and_origins_change() {
     );
     // The namespace goes again: publishing there is refused, and no client is cut off.
     let mut left = stream(&server, "late:2", &good);
-    assert_eq!(reload(&server, &config(&auth, "")).0, 200);
+    assert_eq!(server.reload(&config(&auth, "")).0, 200);
     assert_eq!(publish("late:2"), 404);
     server.publish("news", "still here");
     assert!(news.chunk().contains("still here"));
-    assert_eq!(reload(&server, &config(&auth, late)).0, 200);
+    assert_eq!(server.reload(&config(&auth, late)).0, 200);
     server.publish("late:2", "back");
     assert!(left.chunk().contains("back"));
     server.stop();
@@ -205,7 +159,7 @@ fn a_mistake_changes_nothing_and_is_told_with_its_line() {
             "RSA",
         ),
     ] {
-        let (status, told) = reload(&server, &wrong);
+        let (status, told) = server.reload(&wrong);
         let told = told["problems"].to_string();
         assert!(
             status == 422 && told.contains(expected),
@@ -218,9 +172,7 @@ fn a_mistake_changes_nothing_and_is_told_with_its_line() {
     assert!(command.1.contains("RSA"), "{}", command.1);
     server.signal(Signal::HUP);
     until("a line of the log", || {
-        let mut lines = server.log().into_iter();
-        let wrong = |text: &str| text.starts_with("SIGHUP: nothing changes: ");
-        lines.find(|line| line["message"].as_str().is_some_and(wrong))
+        server.logged("\"SIGHUP: nothing changes: ") > 0
     });
     assert_eq!(status(&server, "news", &ann), 200);
     assert_eq!(server.ask("POST", "/pub?channel=new:1", "1").status, 404);
@@ -255,7 +207,7 @@ fn what_needs_a_restart_is_named_and_the_rest_holds() {
         "[engine]\nbacklog = 7\n[broker]\nprefix = \"other\"\n[limits]\nmessage_bytes_max = 500\n",
     );
     for _ in 0..2 {
-        let (status, told) = reload(&server, &other);
+        let (status, told) = server.reload(&other);
         assert_eq!(status, 200, "{told}");
         assert_eq!(
             told["needs_restart"],
@@ -263,7 +215,7 @@ fn what_needs_a_restart_is_named_and_the_rest_holds() {
             "{told}"
         );
     }
-    let (_, told) = reload(&server, &config(&auth, ""));
+    let (_, told) = server.reload(&config(&auth, ""));
     assert_eq!(
         told["changed"],
         json!(["limits.message_bytes_max"]),
@@ -283,19 +235,19 @@ fn the_log_says_more_once_it_is_asked_to() {
     };
     server.publish("news", "1");
     assert_eq!(
-        reload(&server, &config(&auth, "[log]\nlevel = \"debug\"\n")).0,
+        server
+            .reload(&config(&auth, "[log]\nlevel = \"debug\"\n"))
+            .0,
         200
     );
     server.publish("news", "2");
-    until("the second publication", || {
-        (told(&server) == 1).then_some(())
-    });
+    until("the second publication", || told(&server) == 1);
     assert_eq!(
-        reload(&server, &config(&auth, "[log]\nlevel = \"info\"\n")).0,
+        server.reload(&config(&auth, "[log]\nlevel = \"info\"\n")).0,
         200
     );
     server.publish("news", "3");
-    assert_eq!(reload(&server, &config(&auth, "")).0, 200);
+    assert_eq!(server.reload(&config(&auth, "")).0, 200);
     assert_eq!(told(&server), 1);
     server.stop();
 }
@@ -338,7 +290,7 @@ fn many_reloads_in_a_row_lose_nothing_under_traffic() {
                     let answer = server.ask("POST", "/api/reload", "");
                     assert_eq!(answer.status, 200, "{answer:?}");
                 }
-                _ => assert_eq!(reload(&server, &text(round)).0, 200),
+                _ => assert_eq!(server.reload(&text(round)).0, 200),
             }
             assert_eq!(status(&server, "news", &token("jo", 600)), 200);
         }

@@ -7,8 +7,7 @@ use serde_json::{Value, json};
 use throng_testkit::{Response, Server, Setup, Signal, Wire, request, until};
 
 use crate::asked::{Asked, backend};
-use crate::support::{SECRET, reload, token};
-use crate::upgrade::{ask, frame};
+use crate::support::{SECRET, token};
 
 const KEY: &str = "the-key-of-the-server-api";
 
@@ -38,7 +37,7 @@ struct Client {
 impl Client {
     fn new(to: SocketAddr) -> Self {
         let mut client = Self {
-            wire: ask(to, "/connection/websocket", true),
+            wire: Wire::websocket(to, "/connection/websocket"),
             last: 0,
         };
         client.say("connect", &json!({}));
@@ -50,7 +49,7 @@ impl Client {
     fn say(&mut self, command: &str, what: &Value) -> String {
         self.last += 1;
         let text = format!("{{\"id\":{},\"{command}\":{what}}}", self.last);
-        self.wire.send_bytes(&frame(&text));
+        self.wire.say(&text);
         self.wire.through(&format!("\"id\":{}", self.last));
         self.wire.through("}}")
     }
@@ -72,7 +71,7 @@ fn other_backends_are_asked_at_once_and_by_those_who_were_there() {
         assert!(client.rpc().contains("\"/one\""));
     }
     let after = config(&proxy(second, "two"), "");
-    let told = reload(&server, &after);
+    let told = server.reload(&after);
     assert_eq!(
         (told.0, &told.1["changed"]),
         (200, &json!(["proxy.rpc"])),
@@ -114,7 +113,7 @@ fn other_backends_are_asked_at_once_and_by_those_who_were_there() {
             "log.level: ",
         ),
     ] {
-        let (status, told) = reload(&server, &wrong);
+        let (status, told) = server.reload(&wrong);
         let told = told["problems"].to_string();
         assert!(
             status == 422 && told.contains(expected),
@@ -126,7 +125,7 @@ fn other_backends_are_asked_at_once_and_by_those_who_were_there() {
     assert_eq!(count(&asked_first), 4);
     // What needs a restart waits, and the rest holds.
     let bounded = format!("{}requests_max = 7\n", proxy(first, "three"));
-    let (status, told) = reload(&server, &config(&bounded, ""));
+    let (status, told) = server.reload(&config(&bounded, ""));
     assert_eq!(
         (status, &told["needs_restart"]),
         (200, &json!(["proxy.requests_max"]))
@@ -135,16 +134,14 @@ fn other_backends_are_asked_at_once_and_by_those_who_were_there() {
         assert!(client.rpc().contains("\"/three\""));
     }
     // The section goes, and comes back by a signal.
-    assert_eq!(reload(&server, &config("", "")).0, 200);
+    assert_eq!(server.reload(&config("", "")).0, 200);
     for client in &mut clients {
         let told = client.rpc();
         assert!(told.contains("\"code\":108"), "{told}");
     }
     server.configure(&before);
     server.signal(Signal::HUP);
-    until("the backend", || {
-        clients[0].rpc().contains("\"/one\"").then_some(())
-    });
+    until("the backend", || clients[0].rpc().contains("\"/one\""));
     for client in &mut clients {
         assert!(client.rpc().contains("\"/one\""));
     }
@@ -171,12 +168,12 @@ fn channels_keep_their_backends_when_others_go() {
     assert_eq!((count(&asked_first), count(&asked_second)), (0, 1));
     // It becomes the first of all.
     let alone = format!("[proxy]\n{}", named("second", second));
-    assert_eq!(reload(&server, &config(&alone, channels)).0, 200);
+    assert_eq!(server.reload(&config(&alone, channels)).0, 200);
     client.say("subscribe", &json!({ "channel": "room:2" }));
     assert_eq!((count(&asked_first), count(&asked_second)), (0, 2));
     // Channels cannot do without it.
     let other = format!("[proxy]\n{}", named("first", first));
-    let (status, told) = reload(&server, &config(&other, channels));
+    let (status, told) = server.reload(&config(&other, channels));
     assert_eq!(status, 422, "{told}");
     client.say("subscribe", &json!({ "channel": "room:3" }));
     assert_eq!((count(&asked_first), count(&asked_second)), (0, 3));
@@ -230,13 +227,17 @@ fn a_removed_key_opens_nothing_any_more() {
     }
     kept.send(&publish);
     assert_eq!(kept.response("POST").status, 401);
+    // A reload is asked for with a key, by a POST, at the API port.
+    let reload = |to, method, headers| request(to, method, "/api/reload", headers, "");
+    let key = &[("X-API-Key", second)][..];
+    assert_eq!(reload(server.api_address(), "POST", &[]).status, 401);
+    assert_eq!(reload(server.clients(), "POST", key).status, 404);
+    let get = reload(server.api_address(), "GET", key);
+    assert_eq!((get.status, get.header("allow")), (405, Some("POST")));
     // The clients' key goes: no client comes in, and connected ones stay.
     let ann = token("ann", 600);
     let listen = || {
-        let mut wire = Wire::connect(server.clients());
-        wire.send(&format!(
-            "GET /stream?channel=a&token={ann} HTTP/1.1\r\nHost: localhost\r\n\r\n"
-        ));
+        let mut wire = server.get(&format!("/stream?channel=a&token={ann}"));
         let status = wire.head().status;
         (wire, status)
     };

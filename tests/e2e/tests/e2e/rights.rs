@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 
 use serde_json::{Value, json};
-use throng_testkit::{Server, Setup, Wire, sign, unix_s};
+use throng_testkit::{HANDSHAKE, Server, Setup, Wire, escaped, sign, unix_s};
 
 use crate::asked::backend;
 use crate::support::SECRET;
@@ -40,28 +40,6 @@ pub(crate) struct Brings<'a> {
     pub(crate) fields: &'a str,
 }
 
-const HANDSHAKE: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
-                         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
-
-/// A text frame of a client, masked with zeros.
-fn frame(text: &str) -> Vec<u8> {
-    let mut frame = vec![0x81];
-    match text.len() {
-        short @ ..126 => frame.push(0x80 | short as u8),
-        long => {
-            frame.push(0xFE);
-            frame.extend((long as u16).to_be_bytes());
-        }
-    }
-    frame.extend([0; 4]);
-    frame.extend(text.as_bytes());
-    frame
-}
-
-fn escaped(text: &str) -> String {
-    text.bytes().map(|byte| format!("%{byte:02X}")).collect()
-}
-
 /// A client that may come in; otherwise the first words that refuse it.
 pub(crate) fn enter(way: Way, to: SocketAddr, brings: Brings<'_>) -> Result<Wire, String> {
     let Brings {
@@ -76,9 +54,7 @@ pub(crate) fn enter(way: Way, to: SocketAddr, brings: Brings<'_>) -> Result<Wire
         _ => json!({ channel: { "token": sub_token } }),
     };
     let hello = json!({ "token": token, "subs": subs }).to_string();
-    let get = |target: &str, more: &str| {
-        format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n{fields}{more}\r\n")
-    };
+    let socket = format!("{fields}{HANDSHAKE}");
     match way {
         Way::Plain(path) => {
             let mut query = Vec::new();
@@ -91,20 +67,20 @@ pub(crate) fn enter(way: Way, to: SocketAddr, brings: Brings<'_>) -> Result<Wire
                     query.push(format!("{name}={}", escaped(value)));
                 }
             }
-            let more = if path == "ws" { HANDSHAKE } else { "" };
-            wire.send(&get(&format!("/{path}?{}", query.join("&")), more));
+            let fields = if path == "ws" { &socket } else { fields };
+            wire.ask(&format!("/{path}?{}", query.join("&")), fields);
         }
         Way::UniSse => {
             let target = format!("/connection/uni_sse?cf_connect={}", escaped(&hello));
-            wire.send(&get(&target, ""));
+            wire.ask(&target, fields);
         }
         Way::UniLines => wire.send(&format!(
             "POST /connection/uni_http_stream HTTP/1.1\r\nHost: localhost\r\n{fields}\
              Content-Length: {}\r\n\r\n{hello}",
             hello.len()
         )),
-        Way::UniWs => wire.send(&get("/connection/uni_websocket", HANDSHAKE)),
-        Way::Sdk => wire.send(&get("/connection/websocket", HANDSHAKE)),
+        Way::UniWs => wire.ask("/connection/uni_websocket", &socket),
+        Way::Sdk => wire.ask("/connection/websocket", &socket),
     }
     let head = wire.head();
     if !matches!(head.status, 101 | 200) {
@@ -117,13 +93,13 @@ pub(crate) fn enter(way: Way, to: SocketAddr, brings: Brings<'_>) -> Result<Wire
     };
     match way {
         Way::UniWs => {
-            wire.send_bytes(&frame(&hello));
+            wire.say(&hello);
             let told = told(&mut wire)?;
             assert!(told.contains("\"connect\""), "{told}");
         }
         Way::Sdk => {
             let connect = json!({ "id": 1, "connect": { "token": token } });
-            wire.send_bytes(&frame(&connect.to_string()));
+            wire.say(&connect.to_string());
             let connected = told(&mut wire)?;
             if refused(&connected) {
                 return Err(connected);
@@ -131,7 +107,7 @@ pub(crate) fn enter(way: Way, to: SocketAddr, brings: Brings<'_>) -> Result<Wire
             if !channel.is_empty() && !connected.contains(&format!("{channel:?}")) {
                 let subscribe = json!({ "channel": channel, "token": sub_token });
                 let subscribe = json!({ "id": 2, "subscribe": subscribe });
-                wire.send_bytes(&frame(&subscribe.to_string()));
+                wire.say(&subscribe.to_string());
                 let subscribed = told(&mut wire)?;
                 if refused(&subscribed) {
                     return Err(subscribed);
@@ -151,19 +127,9 @@ pub(crate) fn enter(way: Way, to: SocketAddr, brings: Brings<'_>) -> Result<Wire
 
 /// The text of the next frame of a server; a close frame's reason is an error.
 fn told(wire: &mut Wire) -> Result<String, String> {
-    let head = wire.exactly(2);
-    let length = match head[1] {
-        126 => {
-            let length = wire.exactly(2);
-            usize::from(u16::from_be_bytes([length[0], length[1]]))
-        }
-        short => short.into(),
-    };
-    let told = String::from_utf8_lossy(&wire.exactly(length)).into_owned();
-    match head[0] & 0x0F {
-        8 => Err(told),
-        _ => Ok(told),
-    }
+    let (opcode, payload) = wire.frame();
+    let told = String::from_utf8_lossy(&payload).into_owned();
+    if opcode == 8 { Err(told) } else { Ok(told) }
 }
 
 /// Publishes in each channel, and waits until the client has it.

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 use throng_testkit::{Sdk, Setup, python_script, script, until};
 
-use crate::support::{SECRET, token, url};
+use crate::support::{SECRET, signed_in};
 
 const CONFIG: &str = r#"
 [[namespace]]
@@ -67,10 +67,7 @@ fn packages_that_call_the_server_api() {
     } in PACKAGES
     {
         let user = format!("ann-{name}");
-        let mut client = Sdk::javascript();
-        let mut order = url(server.clients());
-        order["token"] = json!(token(&user, 600));
-        let id = client.connect(&order)["client"].clone();
+        let (mut client, id) = signed_in(Sdk::javascript, &server, &user);
         let mut package = start(&[&api, KEY]);
         let mut call = |method: &str, params: Value| call(&mut package, method, &params);
         let (one, two) = (format!("chat:{name}"), format!("chat:{name}-2"));
@@ -84,6 +81,12 @@ fn packages_that_call_the_server_api() {
         let publish = json!({ "channel": one, "data": { "n": 1 }, "tags": { "kind": "a" } });
         let told = call("publish", publish);
         assert_eq!(told["offset"], 1, "{name} {told}");
+        assert!(
+            told["epoch"]
+                .as_str()
+                .is_some_and(|epoch| !epoch.is_empty()),
+            "{name} {told}"
+        );
         let broadcast = json!({ "channels": [one, two], "data": { "n": 2 } });
         let told = call("broadcast", broadcast);
         assert_eq!(told["responses"][0]["result"]["offset"], 2, "{name}");
@@ -109,6 +112,15 @@ fn packages_that_call_the_server_api() {
             json!({ "channel": one, "limit": 10, "since": { "offset": 1, "epoch": epoch } });
         let page = call("history", since);
         assert_eq!(page["publications"].as_array().map(Vec::len), Some(1));
+        let newest = call(
+            "history",
+            json!({ "channel": one, "limit": 1, "reverse": true }),
+        );
+        assert_eq!(
+            newest["publications"][0]["data"],
+            json!({ "n": 2 }),
+            "{name}"
+        );
         assert_eq!(call("history_remove", of.clone()), json!({}), "{name}");
         let channels = call("channels", json!({ "pattern": format!("chat:{name}*") }));
         assert_eq!(channels["channels"][&one]["num_clients"], 1, "{name}");
@@ -134,7 +146,7 @@ fn packages_that_call_the_server_api() {
         assert_eq!(call("disconnect", disconnect), json!({}), "{name}");
         client.event("disconnected", &json!({ "code": 4999, "reason": "x" }));
         until("it has gone", || {
-            (call("info", json!({}))["nodes"][0]["num_clients"] == 0).then_some(())
+            call("info", json!({}))["nodes"][0]["num_clients"] == 0
         });
         let unknown = json!({ "params": { "channel": "un:known", "data": 1 } });
         let told = package.result("publish", &unknown);

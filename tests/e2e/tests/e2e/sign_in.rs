@@ -7,8 +7,8 @@ use throng_testkit::{Response, Server, Setup, request};
 const KEY: &str = "the-key-of-the-server-api-0123456789";
 const OTHER: &str = "another-key-of-the-server-api-987654321";
 
-/// Method, target, headers, and the status that answers.
-type Case<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)], u16);
+/// Method and target, headers, and the status that answers.
+type Case<'a> = (&'a str, &'a [(&'a str, &'a str)], u16);
 
 fn config(key: &str) -> String {
     format!("[auth]\napi_keys = [\"{key}\"]\n[listen]\napi_for_clients = true\n")
@@ -64,79 +64,41 @@ fn a_cookie_is_good_for_the_dashboard_s_own_page_alone() {
     let own = format!("http://{}", server.api_address());
     let neighbour = format!("http://{}", server.clients());
     let both = format!("theme=dark; {cookie}");
-    let cookie_line = ("Cookie", cookie.as_str());
+    let line = ("Cookie", cookie.as_str());
     // The port is the same host's, so the browser sends the cookie there, too.
     let elsewhere = ("Origin", neighbour.as_str());
     let here = ("Origin", own.as_str());
+    let site = |site| ("Sec-Fetch-Site", site);
+    let (config, publish) = ("GET /config", "POST /api/publish");
+    let shorter = &cookie[..cookie.len() - 1];
+    let other = &*cookie.replace("session_", "session_1");
+    let null = ("Origin", "null");
+    let (key, wrong) = (("X-API-Key", KEY), ("X-API-Key", "wrong"));
     let cases: [Case<'_>; 19] = [
-        ("GET", "/config", &[cookie_line], 200),
-        ("GET", "/config", &[("Cookie", &both)], 200),
-        ("GET", "/config", &[], 401),
-        ("GET", "/config", &[("Cookie", &name)], 401),
-        (
-            "GET",
-            "/config",
-            &[("Cookie", &cookie[..cookie.len() - 1])],
-            401,
-        ),
-        (
-            "GET",
-            "/config",
-            &[("Cookie", &cookie.replace("session_", "session_1"))],
-            401,
-        ),
-        (
-            "GET",
-            "/config",
-            &[cookie_line, ("Sec-Fetch-Site", "same-origin")],
-            200,
-        ),
-        (
-            "GET",
-            "/config",
-            &[cookie_line, ("Sec-Fetch-Site", "none")],
-            200,
-        ),
-        (
-            "GET",
-            "/config",
-            &[cookie_line, ("Sec-Fetch-Site", "same-site")],
-            403,
-        ),
-        (
-            "GET",
-            "/config",
-            &[cookie_line, ("Sec-Fetch-Site", "cross-site")],
-            403,
-        ),
-        ("GET", "/config", &[cookie_line, elsewhere], 403),
-        ("POST", "/api/publish", &[cookie_line], 403),
-        ("POST", "/api/publish", &[cookie_line, here], 200),
-        ("POST", "/api/publish", &[cookie_line, elsewhere], 403),
-        (
-            "POST",
-            "/api/publish",
-            &[cookie_line, ("Origin", "null")],
-            403,
-        ),
-        (
-            "POST",
-            "/api/publish",
-            &[cookie_line, ("Sec-Fetch-Site", "none")],
-            403,
-        ),
+        (config, &[line], 200),
+        (config, &[("Cookie", &both)], 200),
+        (config, &[], 401),
+        (config, &[("Cookie", &name)], 401),
+        (config, &[("Cookie", shorter)], 401),
+        (config, &[("Cookie", other)], 401),
+        (config, &[line, site("same-origin")], 200),
+        (config, &[line, site("none")], 200),
+        (config, &[line, site("same-site")], 403),
+        (config, &[line, site("cross-site")], 403),
+        (config, &[line, elsewhere], 403),
+        (publish, &[line], 403),
+        (publish, &[line, here], 200),
+        (publish, &[line, elsewhere], 403),
+        (publish, &[line, null], 403),
+        (publish, &[line, site("none")], 403),
         // A wrong key is not mended by the cookie, and a good one needs none.
-        (
-            "POST",
-            "/api/publish",
-            &[cookie_line, here, ("X-API-Key", "wrong")],
-            401,
-        ),
-        ("POST", "/api/publish", &[("X-API-Key", KEY)], 200),
+        (publish, &[line, here, wrong], 401),
+        (publish, &[key], 200),
         // A signed-in browser cannot stay so for ever.
-        ("POST", "/session", &[cookie_line, here], 401),
+        ("POST /session", &[line, here], 401),
     ];
-    for (method, target, headers, status) in cases {
+    for (request, headers, status) in cases {
+        let (method, target) = request.split_once(' ').expect("two words");
         let answer = ask(&server, method, target, headers);
         assert_eq!(
             answer.status, status,
@@ -150,25 +112,22 @@ fn a_cookie_is_good_for_the_dashboard_s_own_page_alone() {
         request(server.clients(), "POST", "/api/publish", headers, body).status
     };
     assert_eq!(client(&[("X-API-Key", KEY)]), 200);
-    assert_eq!(client(&[cookie_line, ("Origin", &neighbour)]), 401);
+    assert_eq!(client(&[line, ("Origin", &neighbour)]), 401);
 
+    assert_eq!(ask(&server, "DELETE", "/session", &[line]).status, 403);
     assert_eq!(
-        ask(&server, "DELETE", "/session", &[cookie_line]).status,
+        ask(&server, "DELETE", "/session", &[line, elsewhere]).status,
         403
     );
-    assert_eq!(
-        ask(&server, "DELETE", "/session", &[cookie_line, elsewhere]).status,
-        403
-    );
-    assert_eq!(ask(&server, "GET", "/config", &[cookie_line]).status, 200);
-    let answer = ask(&server, "DELETE", "/session", &[cookie_line, here]);
+    assert_eq!(ask(&server, "GET", "/config", &[line]).status, 200);
+    let answer = ask(&server, "DELETE", "/session", &[line, here]);
     assert_eq!(answer.status, 204);
     let gone = answer.header("set-cookie").expect("it is taken away");
     assert!(
         gone.starts_with(&format!("{name}; Path=/; Max-Age=0;")),
         "{gone}"
     );
-    assert_eq!(ask(&server, "GET", "/config", &[cookie_line]).status, 401);
+    assert_eq!(ask(&server, "GET", "/config", &[line]).status, 401);
     server.stop();
 }
 
@@ -200,9 +159,7 @@ fn connections_are_found_and_answers_are_bounded() {
     let mut streams = Vec::new();
     for channel in ["a", "a", "b"] {
         let mut wire = throng_testkit::Wire::connect(server.clients());
-        wire.send(&format!(
-            "GET /sse?channel={channel} HTTP/1.1\r\nHost: localhost\r\n\r\n"
-        ));
+        wire.ask(&format!("/sse?channel={channel}"), "");
         wire.through("\r\n\r\n");
         streams.push(wire);
     }
@@ -239,9 +196,7 @@ fn connections_are_found_and_answers_are_bounded() {
     assert_eq!(one["channels"], json!(["b"]));
     let ends = json!({"client": one["client"]}).to_string();
     assert_eq!(server.ask("POST", "/api/disconnect", &ends).status, 200);
-    throng_testkit::until("it has gone", || {
-        (find(json!({}))["num_found"] == 2).then_some(())
-    });
+    throng_testkit::until("it has gone", || find(json!({}))["num_found"] == 2);
     for wrong in [json!({"transport": "pigeon"}), json!({"channel": ""})] {
         let answer = server.ask("POST", "/api/connections", &wrong.to_string());
         let is_refused = answer.body.contains("bad request");

@@ -3,11 +3,10 @@
 
 use serde_json::{Value, json};
 use throng_testkit::{
-    Authority, Deadline, PemFiles, Proxy, Server, Setup, Signal, Wire, request, script, until,
+    Deadline, HANDSHAKE, Proxy, Server, Setup, Signal, TlsFiles, Wire, request, until,
 };
 
-use crate::support::{emulated, sdks, url};
-use crate::work::{frame, open, upgrade};
+use crate::support::{emulated, sdks, subscribed, ws};
 
 /// Large, so that few of them fill what the kernel holds for a connection.
 fn publication(n: u64) -> Value {
@@ -27,17 +26,9 @@ fn start(policy: &str) -> Server {
     Setup::new(&config(policy)).shards(2).start()
 }
 
-fn stream(server: &Server, target: &str) -> Wire {
-    let mut wire = Wire::connect(server.clients());
-    wire.send(&format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
-    wire.head();
-    wire
-}
-
 /// Publishes until `enough`, with a healthy subscriber that receives all of it, and returns how
 /// many it took.
-fn publish_until(server: &Server, enough: impl Fn() -> bool) -> u64 {
-    let mut healthy = stream(server, "/stream?channel=news");
+fn publish_until(server: &Server, mut healthy: Wire, enough: impl Fn() -> bool) -> u64 {
     healthy.chunk();
     let mut n = 0;
     loop {
@@ -63,62 +54,51 @@ fn slow_consumers(server: &Server) -> u64 {
     server.metric("throng_slow_consumers_total")
 }
 
-#[test]
-fn close_ends_the_slow_one() {
-    let server = start("close");
-    let mut slow = stream(&server, "/sse?channel=news");
-    slow.through("subscribed");
-    let closed = "throng_connections_closed_total{reason=\"slow\"}";
-    publish_until(&server, || server.metric(closed) == 1);
-    assert_eq!(slow_consumers(&server), 1);
-    assert!(server.metric("throng_dropped_total{policy=\"close\"}") >= 1);
-    slow.until_closed();
-    // An operator who looks later sees which client it was.
-    let told = request(server.api_address(), "GET", "/slow", &[], "");
-    let told: Value = serde_json::from_str(&told.body).unwrap();
-    let closed = &told["closed"][0];
-    assert_eq!(closed["transport"], "sse", "{told}");
-    assert_eq!(closed["channels"], json!(["news"]), "{told}");
-    // What it got until then has no gap.
-    let told = slow.rest();
-    gapless("sse", &told);
-    server.stop();
-}
-
 /// Clients that read nothing and later go on: each gets whole frames without a gap, why it is
 /// closed in the words of its protocol, and an end in order.
 #[track_caller]
 fn the_slow_hear_why(server: &Server, connect: impl Fn() -> Wire) {
     let subscribe = |target: &str| {
         let mut wire = connect();
-        wire.send(&format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+        wire.ask(target, "");
         wire.head();
         wire
     };
     let mut events = subscribe("/sse?channel=news");
     events.through("subscribed");
-    let mut lines = subscribe("/stream?channel=news");
+    let [mut lines, healthy] = ["/stream?channel=news"; 2].map(subscribe);
     lines.chunk();
-    let mut plain = connect();
-    upgrade(&mut plain, "/ws?channel=news");
-    let mut centrifugo = connect();
-    upgrade(&mut centrifugo, "/connection/websocket");
+    let socket = |target: &str| {
+        let mut wire = connect();
+        wire.ask(target, HANDSHAKE);
+        assert_eq!(wire.head().status, 101);
+        wire
+    };
+    let mut plain = socket("/ws?channel=news");
+    let mut centrifugo = socket("/connection/websocket");
     let connect = r#"{"id":1,"connect":{}}"#;
     let subscribe = r#"{"id":2,"subscribe":{"channel":"news"}}"#;
-    centrifugo.send_bytes(&frame(1, &[connect, subscribe].join("\n")));
-    let subscribers = "throng_subscriptions";
-    until("four subscribers", || {
-        (server.metric(subscribers) == 4).then_some(())
+    centrifugo.say(&[connect, subscribe].join("\n"));
+    until("all subscribers", || {
+        server.metric("throng_subscriptions") == 5
     });
 
     let closed = "throng_connections_closed_total{reason=\"slow\"}";
-    let mut count = 0;
-    while server.metric(closed) < 4 {
-        for _ in 0..20 {
-            server.publish("news", &publication(count).to_string());
-            count += 1;
-        }
-    }
+    publish_until(server, healthy, || server.metric(closed) == 4);
+    assert_eq!(slow_consumers(server), 4);
+    assert!(server.metric("throng_dropped_total{policy=\"close\"}") >= 4);
+    // An operator who looks later sees which clients it was.
+    let told = request(server.api_address(), "GET", "/slow", &[], "");
+    let told: Value = serde_json::from_str(&told.body).unwrap();
+    let is_sse = |one: &&Value| one["transport"] == "sse";
+    let sse = told["closed"]
+        .as_array()
+        .and_then(|all| all.iter().find(is_sse));
+    assert_eq!(
+        sse.expect("the stream")["channels"],
+        json!(["news"]),
+        "{told}"
+    );
     for (name, wire) in [("sse", &mut events), ("stream", &mut lines)] {
         let told = wire.rest();
         gapless(name, &told);
@@ -130,16 +110,12 @@ fn the_slow_hear_why(server: &Server, connect: impl Fn() -> Wire) {
         assert!(!wire.was_cut(), "{name}");
     }
     for (name, wire) in [("ws", &mut plain), ("centrifugo", &mut centrifugo)] {
-        let bytes = wire.rest_bytes();
-        let mut rest = &bytes[..];
         let mut told = String::new();
         let end = loop {
-            let (opcode, payload, behind) = server_frame(rest).expect("whole frames, to a close");
-            rest = behind;
-            if opcode == 8 {
-                break payload;
+            match wire.frame() {
+                (8, payload) => break payload,
+                (_, payload) => told.push_str(str::from_utf8(&payload).unwrap()),
             }
-            told.push_str(std::str::from_utf8(payload).unwrap());
         };
         gapless(name, &told);
         assert_eq!(
@@ -147,23 +123,9 @@ fn the_slow_hear_why(server: &Server, connect: impl Fn() -> Wire) {
             (&3008_u16.to_be_bytes()[..], &b"slow"[..]),
             "{name}"
         );
-        assert!(rest.is_empty() && !wire.was_cut(), "{name}");
+        assert!(wire.rest_bytes().is_empty() && !wire.was_cut(), "{name}");
     }
-    assert_eq!(server.metric(closed), 4);
-}
-
-/// A server's frame: its opcode, its payload, and what is behind it.
-fn server_frame(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
-    let (length, head) = match bytes.get(1)? {
-        126 => (
-            u64::from(u16::from_be_bytes(bytes.get(2..4)?.try_into().ok()?)),
-            4,
-        ),
-        127 => (u64::from_be_bytes(bytes.get(2..10)?.try_into().ok()?), 10),
-        length => (u64::from(*length), 2),
-    };
-    let (payload, rest) = bytes.get(head..)?.split_at_checked(length as usize)?;
-    Some((bytes[0] & 15, payload, rest))
+    server.counts(closed, 4);
 }
 
 #[track_caller]
@@ -187,15 +149,11 @@ fn the_slow_hear_why_they_are_closed() {
 
 #[test]
 fn the_slow_hear_why_they_are_closed_by_tls() {
-    let authority = Authority::new("ours");
-    let files = PemFiles::new();
-    files.write_issued("server", &authority.issue(&["localhost", "127.0.0.1"]));
-    let [certificate, key] = ["server.pem", "server.key"].map(|name| files.path(name));
-    let tls = format!("[tls]\ncertificate = {certificate:?}\nkey = {key:?}\n");
-    let setup = Setup::new(&format!("{}{tls}", config("close")));
+    let tls = TlsFiles::default();
+    let setup = Setup::new(&format!("{}{}", config("close"), tls.config("")));
     let server = setup.shards(2).tls_clients().start();
     the_slow_hear_why(&server, || {
-        Wire::connect_secure(server.clients(), authority.pem())
+        Wire::connect_secure(server.clients(), tls.authority.pem())
     });
     server.stop();
 }
@@ -257,32 +215,29 @@ fn number(text: &str, key: &str) -> Option<u64> {
 #[track_caller]
 fn shedding(policy: &str) {
     let server = start(policy);
-    let plain = format!("ws://{}/ws?channel=news", server.clients());
-    let centrifuge = format!("ws://{}/connection/websocket", server.clients());
-    let mut ws = script("ws.mjs", &[&plain]);
-    ws.event("open", &json!({}));
-    let mut sdk = script("ws.mjs", &[&centrifuge]);
-    sdk.event("open", &json!({}));
+    let mut plain = ws(&server, "/ws?channel=news");
+    let mut sdk = ws(&server, "/connection/websocket");
     sdk.say(r#"send {"id":1,"connect":{}}"#);
     sdk.event("message", &json!({}));
     sdk.say(r#"send {"id":2,"subscribe":{"channel":"news"}}"#);
     sdk.event("message", &json!({}));
-    for client in [&mut ws, &mut sdk] {
+    for client in [&mut plain, &mut sdk] {
         client.say("pause");
         client.event("paused", &json!({}));
     }
-    let mut lines = stream(&server, "/stream?channel=news");
+    let mut lines = server.stream("/stream?channel=news");
     lines.chunk();
-    let mut events = stream(&server, "/sse?channel=news");
+    let mut events = server.stream("/sse?channel=news");
     events.through("subscribed");
 
-    let published = publish_until(&server, || slow_consumers(&server) == 4);
-    ws.say("resume");
+    let healthy = server.stream("/stream?channel=news");
+    let published = publish_until(&server, healthy, || slow_consumers(&server) == 4);
+    plain.say("resume");
     sdk.say("resume");
     let heard = [
         Heard::until_whole("stream", published, || lines.chunk()),
         Heard::until_whole("sse", published, || events.through("\n\n")),
-        Heard::until_whole("ws", published, || ws.next_event()["data"].to_string()),
+        Heard::until_whole("ws", published, || plain.next_event()["data"].to_string()),
         Heard::until_whole("centrifugo", published, || {
             sdk.next_event()["data"].to_string()
         }),
@@ -296,13 +251,10 @@ fn shedding(policy: &str) {
     server.publish("news", "\"again\"");
     assert!(lines.chunk().contains("again"));
     events.through("again");
-    for client in [&ws, &sdk] {
+    for client in [&plain, &sdk] {
         assert!(client.next_event()["data"].to_string().contains("again"));
     }
-    assert_eq!(
-        server.metric("throng_connections_closed_total{reason=\"slow\"}"),
-        0
-    );
+    server.counts("throng_connections_closed_total{reason=\"slow\"}", 0);
     server.stop();
 }
 
@@ -333,21 +285,18 @@ fn each_subscription_gets_the_newest_of_each_window() {
     };
     // What listens alone: two channels each, so that each gets the newest of both.
     let both = "channel=price:a&channel=price:b";
-    let mut lines = stream(&server, &format!("/stream?{both}"));
+    let mut lines = server.stream(&format!("/stream?{both}"));
     lines.chunk();
-    let mut events = stream(&server, &format!("/sse?{both}"));
+    let mut events = server.stream(&format!("/sse?{both}"));
     events.through("subscribed");
-    let ws = script("ws.mjs", &[&format!("ws://{}/ws?{both}", server.clients())]);
-    ws.event("open", &json!({}));
+    let ws = ws(&server, &format!("/ws?{both}"));
     let wish = "%7B%22subs%22%3A%7B%22price%3Aa%22%3A%7B%7D%2C%22price%3Ab%22%3A%7B%7D%7D%7D";
-    let mut uni = stream(&server, &format!("/connection/uni_sse?cf_connect={wish}"));
+    let mut uni = server.stream(&format!("/connection/uni_sse?cf_connect={wish}"));
     uni.through("connect");
     let proxy = Proxy::new(server.clients());
     let mut clients: Vec<_> = { sdks().into_iter().chain(emulated()) }
         .map(|(name, start)| {
-            let mut client = start();
-            client.connect(&url(proxy.address()));
-            client.subscribe("price:a");
+            let mut client = subscribed(start, proxy.address(), "price:a");
             client.subscribe("price:b");
             (name, client)
         })
@@ -375,7 +324,7 @@ fn each_subscription_gets_the_newest_of_each_window() {
     let subscribers = 4 + clients.len() as u64;
     let saved = server.metric("throng_conflated_total");
     assert_eq!(heard + saved, subscribers * 200, "delivered or conflated");
-    assert_eq!(server.metric("throng_deliveries_total"), heard);
+    server.counts("throng_deliveries_total", heard);
     // A client that comes back gets all that it missed, from the newest that it had.
     proxy.cut();
     for (_, client) in &clients {
@@ -404,9 +353,7 @@ fn a_stopped_sdk_recovers_everything() {
     let server = start("close");
     for (name, start) in sdks() {
         let channel = format!("kept:{name}");
-        let mut client = start();
-        client.connect(&url(server.clients()));
-        client.subscribe(&channel);
+        let client = subscribed(start, server.clients(), &channel);
         client.forget("connecting");
         let before = server.metric("throng_slow_consumers_total");
         client.signal(Signal::STOP);
@@ -421,10 +368,7 @@ fn a_stopped_sdk_recovers_everything() {
         }
         client.signal(Signal::CONT);
         client.event("connecting", &json!({}));
-        client.event(
-            "subscribed",
-            &json!({ "channel": channel, "recovered": true }),
-        );
+        client.recovers(&channel);
         server.publish(&channel, &publication(count).to_string());
         let heard = client.publications(&channel, count as usize + 1);
         let numbers: Vec<u64> = heard.iter().filter_map(|data| data["n"].as_u64()).collect();
@@ -464,8 +408,8 @@ fn answers_that_nobody_reads_are_bounded() {
     let recover = r#"{"id":3,"subscribe":{"channel":"kept:large","recover":true}}"#;
     let mut clients: Vec<Wire> = (0..CLIENTS)
         .map(|_| {
-            let mut wire = open(&server, "/connection/websocket");
-            wire.send_bytes(&frame(1, &[connect, history].join("\n")));
+            let mut wire = server.websocket("/connection/websocket");
+            wire.say(&[connect, history].join("\n"));
             // The answer is there, and the rest of it stays where it is.
             wire.through("\"id\":2,");
             wire
@@ -473,19 +417,19 @@ fn answers_that_nobody_reads_are_bounded() {
         .collect();
     let grown = resident().saturating_sub(before);
     assert!(grown < 40 << 20, "{grown} bytes for {CLIENTS} answers");
-    let mut recovers = open(&server, "/connection/websocket");
-    recovers.send_bytes(&frame(1, &[connect, recover].join("\n")));
+    let mut recovers = server.websocket("/connection/websocket");
+    recovers.say(&[connect, recover].join("\n"));
     recovers.through("\"id\":3,");
     let told = recovers.through("}}");
     let is_lost = told.contains("\"was_recovering\":true") && !told.contains("\"recovered\"");
     assert!(is_lost, "{told}");
     // A client that goes on asking without reading is too slow.
     for wire in &mut clients {
-        wire.send_bytes(&frame(1, &[history; 40].join("\n")));
+        wire.say(&[history; 40].join("\n"));
     }
     let closed = "throng_connections_closed_total{reason=\"slow\"}";
     until("the end of all of them", || {
-        (server.metric(closed) == CLIENTS as u64).then_some(())
+        server.metric(closed) == CLIENTS as u64
     });
     server.stop();
 }

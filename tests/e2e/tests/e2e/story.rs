@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 use throng_testkit::{Proxy, Server, Setup};
 
-use crate::support::{RECOVERY, Start, data, emulated, publish, sdks, url};
+use crate::support::{RECOVERY, Start, data, emulated, publish, sdks, subscribed, url};
 
 /// Publications sent while the client is away.
 const MISSED: usize = 50;
@@ -55,44 +55,36 @@ pub(crate) fn tell(name: &str, start: Start, server: &Server, channels: &[String
     assert_eq!(client.left("publication"), 0, "{name}");
 }
 
+/// Tells the story to each client, with so many channels each.
+fn come_back(shards: u32, clients: &[(&str, Start)], channels: usize) {
+    let server = Setup::new(RECOVERY).shards(shards).start();
+    for (name, start) in clients {
+        let channels: Vec<String> = (0..channels).map(|n| format!("chat:{name}-{n}")).collect();
+        tell(name, *start, &server, &channels);
+    }
+    let recovered =
+        |result| server.metric(&format!("throng_recovered_total{{result=\"{result}\"}}"));
+    assert_eq!(recovered("complete"), (2 * clients.len() * channels) as u64);
+    assert_eq!(recovered("failed"), 0);
+    server.stop();
+}
+
 #[test]
 fn fifty_missed_messages_come_back_with_one_shard() {
-    let server = Setup::new(RECOVERY).shards(1).start();
-    for (name, start) in sdks() {
-        tell(name, start, &server, &[format!("chat:{name}")]);
-    }
-    assert_eq!(
-        server.metric("throng_recovered_total{result=\"complete\"}"),
-        8
-    );
-    assert_eq!(
-        server.metric("throng_recovered_total{result=\"failed\"}"),
-        0
-    );
-    server.stop();
+    come_back(1, &sdks(), 1);
 }
 
 /// Twelve names over four shards: most of them live on another shard than the connection does.
 #[test]
 fn fifty_missed_messages_come_back_from_other_shards() {
-    let server = Setup::new(RECOVERY).shards(4).start();
-    for (name, start) in sdks() {
-        let channels: Vec<String> = (0..12).map(|n| format!("chat:{name}-{n}")).collect();
-        tell(name, start, &server, &channels);
-    }
-    server.stop();
+    come_back(4, &sdks(), 12);
 }
 
 /// Recovers without WebSockets: commands come on other connections than the stream's, and mostly on
 /// another shard's.
 #[test]
 fn fifty_missed_messages_come_back_without_a_websocket() {
-    let server = Setup::new(RECOVERY).shards(3).start();
-    for (name, start) in emulated() {
-        let channels: Vec<String> = (0..4).map(|n| format!("chat:{name}-{n}")).collect();
-        tell(name, start, &server, &channels);
-    }
-    server.stop();
+    come_back(3, &emulated(), 4);
 }
 
 /// The publisher does not stop for the client's sake: some of it is missed, some recovered, some
@@ -103,9 +95,7 @@ fn nothing_is_lost_or_doubled_while_the_publisher_goes_on() {
     let proxy = Proxy::new(server.clients());
     for (name, start) in sdks() {
         let channel = format!("chat:on-{name}");
-        let mut client = start();
-        client.connect(&url(proxy.address()));
-        client.subscribe(&channel);
+        let client = subscribed(start, proxy.address(), &channel);
         let all = data("all", 300);
         for (n, data) in all.iter().enumerate() {
             match n % 100 {
@@ -121,64 +111,13 @@ fn nothing_is_lost_or_doubled_while_the_publisher_goes_on() {
     server.stop();
 }
 
-/// More was published than the history holds: the client is told so, and what is new arrives all
-/// the same.
-#[test]
-fn an_overflowed_history_is_told_and_live_delivery_goes_on() {
-    let config = "[[namespace]]\nname = \"small\"\nhistory_size = 5\nhistory_ttl = \
-                  \"5m\"\nrecovery = true\n";
-    let server = Setup::new(config).shards(2).start();
-    for (name, start) in sdks() {
-        let channel = format!("small:{name}");
-        let proxy = Proxy::new(server.clients());
-        let mut client = start();
-        client.connect(&url(proxy.address()));
-        client.subscribe(&channel);
-        server.publish(&channel, "{\"n\":0}");
-        client.publications(&channel, 1);
-        proxy.cut();
-        client.event("connecting", &json!({}));
-        publish(&server, &channel, &data("lost", 6));
-        proxy.mend();
-        let back = client.event("subscribed", &json!({ "channel": channel }));
-        assert_eq!(
-            (&back["was_recovering"], &back["recovered"]),
-            (&json!(true), &json!(false)),
-            "{name} {back}"
-        );
-        let live = data("live", 4);
-        publish(&server, &channel, &live);
-        assert_eq!(client.publications(&channel, 4), live, "{name}");
-        assert_eq!(
-            client.left("publication"),
-            0,
-            "{name}: nothing of what was lost"
-        );
-        // As much as the history holds is not too much.
-        client.forget("connecting");
-        proxy.cut();
-        client.event("connecting", &json!({}));
-        let five = data("five", 5);
-        publish(&server, &channel, &five);
-        proxy.mend();
-        client.event(
-            "subscribed",
-            &json!({ "channel": channel, "recovered": true }),
-        );
-        assert_eq!(client.publications(&channel, 5), five, "{name}");
-    }
-    server.stop();
-}
-
 /// Another process has another history, even where the offsets would fit.
 #[test]
 fn a_restarted_server_does_not_pretend_to_have_the_history() {
     for (name, start) in sdks() {
         let first = Setup::new(RECOVERY).shards(2).start();
         let proxy = Proxy::new(first.clients());
-        let mut client = start();
-        client.connect(&url(proxy.address()));
-        client.subscribe("chat:news");
+        let client = subscribed(start, proxy.address(), "chat:news");
         publish(&first, "chat:news", &data("first", 2));
         client.publications("chat:news", 2);
         proxy.cut();

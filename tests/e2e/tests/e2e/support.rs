@@ -1,7 +1,12 @@
-//! Common parts of these tests: a configuration, an SDK's address, fifty publications.
+//! Common parts of these tests: a configuration, an SDK's address, publications, nginx.
+
+use std::fs;
+use std::net::{SocketAddr, TcpStream};
+use std::process::Command;
 
 use serde_json::{Value, json};
-use throng_testkit::{Sdk, Server, sign, unix_s};
+use tempfile::TempDir;
+use throng_testkit::{Process, Sdk, Server, free_port, script, sign, unix_s, until};
 
 /// Signs the tokens of tests.
 pub(crate) const SECRET: &str = "a secret that is long enough for HS256";
@@ -38,8 +43,35 @@ pub(crate) fn emulated() -> [(&'static str, Start); 3] {
 }
 
 /// Where an SDK connects.
-pub(crate) fn url(address: std::net::SocketAddr) -> Value {
+pub(crate) fn url(address: SocketAddr) -> Value {
     json!({ "url": format!("ws://{address}/connection/websocket") })
+}
+
+/// A client that has connected and subscribed there.
+#[track_caller]
+pub(crate) fn subscribed(start: Start, address: SocketAddr, channel: &str) -> Sdk {
+    let mut client = start();
+    client.connect(&url(address));
+    client.subscribe(channel);
+    client
+}
+
+/// A client that has connected with a token of this user, and its id.
+#[track_caller]
+pub(crate) fn signed_in(start: Start, server: &Server, user: &str) -> (Sdk, Value) {
+    let mut client = start();
+    let mut order = url(server.clients());
+    order["token"] = json!(token(user, 600));
+    let id = client.connect(&order)["client"].clone();
+    (client, id)
+}
+
+/// The npm package `ws`, with an open connection.
+#[track_caller]
+pub(crate) fn ws(server: &Server, target: &str) -> Sdk {
+    let client = script("ws.mjs", &[&format!("ws://{}{target}", server.clients())]);
+    client.event("open", &json!({}));
+    client
 }
 
 /// Data that contains its number.
@@ -74,11 +106,41 @@ pub(crate) fn channel_token(user: &str, channel: &str, seconds: i64) -> String {
     )
 }
 
-/// Writes another configuration, and asks for a reload: the status, and the answer.
-#[track_caller]
-pub(crate) fn reload(server: &Server, text: &str) -> (u16, Value) {
-    server.configure(text);
-    let answer = server.ask("POST", "/api/reload", "");
-    let told = serde_json::from_str(&answer.body);
-    (answer.status, told.unwrap_or_else(|_| panic!("{answer:?}")))
+/// An nginx at an address of its own.
+pub(crate) struct Nginx {
+    pub(crate) address: SocketAddr,
+    _process: Process,
+    _folder: TempDir,
+}
+
+impl Nginx {
+    /// Starts it with these lines in its section `http`: `PORT` stands for its port, `FOLDER` for
+    /// its files.
+    pub(crate) fn start(http: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
+        let paths = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
+        let paths = paths.map(|name| format!("{name}_temp_path FOLDER/{name};\n"));
+        let config = format!(
+            "daemon off;\nworker_processes 1;\nerror_log FOLDER/error.log crit;\n\
+             pid FOLDER/nginx.pid;\nevents {{ worker_connections 64; }}\n\
+             http {{\naccess_log off;\n{}{http}}}\n",
+            paths.concat()
+        );
+        let config = config.replace("FOLDER", &folder.path().display().to_string());
+        let file = folder.path().join("nginx.conf");
+        fs::write(&file, config.replace("PORT", &address.port().to_string())).expect("a file");
+        // Debian puts it where only root's shell looks.
+        let path = std::env::var("PATH").unwrap_or_default();
+        let mut nginx = Command::new("nginx");
+        nginx.env("PATH", format!("{path}:/usr/sbin"));
+        nginx.arg("-p").arg(folder.path()).arg("-c").arg(&file);
+        let process = Process::start(&mut nginx, "install nginx, see .ci/packages");
+        until("nginx listens", || TcpStream::connect(address).ok());
+        Self {
+            address,
+            _process: process,
+            _folder: folder,
+        }
+    }
 }

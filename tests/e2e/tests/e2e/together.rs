@@ -5,7 +5,7 @@
 use std::process::Command;
 
 use serde_json::{Value, json};
-use throng_testkit::{Process, Proxy, Sdk, Server, Setup, script, until};
+use throng_testkit::{Process, Proxy, Sdk, Server, Setup, escaped, script, until};
 
 use crate::support::{RECOVERY, Start, url};
 
@@ -95,11 +95,6 @@ impl Source {
 fn parameters() -> String {
     let each = (0..CHANNELS).map(|number| format!("channel={}", channel(number)));
     each.collect::<Vec<_>>().join("&")
-}
-
-fn escaped(text: &str) -> String {
-    let each = text.bytes().map(|byte| format!("%{byte:02X}"));
-    each.collect()
 }
 
 fn uni_websocket(proxy: &Proxy, place: &Place) -> Source {

@@ -1,11 +1,10 @@
 //! What one client may make the server do: the bytes that got past the limits before, and what
 //! honest clients send.
 
-use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use serde_json::json;
-use throng_testkit::{Server, Setup, Wire, sign, until};
+use serde_json::{Value, json};
+use throng_testkit::{HANDSHAKE, Server, Setup, Wire, frame, post, sign, until};
 
 use crate::asked::backend;
 use crate::support::SECRET;
@@ -13,41 +12,15 @@ use crate::support::SECRET;
 /// Signs nothing here: every token of these tests is a bad one.
 const BAD_TOKEN: &str = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJqbyJ9.c2lnbmF0dXJl";
 
-/// A WebSocket after its handshake.
-pub(crate) fn open(server: &Server, path: &str) -> Wire {
-    let mut wire = Wire::connect(server.clients());
-    upgrade(&mut wire, path);
-    wire
-}
-
-/// Shakes hands for a WebSocket.
-#[track_caller]
-pub(crate) fn upgrade(wire: &mut Wire, path: &str) {
-    wire.send(&upgrade_request(path, ""));
-    assert_eq!(wire.head().status, 101);
-}
-
-/// The first words of a WebSocket, with these lines in its head.
-fn upgrade_request(path: &str, headers: &str) -> String {
-    format!(
-        "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
-         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n{headers}\r\n"
-    )
-}
-
-/// A client's frame, masked with zeros.
-pub(crate) fn frame(opcode: u8, text: &str) -> Vec<u8> {
-    let mut frame = vec![0x80 | opcode];
-    match u16::try_from(text.len()).unwrap() {
-        length @ ..126 => frame.push(0x80 | length as u8),
-        length => {
-            frame.push(0x80 | 126);
-            frame.extend(length.to_be_bytes());
-        }
-    }
-    frame.extend([0; 4]);
-    frame.extend(text.as_bytes());
-    frame
+/// A connect, and commands up to this number, in one frame.
+fn commands(end: u32, command: impl Fn(u32) -> Value) -> String {
+    let connect = r#"{"id":1,"connect":{}}"#.to_owned();
+    let others = (2..end).map(|id| {
+        let mut command = command(id);
+        command["id"] = json!(id);
+        format!("\n{command}")
+    });
+    [connect].into_iter().chain(others).collect()
 }
 
 /// The code of the close frame at the end.
@@ -71,24 +44,21 @@ fn a_limit_counts_commands_and_not_frames() {
     let server = Setup::new("[limits]\nmessages_per_second_max = 1\n")
         .shards(1)
         .start();
-    let mut wire = open(&server, "/connection/websocket");
-    let mut commands = String::from("{\"id\":1,\"connect\":{}}");
-    for id in 2..1_419 {
-        let _ = write!(
-            commands,
-            "\n{{\"id\":{id},\"publish\":{{\"channel\":\"a\",\"data\":1}}}}"
-        );
-    }
+    let mut wire = server.websocket("/connection/websocket");
+    let commands = commands(
+        1_419,
+        |_| json!({ "publish": { "channel": "a", "data": 1 } }),
+    );
     assert!(commands.len() <= 64 << 10, "{}", commands.len());
-    wire.send_bytes(&frame(1, &commands));
+    wire.say(&commands);
     assert_eq!(end(&mut wire), 3013);
     // Twice the limit at once: the connect and one publish.
     let published = server.metric("throng_publications_total{source=\"client\"}");
     assert!(published <= 1, "{published}");
     assert_eq!(overspent(&server, "connection"), 1);
-    assert_eq!(
-        server.metric("throng_connections_closed_total{reason=\"too_many_requests\"}"),
-        1
+    server.counts(
+        "throng_connections_closed_total{reason=\"too_many_requests\"}",
+        1,
     );
     server.stop();
 }
@@ -101,7 +71,7 @@ fn what_a_backend_s_answer_sets_free_is_paid_by_its_client() {
     static IS_FREE: AtomicBool = AtomicBool::new(false);
     let (address, _) = backend(|_, _| {
         IS_ASKED.store(true, Relaxed);
-        until("the word", || IS_FREE.load(Relaxed).then_some(()));
+        until("the word", || IS_FREE.load(Relaxed));
         (200, json!({ "result": { "user": "ann" } }))
     });
     let server = Setup::new(&format!(
@@ -112,18 +82,13 @@ fn what_a_backend_s_answer_sets_free_is_paid_by_its_client() {
     let server = server.shards(1).start();
     let open = |path: &str, address: &str| {
         let mut wire = Wire::connect(server.clients());
-        let header = format!("X-Forwarded-For: {address}\r\n");
-        wire.send(&upgrade_request(path, &header));
+        wire.ask(path, &format!("X-Forwarded-For: {address}\r\n{HANDSHAKE}"));
         (wire.head().status, wire)
     };
     let (_, mut ann) = open("/connection/websocket", "192.0.2.1");
     // More than two seconds' worth.
-    let mut commands = String::from("{\"id\":1,\"connect\":{}}");
-    for id in 2..2_000 {
-        let _ = write!(commands, "\n{{\"id\":{id},\"ping\":{{}}}}");
-    }
-    ann.send_bytes(&frame(1, &commands));
-    until("a question", || IS_ASKED.load(Relaxed).then_some(()));
+    ann.say(&commands(2_000, |_| json!({ "ping": {} })));
+    until("a question", || IS_ASKED.load(Relaxed));
     // No backend is asked about a token.
     let path = format!(
         "/ws?channel=a&token={}",
@@ -147,12 +112,12 @@ fn floods_of_pings_and_pongs_are_messages_too() {
         "/ws?channel=a",
     ] {
         for opcode in [9, 10] {
-            let mut wire = open(&server, path);
+            let mut wire = server.websocket(path);
             wire.send_bytes(&frame(opcode, "").repeat(1_000));
             assert_eq!(end(&mut wire), 3013, "{path} {opcode}");
         }
         // A ping a second is not a flood.
-        let mut wire = open(&server, path);
+        let mut wire = server.websocket(path);
         wire.send_bytes(&frame(9, "x").repeat(20));
         assert_eq!(wire.exactly(20 * 3), b"\x8a\x01x".repeat(20), "{path}");
     }
@@ -164,20 +129,13 @@ fn a_page_may_subscribe_to_all_its_channels_in_one_frame() {
     let server = Setup::new("[limits]\nchannels_per_connection = 500\n")
         .shards(1)
         .start();
-    let mut wire = open(&server, "/connection/websocket");
-    let mut commands = String::from("{\"id\":1,\"connect\":{}}");
-    for id in 2..502 {
-        let _ = write!(
-            commands,
-            "\n{{\"id\":{id},\"subscribe\":{{\"channel\":\"c{id}\"}}}}"
-        );
-    }
-    wire.send_bytes(&frame(1, &commands));
-    wire.through("\"id\":501");
-    wire.send_bytes(&frame(
-        1,
-        "{\"id\":600,\"publish\":{\"channel\":\"c2\",\"data\":1}}",
+    let mut wire = server.websocket("/connection/websocket");
+    wire.say(&commands(
+        502,
+        |id| json!({ "subscribe": { "channel": format!("c{id}") } }),
     ));
+    wire.through("\"id\":501");
+    wire.say("{\"id\":600,\"publish\":{\"channel\":\"c2\",\"data\":1}}");
     wire.through("\"id\":600");
     server.stop();
 }
@@ -201,10 +159,7 @@ fn the_fourth_bad_token_ends_a_connection() {
         );
     }
     wire.until_closed();
-    assert_eq!(
-        server.metric("throng_auth_failures_total{reason=\"signature\"}"),
-        4
-    );
+    server.counts("throng_auth_failures_total{reason=\"signature\"}", 4);
     assert_eq!(overspent(&server, "tokens"), 1);
     server.stop();
 }
@@ -230,7 +185,7 @@ fn requests_of_one_connection_are_limited_and_calls_of_the_api_are_not() {
     wire.until_closed();
     // A publisher that pipelines.
     let mut api = Wire::connect(server.api_address());
-    let publish = "POST /pub?channel=a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\n1";
+    let publish = post("/pub?channel=a", "1");
     for _ in 0..20 {
         api.send(&publish.repeat(128));
         for _ in 0..128 {

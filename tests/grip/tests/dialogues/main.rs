@@ -26,7 +26,6 @@ mod options;
 mod origin;
 mod page;
 mod play;
-mod publisher;
 mod script;
 mod sites;
 mod stats;

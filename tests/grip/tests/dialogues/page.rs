@@ -26,73 +26,6 @@ items of different channels that come in one request may leave in another order.
 
 ";
 
-/// Differences that no dialogue can show: Pushpin's behaviour, Throng's, and the reason.
-const FURTHER: &[[&str; 3]] = &[
-    [
-        "refuses a client's own WebSocket events on routes with `over_http`",
-        "on all routes whose requests are signed",
-        "on purpose: a backend that trusts the signature may read them on any path",
-    ],
-    [
-        "passes `Grip_Sig`, `X_Forwarded_For`, `Meta_User` and the like",
-        "drops them",
-        "on purpose: backends that read `_` as `-` take them for the proxy's",
-    ],
-    [
-        "passes fields that `Connection` names, and `Upgrade` of an answer that is no 101",
-        "drops them, except those in which proxies describe the client",
-        "on purpose: RFC 9110 sections 7.6.1 and 7.8",
-    ],
-    [
-        "passes `Forwarded` of any client",
-        "drops it unless it comes from `listen.trusted_proxies`, or signed with `upstream_key`",
-        "on purpose: a stranger would say who it is, and that it came by TLS",
-    ],
-    [
-        "counts bytes and messages by route in `report` packets (`client-header-bytes-received` \
-         and eleven more), and blocks by `message_block_size`",
-        "`report` packets have connections, minutes and items; `/metrics` counts bytes, for all \
-         routes together",
-        "on purpose: Pushpin estimates them, and counting would cost time for every piece of \
-         every answer",
-    ],
-    [
-        "drops statistics for a reader by ZeroMQ PUB for whom 200,000 packets wait",
-        "drops them beyond 1 MiB, and counts them",
-        "on purpose: a reader that does not read costs memory",
-    ],
-    [
-        "looks at no `Host` on the ports for publishing and for Prometheus",
-        "with `grip.pushpin_conf` the same, but for requests with `Origin`, `Sec-Fetch-…` or a \
-         `User-Agent` that begins with `Mozilla/`; else addresses, `localhost` and \
-         `auth.allowed_hosts`, and 421 for other names",
-        "on purpose: a web page can give its own name this server's address, and publish",
-    ],
-    [
-        "takes channel names of any length",
-        "up to 2,048 bytes",
-        "on purpose: a name costs memory",
-    ],
-    [
-        "takes Content-Length up to 2^64 - 1",
-        "up to 2^63 - 1, else 413",
-        "on purpose: many backends read it as a signed number",
-    ],
-    [
-        "waits for a client's body, and for a backend that reads nothing, as long as the \
-         connection lives",
-        "408 for a client that sends less than 1 KiB in `limits.head_timeout`, 504 for a \
-         backend that takes nothing for its `response_timeout`, or for a minute if that is 0; a \
-         client that takes nothing of an answer for five minutes is cut off",
-        "on purpose: each holds a place among `grip.requests_max`",
-    ],
-    [
-        "uses the good lines of a routes file that has bad ones",
-        "does so at the start; while it runs, a file with any fault changes nothing",
-        "on purpose: nobody wants a half-written file to take effect",
-    ],
-];
-
 fn path() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let root = here.ancestors().nth(2).expect("tests/grip is two below");
@@ -195,9 +128,8 @@ fn text(all: &[Dialogue], everywhere: &Everywhere) -> String {
         .expect("text");
     }
     out.push_str("\n## What else differs\n\n| Pushpin | Throng | reason |\n|---|---|---|\n");
-    for row in FURTHER {
-        writeln!(out, "| {} |", row.map(cell).join(" | ")).expect("text");
-    }
+    // Differences that no dialogue can show.
+    out.push_str(include_str!("further.txt"));
     out.push_str(&crate::options::tables());
     out
 }

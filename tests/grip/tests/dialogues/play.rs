@@ -5,11 +5,10 @@ use std::net::TcpListener;
 
 use throng_grip_tests::Peer;
 
-use crate::client::Client;
+use crate::client::{Client, publish};
 use crate::http::NOTHING;
 use crate::normal::Names;
 use crate::origin::{Asked, Origin};
-use crate::publisher::publish;
 use crate::script::{Dialogue, Step};
 use crate::sites::Addresses;
 use crate::stats::Reader;

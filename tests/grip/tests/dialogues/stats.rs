@@ -40,7 +40,7 @@ impl Reader {
         let deadline = Deadline::default();
         while !deadline.left().is_zero() {
             let item = r#"{"channel": "nobody", "http-stream": {"content": "x"}}"#;
-            crate::publisher::publish(publish, &[item.to_owned()], names);
+            crate::client::publish(publish, &[item.to_owned()], names);
             if reader.peer.is_there() {
                 return Some(reader);
             }

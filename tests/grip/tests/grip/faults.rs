@@ -1,9 +1,8 @@
 //! Backends that are slow, die, or answer garbage hurt their own requests and no others.
 
 use std::io::Write as _;
-use std::net::SocketAddr;
 
-use throng_testkit::{Wire, free_port, request};
+use throng_testkit::{Wire, request};
 
 use crate::support::{Backend, get, reply, server};
 
@@ -88,19 +87,4 @@ fn an_endless_body_waits_for_its_client() {
     }
     drop(wires);
     server.stop();
-}
-
-#[test]
-fn the_next_origin_takes_over_from_one_that_is_down() {
-    let nowhere = SocketAddr::from(([127, 0, 0, 1], free_port()));
-    let backend = Backend::start(|_, stream| reply(stream, &[], "second"));
-    let both = server(&[nowhere, backend.address], "");
-    assert_eq!(
-        request(both.clients(), "POST", "/", &[], "x").body,
-        "second"
-    );
-    both.stop();
-    let alone = server(&[nowhere], "");
-    assert_eq!(request(alone.clients(), "GET", "/", &[], "").status, 502);
-    alone.stop();
 }

@@ -104,18 +104,6 @@ fn a_target_reaches_its_backend_as_it_was_meant() {
 }
 
 #[test]
-fn a_backend_is_always_told_a_host() {
-    for (line, field) in [
-        ("GET / HTTP/1.0", "X-A: b"),
-        ("GET / HTTP/1.0", "Host:"),
-        ("GET / HTTP/1.1", "Host:"),
-    ] {
-        let asked = head(&[line, field]);
-        assert_eq!(asked.header("host"), Some("localhost"), "{line} {field}");
-    }
-}
-
-#[test]
 fn a_length_that_no_backend_can_count_is_refused() {
     let backend = backend();
     let server = server(&[backend.address], "");

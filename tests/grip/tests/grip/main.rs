@@ -1,8 +1,5 @@
 //! One binary for all tests of GRIP.
 
-mod clients;
-mod command;
-mod connections;
 mod dates;
 mod drain;
 mod eventstream;
@@ -10,10 +7,9 @@ mod faults;
 mod forged;
 mod holds;
 mod keys;
-mod links;
 mod moved;
+mod publishers;
 mod pushpin_conf;
-mod receivers;
 mod reload;
 mod shipped;
 mod sizes;

@@ -51,21 +51,3 @@ fn a_conversation_from_open_to_close() {
     }
     server.stop();
 }
-
-#[test]
-fn a_client_that_vanishes_is_told_of() {
-    let backend = python("sockets.py", &[KEY]);
-    let server = server(&[port(&backend)], "over_http = true");
-    let mut wire = open(&server, "/socket");
-    wire.head();
-    subscribed(&server, 1);
-    drop(wire);
-    backend.out("DISCONNECT", |lines| {
-        lines
-            .iter()
-            .any(|line| line.starts_with("DISCONNECT"))
-            .then_some(())
-    });
-    subscribed(&server, 0);
-    server.stop();
-}

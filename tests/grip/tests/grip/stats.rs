@@ -63,8 +63,10 @@ fn wait(reader: &Process, kind: &str, fields: &[(&str, Value)]) -> Value {
     })
 }
 
+/// What each kind of packet has is told by the dialogues `stats-*`; sums over shards and routes by
+/// the collector's own tests.
 #[test]
-fn every_kind_of_packet_reaches_a_reader() {
+fn packets_follow_the_options() {
     let backend = backend();
     let folder = tempfile::tempdir().expect("a temporary folder");
     let routes = folder.path().join("routes");
@@ -82,97 +84,33 @@ fn every_kind_of_packet_reaches_a_reader() {
     let streams: Vec<_> = (0..2).map(|_| get(&server, "/stream")).collect();
     let two = [("mode", "stream".into()), ("subscribers", 2.into())];
     let packet = wait(&reader, "sub", &two);
-    assert_eq!(
-        (&packet["channel"], &packet["ttl"]),
-        (&json!("a"), &json!(4))
-    );
+    assert_eq!(packet["ttl"], 4);
     let from = packet["from"].clone();
-    assert!(
-        from.as_str()
-            .is_some_and(|from| from.starts_with("throng_")),
-        "{from}"
-    );
-    let held = ["http", "site"].map(Value::from);
-    let [kind, route] = &held;
-    let connected = [("type", kind.clone()), ("route", route.clone())];
-    let connection = wait(&reader, "conn", &connected);
-    assert_eq!(connection["peer-address"], "127.0.0.1");
-    assert_eq!(
-        (&connection["ttl"], connection.get("ssl")),
-        (&json!(4), None)
-    );
+    let name = from.as_str().expect("a name");
+    assert!(name.starts_with("throng_"), "{name}");
+    let here = [("route", "site".into()), ("ttl", 4.into())];
+    let connection = wait(&reader, "conn", &here);
     assert_eq!(connection["id"].as_str().map(str::len), Some(36));
-    // An item to both, with its id.
     publish(&server, &item("a", "x", "\"id\": \"7\","));
     let packet = wait(&reader, "message", &[("item-id", "7".into())]);
-    let told = ["channel", "count", "transport"].map(|name| packet[name].clone());
-    assert_eq!(told, [json!("a"), json!(2), json!("http-stream")]);
-    // A WebSocket and a long poll, each with a mode of its own; the poll lingers when it is
-    // answered.
+    assert_eq!(packet["count"], 2);
+    // A long poll lingers when it is answered.
     let mut poll = get(&server, "/poll");
-    wait(
-        &reader,
-        "sub",
-        &[("mode", "response".into()), ("subscribers", 1.into())],
-    );
+    let mode = ("mode", Value::from("response"));
+    wait(&reader, "sub", &[mode.clone(), ("subscribers", 1.into())]);
     publish(&server, &item("a", "y", ""));
     assert_eq!(poll.response("GET").body, "y");
-    let packet = wait(&reader, "message", &[("transport", "http-response".into())]);
-    assert_eq!((packet.get("item-id"), &packet["count"]), (None, &json!(1)));
-    wait(
-        &reader,
-        "sub",
-        &[("mode", "response".into()), ("unavailable", true.into())],
-    );
-    // Subscriptions that exist are reported again; ended ones are reported once.
+    wait(&reader, "sub", &[mode, ("unavailable", true.into())]);
+    // Subscriptions that exist are reported again.
     until("the streams are told of again", || {
         let all = packets(&reader, "sub");
         let again = all.iter().filter(|packet| packet["subscribers"] == 2);
         (again.count() > 1).then_some(())
     });
     drop(streams);
-    wait(
-        &reader,
-        "sub",
-        &[("mode", "stream".into()), ("unavailable", true.into())],
-    );
-    // Each connection that came has gone.
-    until("all have gone", || {
-        let all = packets(&reader, "conn");
-        let (gone, came): (Vec<_>, Vec<_>) =
-            all.iter().partition(|packet| packet["unavailable"] == true);
-        let is_gone = |came: &&Value| gone.iter().any(|gone| gone["id"] == came["id"]);
-        came.iter().all(is_gone).then_some(())
-    });
-    wait(&reader, "activity", &[("route", route.clone())]);
-    wait(&reader, "counts", &[]);
-    // Reports: what was sent by route, what came from publishers without one. The last one of a
-    // route reports no connections.
-    wait(
-        &reader,
-        "report",
-        &[("route", route.clone()), ("connections", 0.into())],
-    );
-    let sum = |is_of_route: bool, name: &str| -> u64 {
-        let all = packets(&reader, "report").into_iter();
-        let all = all.filter(|packet| packet.get("route").is_some() == is_of_route);
-        all.filter_map(|packet| packet[name].as_u64()).sum()
-    };
-    until("reports that say it all", || {
-        let sums = [
-            sum(false, "received"),
-            sum(false, "sent"),
-            sum(true, "sent"),
-            sum(true, "http-response-sent"),
-        ];
-        // The second item went to the poll and to the two streams.
-        (sums == [2, 0, 5, 1]).then_some(())
-    });
-    assert!(sum(true, "minutes") >= 4);
-    let foreign = packets(&reader, "report")
-        .into_iter()
-        .any(|packet| packet["from"] != from);
-    assert!(!foreign, "all packets name one server");
+    let last = [("route", "site".into()), ("connections", 0.into())];
+    let report = wait(&reader, "report", &last);
+    assert_eq!(report["from"], from, "all packets name one server");
     server.stop();
 }
 

@@ -184,6 +184,18 @@ pub(crate) fn get(server: &Server, target: &str) -> Wire {
     wire
 }
 
+/// A server, and a client that its backend holds on a stream in the channel `a`.
+#[track_caller]
+pub(crate) fn listens() -> (Server, Wire) {
+    let hold = [("Grip-Hold", "stream"), ("Grip-Channel", "a")];
+    let backend = Backend::start(move |_, stream| reply(stream, &hold, ""));
+    let server = server(&[backend.address], "");
+    let mut wire = get(&server, "/");
+    wire.head();
+    subscribed(&server, 1);
+    (server, wire)
+}
+
 /// A WebSocket's handshake, which is not answered yet.
 #[track_caller]
 pub(crate) fn open(server: &Server, target: &str) -> Wire {

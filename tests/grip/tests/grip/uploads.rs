@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread;
 
-use throng_testkit::{Wire, request};
+use throng_testkit::Wire;
 
 use crate::support::{Backend, reply, server};
 
@@ -75,35 +75,6 @@ fn a_backend_hears_of_a_body_before_its_end() {
 }
 
 #[test]
-fn chunks_stay_chunks() {
-    let backend = one(|mut stream| {
-        let bytes = through(&mut stream, b"0\r\n\r\n");
-        let text = String::from_utf8_lossy(&bytes).to_ascii_lowercase();
-        assert!(text.contains("transfer-encoding: chunked\r\n"), "{text}");
-        let body = text.split_once("\r\n\r\n").map(|(_, body)| body.to_owned());
-        let body = body.unwrap_or_default();
-        let length = body.len();
-        let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{body}");
-        let _ = stream.write_all(answer.as_bytes());
-    });
-    let server = server(&[backend], "");
-    let mut wire = Wire::connect(server.clients());
-    wire.send(
-        "POST /up HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\nExpect: \
-         100-continue\r\n\r\n",
-    );
-    assert_eq!(wire.head().status, 100);
-    wire.send("3\r\nabc\r\n");
-    wire.send("2\r\nde\r\n0\r\n\r\n");
-    let body = wire.response("POST").body;
-    assert!(
-        body.contains("abc") && body.ends_with("0\r\n\r\n"),
-        "{body}"
-    );
-    server.stop();
-}
-
-#[test]
 fn a_body_of_any_size_costs_no_memory() {
     const BYTES: usize = 256 << 20;
     let backend = one(|mut stream| {
@@ -138,37 +109,6 @@ fn a_body_of_any_size_costs_no_memory() {
     let resident = server.metric("throng_process_resident_bytes");
     assert!(resident < 64 << 20, "{resident} bytes");
     writing.join().expect("it does not panic");
-    server.stop();
-}
-
-#[test]
-fn a_large_request_is_not_held() {
-    let backend = Backend::start(|asked, stream| {
-        let mode = if asked.line.contains("stream") {
-            "stream"
-        } else {
-            "response"
-        };
-        reply(stream, &[("Grip-Hold", mode), ("Grip-Channel", "a")], "hi")
-    });
-    let server = server(&[backend.address], "");
-    for target in ["/s/stream", "/response"] {
-        let answer = request(server.clients(), "POST", target, &[], &"x".repeat(100_001));
-        assert_eq!(answer.status, 400, "{target}: {answer:?}");
-        assert_eq!(answer.body, "Request too large to accept GRIP instruct.\n");
-    }
-    // What is kept is enough to be asked again.
-    let mut wire = Wire::connect(server.clients());
-    let body = "y".repeat(100_000);
-    wire.send(&format!(
-        "POST /response HTTP/1.1\r\nHost: t\r\nContent-Length: {}\r\n\r\n",
-        body.len()
-    ));
-    wire.send(&body);
-    crate::support::subscribed(&server, 1);
-    request(server.grip("http_publish"), "POST", "/recover", &[], "");
-    let asked = backend.wait("POST /response", 3);
-    assert_eq!(asked.last().map(|asked| asked.body.clone()), Some(body));
     server.stop();
 }
 

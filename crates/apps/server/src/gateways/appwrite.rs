@@ -18,7 +18,6 @@ use super::appwrite_feed::{Inlet, Lookups, Openings, ShardInbox, World, inlet};
 use crate::options::StartError;
 use crate::shard::Mail;
 
-/// Options and state that all shards share.
 #[derive(Clone)]
 pub(crate) struct AppwritePlan {
     shared: AppwriteShared,
@@ -28,7 +27,6 @@ pub(crate) struct AppwritePlan {
     queue_bytes_max: usize,
 }
 
-/// One shard's part, which moves to its thread.
 pub(crate) struct AppwritePart {
     news: Receiver<News>,
     plan: AppwritePlan,

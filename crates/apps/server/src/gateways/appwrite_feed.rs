@@ -203,17 +203,12 @@ impl Openings {
 
 #[cfg(test)]
 mod tests {
-    use throng_types::Millis;
-
     use super::*;
 
     #[test]
     fn openings_are_counted_by_address_and_window() {
         let openings = Openings::new(2, 1000);
-        let at = |ms| Now {
-            mono: Millis(ms),
-            unix_ms: 0,
-        };
+        let at = |ms| Now::new(ms, 0);
         let admit = |address: &str, ms| openings.admit(address.parse().unwrap(), at(ms));
         assert!(admit("203.0.113.1", 0) && admit("203.0.113.1", 999));
         assert!(!admit("203.0.113.1", 999));

@@ -29,7 +29,6 @@ use crate::shard::Mail;
 use crate::stats::PushpinMetrics;
 use reload::{Reload, Watch};
 
-/// State that all shards have in common.
 #[derive(Clone)]
 pub(crate) struct GripPlan {
     options: Arc<GripOptions>,

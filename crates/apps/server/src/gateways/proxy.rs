@@ -31,7 +31,6 @@ struct Backend {
     timeout_ms: u64,
 }
 
-/// State that all shards have in common.
 #[derive(Clone)]
 pub(crate) struct ProxyPlan {
     options: ProxyOptions,

@@ -216,7 +216,6 @@ impl<G: Listed> Slot<G> {
 }
 
 impl Gateways {
-    /// Carries out the next order of a gateway.
     pub(crate) fn order<K: Kernel>(&mut self, place: u8, host: &mut Host<'_, K>) {
         each! {
             if place == G::PLACE
@@ -261,7 +260,6 @@ impl Gateways {
         more
     }
 
-    /// Runs once a second.
     pub(crate) fn tick<K: Kernel>(&mut self, host: &mut Host<'_, K>) {
         each! {
             if let Some(slot) = G::slot_mut(self) {

@@ -7,7 +7,6 @@ use throng_types::{Load, Save, Saved};
 
 use crate::options::Start;
 
-/// First bytes of the first message.
 const MAGIC: [u8; 8] = *b"throngHO";
 /// The version of the format: of every message, and of all state as bytes. It rises with each
 /// change of what any room saves. A process refuses every version but its own. A kind of item or
@@ -28,7 +27,6 @@ pub(crate) struct Hello {
     pub(crate) shards: u8,
     /// Number of addresses that are listened on; a message for each follows.
     pub(crate) addresses: u8,
-    /// Process id of the old process.
     pub(crate) pid: u32,
     /// Version of the old process's software, for the log.
     pub(crate) software: String,

@@ -73,7 +73,6 @@ impl Link {
         self.send(&said.saved(), &[])
     }
 
-    /// Receives the outcome of a step on the other side.
     pub(crate) fn hear(&self) -> io::Result<Result<(), String>> {
         let (bytes, _) = self.recv()?;
         match <(bool, String)>::load_whole(&bytes) {

@@ -21,7 +21,6 @@ pub(crate) struct Reports<T> {
     word: Sender<()>,
 }
 
-/// Makes both ends of one direction.
 pub(crate) fn reports<T>() -> (Reporter<T>, Reports<T>) {
     // Bound: one report a message of the hand-over, and one word.
     let (reports, heard) = channel();

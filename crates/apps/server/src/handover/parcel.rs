@@ -45,7 +45,6 @@ pub struct Parcel<K: Kernel> {
     /// The hub's part of the broker and its channels.
     hub: Vec<Message>,
     conns: Vec<Message>,
-    /// Sockets of all connections, in order.
     sockets: Vec<K::Socket>,
     /// Connections that stay are seen no more by the successor.
     farewells: Vec<Message>,

@@ -106,7 +106,6 @@ impl Successor {
         Ok(())
     }
 
-    /// Returns its process id; 0 once it is released.
     pub(crate) fn pid(&self) -> u32 {
         self.child.as_ref().map_or(0, Child::id)
     }

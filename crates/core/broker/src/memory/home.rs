@@ -139,7 +139,6 @@ impl Journal {
     }
 }
 
-/// The streams at home on one shard.
 pub(super) struct Home {
     options: MemoryOptions,
     streams: ChannelMap<Stream>,
@@ -202,6 +201,11 @@ impl Home {
         Some(options.retention)
     }
 
+    fn key_or_new(&mut self, channel: &ChannelName) -> u32 {
+        let make = || Stream::new(self.forgotten);
+        self.streams.key_or_insert(channel, make)
+    }
+
     fn retention(&self, channel: &ChannelName) -> Retention {
         self.retention_of(channel).unwrap_or_default()
     }
@@ -239,10 +243,7 @@ impl Home {
         let options = self.options.namespaces.find(channel).copied();
         let options = options.unwrap_or_default();
         let now = self.shifted(now);
-        let forgotten = self.forgotten;
-        let key = self
-            .streams
-            .key_or_insert(channel, || Stream::new(forgotten));
+        let key = self.key_or_new(channel);
         self.expire(key, options.retention, now.mono);
         let stream = self.streams.at_mut(key).expect("a key that was just given");
         stream.interest |= 1 << from.0;
@@ -328,17 +329,12 @@ impl Home {
     ) -> Accepted {
         let now = self.shifted(now);
         let key = { draft.idempotency_key.as_deref() }.map(|key| key_of(&draft.channel, key));
-        if let Some(position) = key.as_deref().and_then(|key| self.keys.find(key)) {
+        let used = key.as_deref().and_then(|key| self.keys.find(key));
+        let before = used.or_else(|| self.overtaken(&draft, retention).map(Some));
+        if let Some(position) = before {
             return Accepted {
                 publication: None,
                 position,
-                interest: 0,
-            };
-        }
-        if let Some(position) = self.overtaken(&draft, retention) {
-            return Accepted {
-                publication: None,
-                position: Some(position),
                 interest: 0,
             };
         }
@@ -362,9 +358,7 @@ impl Home {
     /// Otherwise records the draft's version.
     fn overtaken(&mut self, draft: &Draft, retention: Retention) -> Option<Position> {
         let version = draft.version.as_deref().filter(|_| retention.keeps())?;
-        let forgotten = self.forgotten;
-        let make = || Stream::new(forgotten);
-        let key = self.streams.key_or_insert(&draft.channel, make);
+        let key = self.key_or_new(&draft.channel);
         if let Some(newest) = self.versions.get(&key) {
             let is_comparable = version.epoch.is_empty() || version.epoch == newest.epoch;
             if is_comparable && version.number <= newest.number {
@@ -379,9 +373,7 @@ impl Home {
         let stream_bytes = STREAM_BYTES + draft.channel.as_str().len();
         let bytes = draft.cost_bytes() + stream_bytes;
         let has_room = self.make_room(&draft.channel, bytes, retention, now.mono);
-        let forgotten = self.forgotten;
-        let make = || Stream::new(forgotten);
-        let key = self.streams.key_or_insert(&draft.channel, make);
+        let key = self.key_or_new(&draft.channel);
         let stream = self.streams.at_mut(key).expect("a key that was just given");
         stream.rise();
         let position = Some(stream.position(self.options.nonce));

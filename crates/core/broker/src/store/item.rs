@@ -40,18 +40,25 @@ pub enum Item {
         time_unix_ms: u64,
     } = PUBLISHED,
     /// A stream was forgotten; later ones have this generation or a later one.
-    Forgotten { channel: ChannelName, count: u32 } = FORGOTTEN,
+    Forgotten {
+        channel: ChannelName,
+        count: u32,
+    } = FORGOTTEN,
     /// New streams have this generation or a later one.
     Count(u32) = COUNT,
-    Key {
-        /// The channel, a line break, and the key.
-        text: Box<str>,
-        at_unix_ms: u64,
-        /// Generation and offset that its publication got.
-        position: Option<(u32, u64)>,
-    } = KEY,
+    Key(UsedKey) = KEY,
     /// The server ended cleanly, and nothing is missing.
     Closed = CLOSED,
+}
+
+/// An idempotency key that was used.
+#[derive(Clone, Debug, PartialEq, Eq, Save)]
+pub struct UsedKey {
+    /// The channel, a line break, and the key.
+    pub(crate) text: Box<str>,
+    pub(crate) at_unix_ms: u64,
+    /// Generation and offset that its publication got.
+    pub(crate) position: Option<(u32, u64)>,
 }
 
 impl Item {
@@ -168,11 +175,11 @@ mod tests {
             },
             Item::Forgotten { channel, count: 5 },
             Item::Count(6),
-            Item::Key {
+            Item::Key(UsedKey {
                 text: "news\nk".into(),
                 at_unix_ms: 9,
                 position: Some((1, 3)),
-            },
+            }),
             Item::Closed,
         ];
         // As every build of this version of the format has written them.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use throng_types::{ChannelName, Publication, PublicationKind, ShardId};
 
-use super::item::Item;
+use super::item::{Item, UsedKey};
 use super::segment::{ANCESTORS_MAX, Begins, Head, Lineage};
 use crate::{ChannelMap, Namespaces, Version};
 
@@ -28,18 +28,11 @@ pub(crate) struct Loaded {
     pub(crate) log: VecDeque<Publication>,
 }
 
-pub(crate) struct KeptKey {
-    pub(crate) text: Box<str>,
-    pub(crate) at_unix_ms: u64,
-    pub(crate) position: Option<(u32, u64)>,
-}
-
-/// State of one home, read from a log.
 pub struct Restored {
     pub(crate) lineage: Lineage,
     pub(crate) forgotten: u32,
     pub(crate) streams: Vec<(ChannelName, Loaded)>,
-    pub(crate) keys: Vec<KeptKey>,
+    pub(crate) keys: Vec<UsedKey>,
 }
 
 impl Restored {
@@ -51,7 +44,6 @@ impl Restored {
     }
 }
 
-/// A log that is being read.
 pub struct Replay {
     namespaces: Arc<Namespaces>,
     hash_seed: u64,
@@ -60,7 +52,7 @@ pub struct Replay {
     forgotten: u32,
     streams: ChannelMap<Loaded>,
     /// Idempotency keys, oldest first. Bound: [`KEYS_MAX`].
-    keys: VecDeque<KeptKey>,
+    keys: VecDeque<UsedKey>,
     is_closed: bool,
 }
 
@@ -195,19 +187,11 @@ impl Replay {
                 }
             }
             Item::Count(count) => self.counts(count),
-            Item::Key {
-                text,
-                at_unix_ms,
-                position,
-            } => {
+            Item::Key(key) => {
                 if self.keys.len() == KEYS_MAX {
                     self.keys.pop_front();
                 }
-                self.keys.push_back(KeptKey {
-                    text,
-                    at_unix_ms,
-                    position,
-                });
+                self.keys.push_back(key);
             }
             Item::Closed => self.is_closed = true,
         }

@@ -59,7 +59,6 @@ pub struct Head {
     pub lineage: Lineage,
 }
 
-/// Reason why a record is not the head of a segment that this program reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeadFault {
     Version(u32),

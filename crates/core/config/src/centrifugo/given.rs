@@ -33,22 +33,12 @@ impl Options {
         let mut given = Self::default();
         given.put("", "", tree, six);
         for path in ["channel.namespaces", "namespaces"] {
-            let Some(leaf) = given.leaves.remove(path) else {
-                continue;
-            };
-            for value in leaf.value.as_array().into_iter().flatten() {
-                let Some(table) = value.as_table() else {
-                    continue;
-                };
-                let name = table
-                    .get("name")
-                    .and_then(Value::as_str)
-                    .unwrap_or_default();
+            for table in given.tables(path) {
+                let name = text(&table, "name").unwrap_or_default();
                 let mut options = Self::default();
-                let place = format!("{name}.");
-                options.put("", &place, table, six_of_namespace);
+                options.put("", &format!("{name}."), &table, six_of_namespace);
                 options.leaves.remove("name");
-                given.namespaces.push((name.to_owned(), options));
+                given.namespaces.push((name, options));
             }
         }
         given
@@ -88,6 +78,14 @@ impl Options {
 
     pub(super) fn take(&mut self, path: &str) -> Option<Leaf> {
         self.leaves.remove(path)
+    }
+
+    /// Takes the tables of a list.
+    pub(super) fn tables(&mut self, path: &str) -> Vec<Table> {
+        let leaf = self.take(path);
+        let all = leaf.and_then(|leaf| leaf.value.try_into::<Vec<Value>>().ok());
+        let all = all.into_iter().flatten();
+        all.filter_map(|value| value.try_into().ok()).collect()
     }
 
     /// Takes all values below a path, by what is behind it.
@@ -164,6 +162,17 @@ impl Options {
             ..Self::default()
         }
     }
+}
+
+/// A text of a table; none if it is empty.
+pub(super) fn text(table: &Table, key: &str) -> Option<String> {
+    let text = table.get(key)?.as_str()?;
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// Whether a switch of a table is on.
+pub(super) fn is(table: &Table, key: &str) -> bool {
+    table.get(key).and_then(Value::as_bool) == Some(true)
 }
 
 /// Flat option names of version 5, and their paths in version 6.

@@ -2,7 +2,7 @@
 
 use toml::{Table, Value};
 
-use super::given::{Effect, Notes, Options, Output};
+use super::given::{Effect, Notes, Options, Output, is, text};
 use crate::check::{NAMESPACE_BYTES_MAX, is_name};
 
 const BROKER: &str = "[broker]";
@@ -231,15 +231,6 @@ pub(super) fn consumers(given: &mut Options, out: &mut Output, notes: &mut Notes
             notes.add(Effect::Changed, &option, text);
         }
     }
-}
-
-fn text(table: &Table, key: &str) -> Option<String> {
-    let text = table.get(key)?.as_str()?;
-    (!text.is_empty()).then(|| text.to_owned())
-}
-
-fn is(table: &Table, key: &str) -> bool {
-    table.get(key).and_then(Value::as_bool) == Some(true)
 }
 
 fn list(table: &Table, key: &str) -> Vec<String> {

@@ -5,7 +5,7 @@
 
 use toml::{Table, Value};
 
-use super::given::{Effect, Notes, Options, Output, is_nothing};
+use super::given::{Effect, Notes, Options, Output, is, is_nothing, text};
 use super::server::duration;
 use crate::check::servers::is_of_questions;
 use crate::kind::ProxyStatus;
@@ -230,22 +230,22 @@ impl Settings {
 /// The meaning of a status, as one of ours.
 fn status(table: &Table) -> Option<String> {
     let number = |table: &Table, key: &str| table.get(key).and_then(Value::as_integer);
-    let text = |table: &Table, key: &str| {
-        let text = table.get(key).and_then(Value::as_str);
-        text.unwrap_or_default().to_owned()
-    };
+    let word = |table: &Table, key: &str| text(table, key).unwrap_or_default();
     let status = number(table, "status_code")?;
     let part = |key: &str| {
         let part = table.get(key).and_then(Value::as_table)?;
         Some((part, number(part, "code").filter(|code| *code > 0)?))
     };
     let meaning = if let Some((error, code)) = part("to_error") {
-        let is_temporary = error.get("temporary").and_then(Value::as_bool) == Some(true);
-        let kind = if is_temporary { "temporary" } else { "error" };
-        format!("{status} {kind} {code} {}", text(error, "message"))
+        let kind = if is(error, "temporary") {
+            "temporary"
+        } else {
+            "error"
+        };
+        format!("{status} {kind} {code} {}", word(error, "message"))
     } else {
         let (end, code) = part("to_disconnect")?;
-        format!("{status} disconnect {code} {}", text(end, "reason"))
+        format!("{status} disconnect {code} {}", word(end, "reason"))
     };
     let meaning = meaning.trim_end().to_owned();
     ProxyStatus::parse(&meaning).map(|_| meaning)
@@ -269,7 +269,9 @@ fn is_http(endpoint: &str) -> bool {
 /// Writes all backends, and returns which of them channels can ask.
 pub(super) fn translate(given: &mut Options, out: &mut Output, notes: &mut Notes) -> Backends {
     let by_name = given.is_on("granular_proxy_mode").is_some();
-    let mut backends = backends(given, notes);
+    let named = given.tables("proxies");
+    let named = named.iter().filter_map(|table| backend(table, notes));
+    let mut backends: Vec<Backend> = named.collect();
     let older = Settings::take(given, "proxies.", notes);
     let methods = methods(given, by_name);
     let switch = given.is_on("rpc.without_namespace.proxy_enabled");
@@ -413,19 +415,9 @@ fn free_name(kind: &str, backends: &[Backend]) -> String {
     name
 }
 
-fn backends(given: &mut Options, notes: &mut Notes) -> Vec<Backend> {
-    let leaf = given.take("proxies");
-    let all = leaf
-        .iter()
-        .filter_map(|leaf| leaf.value.as_array())
-        .flatten();
-    let tables = all.filter_map(Value::as_table);
-    tables.filter_map(|table| backend(table, notes)).collect()
-}
-
 fn backend(table: &Table, notes: &mut Notes) -> Option<Backend> {
-    let text = |key: &str| table.get(key).and_then(Value::as_str).unwrap_or_default();
-    let (name, endpoint) = (text("name").to_owned(), text("endpoint").to_owned());
+    let name = text(table, "name").unwrap_or_default();
+    let endpoint = text(table, "endpoint").unwrap_or_default();
     if !is_http(&endpoint) {
         let text = "only backends reached by HTTP are supported: no request is sent";
         notes.add(Effect::Narrower, &format!("proxies.{name}.endpoint"), text);
@@ -456,18 +448,14 @@ fn methods_of(methods: &[(String, String)], name: &str) -> Vec<String> {
 /// Takes the namespaces of methods, each with the name of its backend; in version 5 the name alone
 /// switches it on.
 fn methods(given: &mut Options, by_name: bool) -> Vec<(String, String)> {
-    let leaf = given.take("rpc.namespaces");
-    let all = leaf
-        .iter()
-        .filter_map(|leaf| leaf.value.as_array())
-        .flatten();
     let of = |table: &Table| {
-        let text = |key: &str| table.get(key).and_then(Value::as_str);
-        let is_on = table.get("proxy_enabled").and_then(Value::as_bool) == Some(true);
-        let five = text("rpc_proxy_name").filter(|_| by_name);
-        let name = five.or_else(|| text("proxy_name")).unwrap_or(DEFAULT);
-        let namespace = text("name")?.to_owned();
-        (is_on || five.is_some()).then(|| (namespace, name.to_owned()))
+        let five = text(table, "rpc_proxy_name").filter(|_| by_name);
+        let is_on = is(table, "proxy_enabled") || five.is_some();
+        let name = five.or_else(|| text(table, "proxy_name"));
+        let name = name.unwrap_or_else(|| DEFAULT.to_owned());
+        let namespace = text(table, "name")?;
+        is_on.then_some((namespace, name))
     };
-    all.filter_map(Value::as_table).filter_map(of).collect()
+    let all = given.tables("rpc.namespaces");
+    all.iter().filter_map(of).collect()
 }

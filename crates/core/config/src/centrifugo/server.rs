@@ -5,6 +5,10 @@ use throng_types::units::parse_duration_ms;
 use super::given::{Effect, Notes, Options, Output};
 use super::nodes::is_file;
 use crate::secret::{is_placeholder, is_published, signing_secret_fault};
+use crate::sources::rows;
+
+/// Options that mean the same here.
+const SAME: &str = include_str!("same.txt");
 
 const LISTEN: &str = "[listen]";
 const AUTH: &str = "[auth]";
@@ -14,9 +18,10 @@ const TLS: &str = "[tls]";
 pub(super) fn translate(given: &mut Options, out: &mut Output, notes: &mut Notes) {
     listen(given, out, notes);
     tokens(given, out, notes);
+    same(given, out, notes);
     origins(given, out, notes);
     limits(given, out, notes);
-    others(given, out, notes);
+    log_level(given, out, notes);
 }
 
 /// `host:port`, with brackets where an address needs them.
@@ -200,16 +205,6 @@ fn tokens(given: &mut Options, out: &mut Output, notes: &mut Notes) {
     if is_short {
         out.put(AUTH, "short_hmac_secret", true);
     }
-    for (path, key) in [
-        ("client.token.rsa_public_key", "rsa_public_key"),
-        ("client.token.ecdsa_public_key", "ecdsa_public_key"),
-        ("client.token.audience", "audience"),
-        ("client.token.issuer", "issuer"),
-    ] {
-        if let Some((_, text)) = given.text(path) {
-            out.put(AUTH, key, text);
-        }
-    }
     if let Some((option, url)) = given.text("client.token.jwks_public_endpoint") {
         if url.contains("{{") {
             let text = "not taken over: parts of a token do not choose the address; name the one \
@@ -246,6 +241,24 @@ fn personal(given: &mut Options, out: &mut Output, notes: &mut Notes) {
     }
 }
 
+/// Writes the options with the same meaning here.
+fn same(given: &mut Options, out: &mut Output, notes: &mut Notes) {
+    for [path, kind, section, key] in rows(SAME) {
+        let head = format!("[{section}]");
+        if kind == "number" {
+            if let Some((_, number)) = given.number(path) {
+                out.put(&head, key, number as i64);
+            }
+        } else if let Some((option, text)) = given.text(path) {
+            match duration(&text) {
+                _ if kind == "text" => out.put(&head, key, text),
+                Some(text) => out.put(&head, key, text),
+                None => notes.add(Effect::Missing, &option, format!("{text:?} is no duration")),
+            }
+        }
+    }
+}
+
 fn origins(given: &mut Options, out: &mut Output, notes: &mut Notes) {
     const PATH: &str = "client.allowed_origins";
     let Some((option, origins)) = given.texts(PATH) else {
@@ -273,16 +286,6 @@ fn origins(given: &mut Options, out: &mut Output, notes: &mut Notes) {
 }
 
 fn limits(given: &mut Options, out: &mut Output, notes: &mut Notes) {
-    for (path, head, key) in [
-        ("client.channel_limit", LIMITS, "channels_per_connection"),
-        ("websocket.message_size_limit", LIMITS, "message_bytes_max"),
-        ("client.connection_limit", "[engine]", "connections_max"),
-        ("client.queue_max_size", "[engine]", "out_buffer_bytes_max"),
-    ] {
-        if let Some((_, number)) = given.number(path) {
-            out.put(head, key, number as i64);
-        }
-    }
     let history = given.number("client.history_max_publication_limit");
     let recovery = given.number("client.recovery_max_publication_limit");
     let most = history.into_iter().chain(recovery).map(|(_, most)| most);
@@ -301,19 +304,7 @@ fn limits(given: &mut Options, out: &mut Output, notes: &mut Notes) {
     );
 }
 
-fn others(given: &mut Options, out: &mut Output, notes: &mut Notes) {
-    for (path, head, key) in [
-        ("client.ping_interval", "[websocket]", "ping_interval"),
-        ("client.pong_timeout", "[websocket]", "pong_timeout"),
-        ("shutdown.timeout", "[drain]", "timeout"),
-    ] {
-        if let Some((option, text)) = given.text(path) {
-            match duration(&text) {
-                Some(text) => out.put(head, key, text),
-                None => notes.add(Effect::Missing, &option, format!("{text:?} is no duration")),
-            }
-        }
-    }
+fn log_level(given: &mut Options, out: &mut Output, notes: &mut Notes) {
     if let Some((option, level)) = given.text("log.level") {
         match level.as_str() {
             "trace" | "debug" | "info" | "warn" | "error" => out.put("[log]", "level", level),

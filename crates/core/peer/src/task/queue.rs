@@ -112,7 +112,6 @@ impl<T> Receiver<T> {
         poll_fn(|cx| self.poll_next(cx)).await
     }
 
-    /// Takes an item, if there is one.
     pub fn try_next(&mut self) -> Option<T> {
         self.0.borrow_mut().pop()
     }

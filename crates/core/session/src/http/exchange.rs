@@ -30,7 +30,6 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    /// Begins with a request.
     pub fn new(incoming: &Incoming<'_, '_>) -> Self {
         Self {
             port: incoming.port,
@@ -55,7 +54,6 @@ impl Exchange {
         }
     }
 
-    /// Whether the request came by the client port.
     pub const fn is_client(&self) -> bool {
         matches!(self.port, Port::Client)
     }

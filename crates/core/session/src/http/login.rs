@@ -32,7 +32,6 @@ pub(super) fn check_key(incoming: &Incoming<'_, '_>, cx: &Context<'_>) -> Result
     Err(refused(incoming, cx))
 }
 
-/// Signs a browser in or out.
 pub(super) fn login<S>(
     incoming: &Incoming<'_, '_>,
     cx: &mut Context<'_>,
@@ -96,7 +95,6 @@ fn refused(incoming: &Incoming<'_, '_>, cx: &Context<'_>) -> Reject {
     Reject::new(401, sentence)
 }
 
-/// The secret of a good cookie.
 fn cookie_of<'b>(incoming: &Incoming<'_, 'b>, cx: &Context<'_>) -> Option<&'b str> {
     if incoming.port != Port::Api {
         return None;

@@ -149,7 +149,6 @@ pub(super) fn waiting_bytes_max(cx: &Context<'_>) -> usize {
 /// request that matches it pays for one that did not.
 pub(super) const PATIENCE: u8 = 4;
 
-/// A request that was carried out.
 pub(super) struct Repeat {
     pub(super) head: KnownHead,
     pub(super) gateway: u8,
@@ -179,7 +178,6 @@ impl Default for Habit {
 pub(super) struct Pipeline {
     /// Requests without an answer, in order. Bound: [`WAITING_MAX`].
     waiting: VecDeque<Later>,
-    /// Total bytes of the requests in `waiting`.
     bytes: usize,
     /// Token of the next request's first publication.
     pub(super) next_token: u32,

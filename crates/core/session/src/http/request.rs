@@ -66,7 +66,6 @@ impl Reject {
         answer_text(self.status, &self.sentence, &headers, keep_alive, cx);
     }
 
-    /// Adds one header to the answer.
     pub fn with(mut self, name: &'static str, value: &'static str) -> Self {
         self.headers.push((name, value));
         self

@@ -1,5 +1,3 @@
-use throng_types::Millis;
-
 use super::*;
 
 const LIMITS: WorkLimits = WorkLimits {
@@ -12,10 +10,7 @@ const LIMITS: WorkLimits = WorkLimits {
 const STRANGER: &str = "192.0.2.7";
 
 fn at(ms: u64) -> Now {
-    Now {
-        mono: Millis(ms),
-        unix_ms: 0,
-    }
+    Now::new(ms, 0)
 }
 
 fn meter(limits: WorkLimits) -> Meter {

@@ -20,6 +20,7 @@ fn what_a_connected_client_may_not_say() {
         let told = Scene::ann().say(&said.replace("LONG", &long));
         assert_eq!(told, [heard], "{said}");
     }
+    assert_eq!(Scene::ann().say("nonsense"), ["close 3501"]);
 }
 
 /// Table of tokens that have expired, or are for another user or channel.
@@ -202,4 +203,6 @@ fn json_in_a_binary_frame_is_processed() {
     let mut scene = Scene::ann();
     let told = scene.send(Opcode::Binary, br#"{"id":2,"ping":{}}"#);
     assert_eq!(told, [r#"{"id":2,"ping":{}}"#]);
+    let told = scene.send(Opcode::Binary, br#"["id",1]"#);
+    assert_eq!(told, ["close 3501"]);
 }

@@ -45,6 +45,11 @@ pub(crate) fn connected(target: &str, headers: &str) -> Scene {
     scene
 }
 
+fn echoed(head: &str) -> Option<&str> {
+    let mut lines = head.lines();
+    lines.find_map(|line| line.strip_prefix("Sec-WebSocket-Protocol: "))
+}
+
 #[test]
 fn the_form_is_chosen_by_subprotocol_or_parameter() {
     let socket = "/connection/websocket";
@@ -68,21 +73,31 @@ fn the_form_is_chosen_by_subprotocol_or_parameter() {
         (format!("{socket}?format=protobuf"), String::new(), None),
     ] {
         let scene = connected(&target, &headers);
-        let echoed = scene
-            .head
-            .lines()
-            .find_map(|line| line.strip_prefix("Sec-WebSocket-Protocol: "));
-        assert_eq!(echoed, echo, "{target} {headers}");
+        assert_eq!(echoed(&scene.head), echo, "{target} {headers}");
     }
-    let json = Scene::open(socket, &offer("centrifuge-json"));
-    assert!(
-        json.head
-            .contains("Sec-WebSocket-Protocol: centrifuge-json\r\n"),
-        "{}",
-        json.head
+    let lines = offer("x, y") + &offer("centrifuge-json");
+    for target in [socket, "/connection/uni_websocket"] {
+        for (headers, chosen) in [
+            (offer("centrifuge-json"), Some("centrifuge-json")),
+            (lines.clone(), Some("centrifuge-json")),
+            (offer("x"), None),
+            (String::new(), None),
+        ] {
+            let head = Scene::open(target, &headers).head;
+            assert!(head.starts_with("HTTP/1.1 101 "), "{target}: {head}");
+            assert_eq!(echoed(&head), chosen, "{target} {headers}");
+        }
+    }
+    // Of the two sockets only one speaks Protobuf, which is chosen where both are offered.
+    let both = offer("centrifuge-json, centrifuge-protobuf");
+    assert_eq!(
+        echoed(&connected(socket, &both).head),
+        Some("centrifuge-protobuf")
     );
-    let uni = Scene::open("/connection/uni_websocket?format=protobuf", "");
-    assert!(uni.head.starts_with("HTTP/1.1 400 "), "{}", uni.head);
+    for (query, headers) in [("?format=protobuf", ""), ("", &*both)] {
+        let uni = Scene::open(&format!("/connection/uni_websocket{query}"), headers);
+        assert!(uni.head.starts_with("HTTP/1.1 400 "), "{}", uni.head);
+    }
 }
 
 #[test]

@@ -103,8 +103,7 @@ fn bodies_of_holds_are_bounded() {
         let bytes = KEPT_BYTES_MAX + more;
         let head = format!("POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: {bytes}\r\n\r\n");
         let mut client = Client::asks(&(head + &"x".repeat(bytes)));
-        client.head(1, 200, &HOLD);
-        client.end(1);
+        client.answer(1, 200, &HOLD, "");
         let told = client.told();
         assert!(told.starts_with(expected), "{told}");
         assert_eq!(client.hub.is_empty(), more > 0);
@@ -113,8 +112,7 @@ fn bodies_of_holds_are_bounded() {
         } else {
             // What is kept is enough to be asked again.
             client.asked();
-            client.solo.act(|session, cx| session.recover(cx));
-            client.sort();
+            client.recover();
             assert_eq!(client.asked().body.len(), bytes);
         }
     }
@@ -126,12 +124,7 @@ fn a_body_that_cannot_be_read_ends_its_exchange() {
     let mut client = Client::asks(&format!("{head}2\r\nhe\r\n"));
     assert_eq!(client.deadline_ms(), Some(10_000));
     client.says("x\r\n");
-    assert!(
-        client
-            .orders
-            .iter()
-            .any(|order| matches!(order, Order::Forget { .. }))
-    );
+    assert!(client.has_forgotten());
     let told = client.told();
     assert!(told.starts_with("HTTP/1.1 400 "), "{told}");
     assert_eq!(client.solo.actions.end, Some(End::Flush));
@@ -175,9 +168,7 @@ fn a_held_client_gets_what_is_published_or_what_its_backend_said() {
     assert_eq!(client.solo.actions.end, Some(End::Flush));
     // To HEAD nothing is sent but the head.
     let mut client = Client::asks("HEAD /a HTTP/1.1\r\nHost: a\r\n\r\n");
-    client.head(1, 200, &HOLD);
-    client.body(1, "nothing");
-    client.end(1);
+    client.answer(1, 200, &HOLD, "nothing");
     client.wait_ms(5000);
     let told = client.told();
     assert!(told.ends_with("Content-Length: 7\r\n\r\n"), "{told}");
@@ -188,8 +179,7 @@ fn a_held_client_gets_what_is_published_or_what_its_backend_said() {
 fn a_held_client_is_asked_for_again() {
     let recovers: [fn(&mut Client); 2] = [
         |client| {
-            client.solo.act(|session, cx| session.recover(cx));
-            client.sort();
+            client.recover();
         },
         |client| client.item(r#"{"channel":"a","http-response":{"action":"hint"}}"#),
     ];

@@ -11,16 +11,6 @@ fn granted(world: &World) -> usize {
     world.played.0.borrow().granted
 }
 
-/// A WebSocket over HTTP on the second shard, opened.
-fn socket(world: &mut World) -> ConnId {
-    let conn = world.connect(1, Port::Client);
-    world.say(conn, upgrade("/over"));
-    world.answer(conn, 1, 200, &[EVENTS, EXTENSION], "OPEN\r\n");
-    assert!(world.told(conn).starts_with("HTTP/1.1 101 "));
-    world.asked();
-    conn
-}
-
 /// A backend may send as much again as its client has taken, and no more.
 #[test]
 fn a_backend_is_read_as_fast_as_its_client_takes_it() {
@@ -136,7 +126,8 @@ fn a_full_driver_fails_requests() {
 #[test]
 fn a_backend_hears_in_the_end_that_its_client_has_gone() {
     let mut world = World::new();
-    let conn = socket(&mut world);
+    let conn = world.socket(1, "");
+    world.asked();
     world.close(conn);
     let token = |world: &mut World| {
         let asked = world.asked();
@@ -147,11 +138,7 @@ fn a_backend_hears_in_the_end_that_its_client_has_gone() {
         *token
     };
     let first = token(&mut world);
-    let failure = OriginFailure {
-        fault: OriginFailureKind::Unreachable,
-        detail: String::new(),
-    };
-    world.backend(conn, first, OriginEvent::Failed(failure));
+    world.backend(conn, first, failed(OriginFailureKind::Unreachable));
     let mut again = None;
     for _ in 0..30 {
         world.pass(1000);

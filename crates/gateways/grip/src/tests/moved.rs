@@ -3,13 +3,12 @@
 use throng_session::Gateway;
 use throng_types::{Load as _, Save as _, Saved};
 
-use super::played::Played;
 use super::*;
 use crate::Session;
 
 /// A new process with these options, and the connection as it goes there.
 fn grip(own: &Rc<GripShared>) -> Grip {
-    let mut grip = Grip::new(GripShared::new(options()), Box::new(Played::default()));
+    let mut grip = super::grip();
     grip.shared = own.clone();
     grip
 }
@@ -35,7 +34,7 @@ impl Client {
             return false;
         };
         let id = self.solo.id;
-        let mut new = Grip::new(GripShared::new(options()), Box::new(Played::default()));
+        let mut new = super::grip();
         let mut load = |bytes: &[u8]| {
             let mut from = Saved::new(bytes);
             let mut session = Session::load(&mut from)?;

@@ -14,20 +14,6 @@ fn world() -> World {
     }))
 }
 
-fn item(channel: &str, content: &str) -> String {
-    format!(r#"{{"channel":"{channel}","http-stream":{{"content":"{content}"}}}}"#)
-}
-
-/// A request to the publish port.
-fn post(target: &str, accept: &str, items: &[String]) -> String {
-    let body = format!(r#"{{"items":[{}]}}"#, items.join(","));
-    let bytes = body.len();
-    format!(
-        "POST {target} HTTP/1.1\r\nHost: a\r\nAccept: {accept}\r\nContent-Length: {bytes}\r\n\r\n\
-         {body}"
-    )
-}
-
 fn parts(answer: &str) -> (&str, &str) {
     let (head, body) = answer.split_once("\r\n\r\n").expect("an answer");
     (&head[9..12], body)

@@ -72,8 +72,7 @@ fn a_link_may_lead_elsewhere() {
         client.head(1, 200, &fields);
         client.joins("a");
         client.end(1);
-        client.solo.act(|session, cx| session.recover(cx));
-        client.sort();
+        client.recover();
         let asked = client.asked();
         let target = &asked.to.targets[0];
         let expected = TargetAddress::Origin {
@@ -93,13 +92,11 @@ fn a_hold_needs_the_whole_request() {
     client.head(1, 200, &[("Grip-Hold", "stream"), ("Grip-Channel", "a")]);
     let told = client.told();
     assert!(told.starts_with("HTTP/1.1 400 "), "{told}");
-    let forgets = |order: &Order| matches!(order, Order::Forget { .. });
-    assert!(client.orders.iter().any(forgets));
+    assert!(client.has_forgotten());
     assert_eq!(client.ended, Some(End::Flush));
     // An answer without instructions passes, and then the start of the next request is unknown.
     let mut client = Client::asks("POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nab");
-    client.head(1, 200, &[]);
-    client.end(1);
+    client.answer(1, 200, &[], "");
     let told = client.told();
     assert!(told.starts_with("HTTP/1.1 200 "), "{told}");
     assert!(told.contains("Connection: close\r\n"), "{told}");

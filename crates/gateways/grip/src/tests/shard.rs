@@ -5,7 +5,6 @@ use throng_hub::ReplyTo;
 use throng_metrics::{Counter, Gauge};
 use throng_session::{Gateway, Sender};
 
-use super::played::Played;
 use super::world::{Floor, SHARDS, name_on};
 use super::*;
 use crate::Mail;
@@ -18,7 +17,7 @@ struct Server {
 
 impl Server {
     fn new() -> Self {
-        let grip = Grip::new(GripShared::new(options()), Box::new(Played::default()));
+        let grip = grip();
         let floor = Floor::new(0, grip.shared());
         Self { grip, floor }
     }
@@ -29,8 +28,7 @@ impl Server {
         let mut client = Client::of(conn, self.grip.shared(), self.floor.shared.clone());
         client.solo.now = self.floor.now;
         client.says("GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
-        client.head(1, 200, fields);
-        client.end(1);
+        client.answer(1, 200, fields, "");
         client.told();
         client.orders.clear();
         for command in client.commands.drain(..) {
@@ -57,10 +55,9 @@ impl Server {
     /// Whether a client's backend was asked.
     fn has_asked(&mut self, conn: ConnId) -> bool {
         let client = self.floor.clients.get_mut(&conn).expect("it is there");
-        let orders = std::mem::take(&mut client.orders);
-        orders
-            .iter()
-            .any(|order| matches!(order, Order::Ask { .. }))
+        let is_asking = client.is_asking();
+        client.orders.clear();
+        is_asking
     }
 
     fn mails(&mut self) -> Vec<(u8, Mail)> {

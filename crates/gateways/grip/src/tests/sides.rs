@@ -43,9 +43,9 @@ impl Socket {
     fn opened(over_http: bool, client: Client) -> Self {
         let mut socket = Self::asks(over_http, client);
         if over_http {
-            socket.client.head(1, 200, &[EVENTS, EXTENSION]);
-            socket.client.body(1, "OPEN\r\n");
-            socket.client.end(1);
+            socket
+                .client
+                .answer(1, 200, &[EVENTS, EXTENSION], "OPEN\r\n");
         } else {
             socket.client.head(1, 101, &[ACCEPT, EXTENSION]);
         }
@@ -58,8 +58,7 @@ impl Socket {
         let text = format!("c:{json}");
         if self.over_http {
             // It is asked, so that it can answer.
-            self.client.solo.act(|session, cx| session.refresh(cx));
-            self.client.sort();
+            self.client.refresh();
             let at = { self.client.orders.iter() }
                 .rev()
                 .find_map(|order| match order {
@@ -68,27 +67,19 @@ impl Socket {
                 });
             self.token = at.expect("it is asked");
             self.client.orders.clear();
-            self.client.head(self.token, 200, &[EVENTS]);
             let body = format!("TEXT {:x}\r\n{text}\r\n", text.len());
-            self.client.body(self.token, &body);
-            self.client.end(self.token);
+            self.client.answer(self.token, 200, &[EVENTS], &body);
         } else {
-            let frame = frame(Masking::Server, Opcode::Text, text.as_bytes());
-            self.client.backend(1, OriginEvent::Body(frame));
+            self.client.backend(1, OriginEvent::Body(of_server(&text)));
         }
     }
 
     fn said(&mut self, bytes: &[u8]) {
-        self.client.solo.feed(bytes);
-        self.client.sort();
+        self.client.feeds(bytes);
     }
 
     fn told(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.client.solo.out)
-    }
-
-    fn text(content: &str) -> Vec<u8> {
-        frame(Masking::Server, Opcode::Text, content.as_bytes())
+        self.client.told_bytes()
     }
 
     /// Milliseconds until the time is of interest.
@@ -118,7 +109,7 @@ fn a_backend_may_want_signs_of_life() {
                 assert_eq!(socket.told(), b"");
                 assert_eq!(socket.due_ms(), Some(1));
                 socket.pass_ms(1);
-                assert_eq!(socket.told(), Socket::text("alive"));
+                assert_eq!(socket.told(), of_server("alive"));
                 assert_eq!(socket.due_ms(), Some(20_000));
             }
             socket.control(r#"{"type":"subscribe","channel":"a","filters":["skip-self"]}"#);
@@ -126,7 +117,7 @@ fn a_backend_may_want_signs_of_life() {
             socket
                 .client
                 .item(r#"{"channel":"a","ws-message":{"content":"news"}}"#);
-            assert_eq!(socket.told(), Socket::text("news"));
+            assert_eq!(socket.told(), of_server("news"));
             assert_eq!(socket.due_ms(), Some(due_ms), "{mode}");
             // The backend may stop them.
             socket.control(r#"{"type":"keep-alive"}"#);
@@ -147,11 +138,11 @@ fn a_message_may_be_sent_later() {
         socket.pass_ms(6999);
         assert_eq!(socket.told(), b"");
         socket.pass_ms(1);
-        assert_eq!(socket.told(), Socket::text("later"));
+        assert_eq!(socket.told(), of_server("later"));
         assert_eq!(socket.due_ms(), None);
         socket.control(delayed);
         socket.control(r#"{"type":"flush-delayed"}"#);
-        assert_eq!(socket.told(), Socket::text("later"));
+        assert_eq!(socket.told(), of_server("later"));
         socket.control(r#"{"type":"flush-delayed"}"#);
         socket.pass_ms(10_000);
         assert_eq!(socket.told(), b"");
@@ -261,17 +252,15 @@ fn a_client_that_does_wrong_is_closed() {
         let id = ConnId::new(ShardId(0), 1, 1);
         let client = Client::of(id, Rc::new(GripShared::new(options())), shared);
         let mut socket = Socket::opened(over_http, client);
-        let one = frame(Masking::Client([0; 4]), Opcode::Text, b"x");
+        let one = said("x");
         socket.said(&one.repeat(1000));
         // Messages before that are the backend's, and its answers are the client's.
         assert_eq!((socket.told(), socket.client.ended), (Vec::new(), None));
         let closed = close(Masking::Server, 1008, "too many messages");
         if over_http {
             assert_eq!(&*socket.client.asked().body, b"TEXT 1\r\nx\r\n");
-            socket.client.head(3, 200, &[EVENTS]);
-            socket.client.body(3, "TEXT 3\r\nm:y\r\n");
-            socket.client.end(3);
-            assert_eq!(socket.told(), Socket::text("y"));
+            socket.client.answer(3, 200, &[EVENTS], "TEXT 3\r\nm:y\r\n");
+            assert_eq!(socket.told(), of_server("y"));
             let asked = socket.client.asked();
             let rest = "TEXT 1\r\nx\r\n".repeat(19) + "CLOSE 13\r\n";
             let rest = [rest.as_bytes(), b"\x03\xf0too many messages\r\n"].concat();
@@ -281,16 +270,11 @@ fn a_client_that_does_wrong_is_closed() {
             socket.client.backend(5, OriginEvent::Body(answer));
             socket.client.end(5);
         } else {
-            let sent = { socket.client.orders.iter() }.filter_map(|order| match order {
-                Order::Send { bytes, .. } => Some(&bytes[..]),
-                _ => None,
-            });
-            let sent: Vec<&[u8]> = sent.collect();
-            assert_eq!(sent.len(), 21);
-            let of_backend = [Socket::text("m:y"), close(Masking::Server, 4000, "")].concat();
+            assert_eq!(socket.client.sent().len(), 21);
+            let of_backend = [of_server("m:y"), close(Masking::Server, 4000, "")].concat();
             socket.client.backend(1, OriginEvent::Body(of_backend));
         }
-        assert_eq!(socket.told(), [Socket::text("y"), closed].concat());
+        assert_eq!(socket.told(), [of_server("y"), closed].concat());
         assert_eq!(socket.client.ended, Some(End::Flush));
     }
     // Before the handshake's answer, a head's worth of bytes is kept, and no more.
@@ -309,13 +293,7 @@ fn a_close_is_answered_by_the_other_side() {
     let goes = close(Masking::Client([0; 4]), 4001, "bye");
     let mut socket = Socket::open(false);
     socket.said(&goes);
-    let sent: usize = { socket.client.orders.iter() }
-        .map(|order| match order {
-            Order::Send { bytes, .. } => bytes.len(),
-            _ => 0,
-        })
-        .sum();
-    assert_eq!(sent, goes.len());
+    assert_eq!(socket.client.sent().concat().len(), goes.len());
     assert_eq!((socket.told(), socket.client.ended), (Vec::new(), None));
     let answer = close(Masking::Server, 4001, "bye");
     socket.client.backend(1, OriginEvent::Body(answer.clone()));
@@ -327,9 +305,7 @@ fn a_close_is_answered_by_the_other_side() {
     let asked = socket.client.asked();
     assert_eq!(&*asked.body, b"CLOSE 5\r\n\x0f\xa1bye\r\n");
     assert_eq!(socket.client.ended, None);
-    socket.client.head(3, 200, &[EVENTS]);
-    socket.client.body(3, "CLOSE 5\r\n\u{f}");
-    socket.client.end(3);
+    socket.client.answer(3, 200, &[EVENTS], "CLOSE 5\r\n\u{f}");
     for over_http in [false, true] {
         let mut socket = Socket::open(over_http);
         socket.said(&goes);
@@ -348,12 +324,11 @@ fn a_client_without_its_backend_goes_on() {
         let mut socket = Socket::open(over_http);
         socket.control(r#"{"type":"subscribe","channel":"a"}"#);
         socket.control(r#"{"type":"detach"}"#);
-        let forgets = |order: &Order| matches!(order, Order::Forget { .. });
-        assert_eq!(socket.client.orders.iter().any(forgets), !over_http);
+        assert_eq!(socket.client.has_forgotten(), !over_http);
         socket.client.orders.clear();
         socket.said(b"\x89\x82\0\0\0\0hi");
         assert_eq!(socket.told(), b"\x8a\x02hi");
-        socket.said(&frame(Masking::Client([0; 4]), Opcode::Text, b"nobody"));
+        socket.said(&said("nobody"));
         assert_eq!(socket.told(), b"");
         assert!(
             socket.client.orders.is_empty(),
@@ -399,8 +374,7 @@ fn a_client_is_read_as_fast_as_its_backend_takes_it() {
             .windows(5)
             .filter(|word| word == b"TEXT ")
             .count();
-        socket.client.head(token, 200, &[EVENTS]);
-        socket.client.end(token);
+        socket.client.answer(token, 200, &[EVENTS], "");
         token += 2;
         assert!(token < 100, "all of it arrives");
     }
@@ -420,13 +394,9 @@ fn a_backend_that_fails_is_asked_again() {
         (OriginFailureKind::Cut, false),
     ] {
         let mut socket = Socket::open(true);
-        socket.said(&frame(Masking::Client([0; 4]), Opcode::Text, b"hi"));
+        socket.said(&said("hi"));
         let asked = socket.client.asked();
-        let failure = OriginFailure {
-            fault,
-            detail: String::new(),
-        };
-        socket.client.backend(3, OriginEvent::Failed(failure));
+        socket.client.backend(3, failed(fault));
         assert_eq!(socket.client.ended.is_none(), is_repeated, "{fault:?}");
         if is_repeated {
             let due_ms = socket.due_ms().expect("it is tried again");

@@ -9,38 +9,9 @@ fn upgrades(path: &str) -> Client {
     Client::asks(&upgrade(path))
 }
 
-fn of_server(text: &str) -> Vec<u8> {
-    frame(Masking::Server, Opcode::Text, text.as_bytes())
-}
-
-/// A server's frame, as `told_lossy` gives it.
+/// A server's frame, as `told` gives it.
 fn text(text: &str) -> String {
     String::from_utf8_lossy(&of_server(text)).into_owned()
-}
-
-fn said(text: &str) -> Vec<u8> {
-    frame(Masking::Client([0; 4]), Opcode::Text, text.as_bytes())
-}
-
-impl Client {
-    fn feeds(&mut self, bytes: &[u8]) {
-        self.solo.feed(bytes);
-        self.sort();
-    }
-
-    /// Bytes that its backend is sent.
-    fn sent(&mut self) -> Vec<u8> {
-        let orders = std::mem::take(&mut self.orders).into_iter();
-        let sent = orders.filter_map(|order| match order {
-            Order::Send { bytes, .. } => Some(bytes),
-            _ => None,
-        });
-        sent.flatten().collect()
-    }
-
-    fn told_lossy(&mut self) -> String {
-        String::from_utf8_lossy(&std::mem::take(&mut self.solo.out)).into_owned()
-    }
 }
 
 #[test]
@@ -54,7 +25,7 @@ fn bytes_pass_through_when_the_backend_has_accepted() {
     let told = client.told();
     assert!(told.starts_with("HTTP/1.1 101 "), "{told}");
     assert!(told.contains("X-A: 1\r\n"), "{told}");
-    assert_eq!(client.sent(), b"early");
+    assert_eq!(client.sent(), [b"early"]);
     client.body(1, "anything");
     assert_eq!(client.told(), "anything");
     // A client that sends faster than the backend takes is not read for a while.
@@ -101,7 +72,7 @@ fn messages_of_a_backend_that_instructs_are_sorted() {
     assert!(!told.contains("Extensions"), "{told}");
     let to = |client: &mut Client, content: &str| {
         client.backend(1, OriginEvent::Body(of_server(content)));
-        client.told_lossy()
+        client.told()
     };
     assert_eq!(to(&mut client, "m:hello"), text("hello"));
     assert_eq!(to(&mut client, "dropped"), "");
@@ -116,15 +87,15 @@ fn messages_of_a_backend_that_instructs_are_sorted() {
     assert_eq!(client.hub, ["+grip:a"]);
     // The frame as the backend gets it: masked, so of the same length.
     client.feeds(&said("hi"));
-    assert_eq!(client.sent().len(), said("hi").len());
+    assert_eq!(client.sent().concat().len(), said("hi").len());
     // The backend gets no publications, but its client's close.
     client.item(r#"{"channel":"a","ws-message":{"content":"news"}}"#);
-    client.told_lossy();
-    assert_eq!(client.sent(), b"");
+    client.told();
+    assert!(client.sent().is_empty());
     client.item(r#"{"channel":"a","ws-message":{"action":"close","code":4000,"reason":"x"}}"#);
-    assert!(client.told_lossy().ends_with('x'));
+    assert!(client.told().ends_with('x'));
     assert_eq!(client.hub, ["+grip:a", "-grip:a"]);
-    assert_eq!(client.sent().first(), Some(&0x88), "a close frame");
+    assert_eq!(client.sent().concat().first(), Some(&0x88), "a close frame");
 }
 
 /// Limit of the longest message, without the mark of the client's messages.
@@ -134,11 +105,11 @@ fn a_backends_message_is_bounded() {
     for more in [0, 1] {
         let mut client = upgrades("/a");
         client.head(1, 101, &[ACCEPT, extension]);
-        client.told_lossy();
+        client.told();
         let message = "x".repeat((1 << 20) + more);
         let marked = of_server(&format!("m:{message}"));
         client.backend(1, OriginEvent::Body(marked));
-        let is_told = client.told_lossy() == text(&message);
+        let is_told = client.told() == text(&message);
         assert_eq!((is_told, client.ended.is_none()), (more == 0, more == 0));
     }
 }
@@ -157,8 +128,8 @@ fn a_detached_backend_is_not_told_of_a_close() {
     }
     client.sent();
     client.item(r#"{"channel":"a","ws-message":{"action":"close","code":4000,"reason":"x"}}"#);
-    assert!(client.told_lossy().ends_with('x'));
-    assert_eq!(client.sent(), b"");
+    assert!(client.told().ends_with('x'));
+    assert!(client.sent().is_empty());
 }
 
 #[test]
@@ -170,7 +141,7 @@ fn a_backend_that_speaks_http_gets_events() {
     client.body(1, "OPEN\r\nTEXT 7\r\nm:hello\r\n");
     assert_eq!(client.told(), "", "its answer is not whole");
     client.end(1);
-    let told = client.told_lossy();
+    let told = client.told();
     assert!(told.starts_with("HTTP/1.1 101 "), "{told}");
     assert!(told.ends_with(&text("hello")), "{told}");
     client.feeds(&said("hi"));
@@ -195,7 +166,6 @@ fn a_backend_that_speaks_http_gets_events() {
         ""
     );
     // A publisher makes the backend be asked.
-    client.solo.act(|session, cx| session.refresh(cx));
-    client.sort();
+    client.refresh();
     assert_eq!(&*client.asked().body, b"");
 }

@@ -26,9 +26,7 @@ fn world() -> World {
 /// Connects a reader on a shard, with prefixes of packets.
 fn reads(world: &mut World, shard: u8, topics: &[&str]) -> ConnId {
     let conn = world.connect_own(shard, 0);
-    let mut bytes = b"\xff\0\0\0\0\0\0\0\x01\x7f\x03\0NULL".to_vec();
-    bytes.resize(64, 0);
-    bytes.extend_from_slice(b"\x04\x19\x05READY\x0bSocket-Type\0\0\0\x03SUB");
+    let mut bytes = greeting("SUB");
     for topic in topics {
         encode_message(&[format!("\u{1}{topic}")], &mut bytes);
     }
@@ -60,19 +58,14 @@ fn a_reader_on_any_shard_hears_of_all_clients() {
         wait(&mut world, 3);
         let told = world.told(reader);
         for stream in &streams {
-            let node = &world.shards[0].1.shared.node;
-            let id = node.client_id(*stream);
-            assert!(told.contains(id.as_str()), "{told}");
+            assert!(told.contains(&world.id_of(*stream)), "{told}");
         }
         assert!(told.contains(r#""channel":"news""#), "{told}");
         assert!(told.contains(r#""subscribers":3"#), "{told}");
         assert!(!told.contains("report J"), "it did not ask for those");
         assert_eq!(world.told(other), "");
         let publisher = world.connect(0, Port::Api);
-        let body = r#"{"items":[{"channel":"news","http-stream":{"content":"x"}}]}"#;
-        let bytes = body.len();
-        let head = format!("POST /publish/ HTTP/1.1\r\nHost: a\r\nContent-Length: {bytes}\r\n");
-        world.say(publisher, format!("{head}\r\n{body}"));
+        world.say(publisher, post("/publish/", "*/*", &[item("news", "x")]));
         wait(&mut world, 3);
         let told = world.told(other);
         assert!(told.contains("message J"), "{told}");
@@ -82,11 +75,8 @@ fn a_reader_on_any_shard_hears_of_all_clients() {
         world.close(streams[2]);
         wait(&mut world, 3);
         let told = world.told(reader);
-        let id = world.shards[0].1.shared.node.client_id(streams[2]);
-        assert!(
-            told.contains(id.as_str()) && told.contains("unavailable"),
-            "{told}"
-        );
+        let id = world.id_of(streams[2]);
+        assert!(told.contains(&id) && told.contains("unavailable"), "{told}");
     }
 }
 
@@ -107,10 +97,8 @@ fn a_message_is_told_for_each_form_that_somebody_got() {
         r#""ws-message":{"content":"z"}"#,
     ]
     .join(",");
-    let body = format!(r#"{{"items":[{{"channel":"news",{forms}}}]}}"#);
-    let bytes = body.len();
-    let head = format!("POST /publish/ HTTP/1.1\r\nHost: a\r\nContent-Length: {bytes}\r\n");
-    world.say(publisher, format!("{head}\r\n{body}"));
+    let item = format!(r#"{{"channel":"news",{forms}}}"#);
+    world.say(publisher, post("/publish/", "*/*", &[item]));
     wait(&mut world, 3);
     let told = world.told(reader);
     for (form, is_told) in [

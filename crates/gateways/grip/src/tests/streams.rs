@@ -156,12 +156,7 @@ fn links_are_fetched_in_silence_and_in_doubt() {
     let due_ms = client.deadline_ms().expect("a deadline");
     assert!((45_000..=60_000).contains(&due_ms), "{due_ms}");
     client.wait_ms(due_ms - 1);
-    assert!(
-        !client
-            .orders
-            .iter()
-            .any(|order| matches!(order, Order::Ask { .. }))
-    );
+    assert!(!client.is_asking());
     client.wait_ms(1);
     client.asked();
     assert_eq!(client.deadline_ms(), None);
@@ -185,12 +180,7 @@ fn links_are_fetched_in_silence_and_in_doubt() {
     client.solo.now.mono = client.solo.now.mono + (due_ms - 10_000);
     client.item(&content(2, 1, "two"));
     client.wait_ms(10_000);
-    assert!(
-        !client
-            .orders
-            .iter()
-            .any(|order| matches!(order, Order::Ask { .. }))
-    );
+    assert!(!client.is_asking());
     assert_eq!(client.deadline_ms(), Some(50_000));
     // The last page ends it.
     client.wait_ms(50_000);
@@ -212,10 +202,7 @@ fn links_are_fetched_in_silence_and_in_doubt() {
             .solo
             .act(|session, cx| session.last_item(&channel("a"), &last, cx));
         client.sort();
-        let has_asked = client
-            .orders
-            .iter()
-            .any(|order| matches!(order, Order::Ask { .. }));
+        let has_asked = client.is_asking();
         assert_eq!(has_asked, asks, "{last:?}");
         let is_soon = client
             .deadline_ms()
@@ -224,8 +211,7 @@ fn links_are_fetched_in_silence_and_in_doubt() {
     }
     // A publisher makes all sessions ask.
     let mut client = stream(&RELIABLE);
-    client.solo.act(|session, cx| session.recover(cx));
-    client.sort();
+    client.recover();
     client.asked();
 }
 
@@ -286,15 +272,16 @@ fn an_answer_with_a_link_is_the_first_page() {
     assert_eq!(client.deadline_ms(), Some(0));
     client.wait_ms(0);
     assert_eq!(client.asked().path, "/page");
-    client.head(2, 200, &[]);
-    client.body(2, "last");
-    client.end(2);
+    client.answer(2, 200, &[], "last");
     assert_eq!(client.told(), "4\r\nlast\r\n0\r\n\r\n");
     let mut client = Client::gets();
     client.asked();
-    client.head(1, 200, &[("Grip-Hold", "response"), HOLD[1], next]);
-    client.body(1, "timeout");
-    client.end(1);
+    client.answer(
+        1,
+        200,
+        &[("Grip-Hold", "response"), HOLD[1], next],
+        "timeout",
+    );
     client.joins("a");
     assert_eq!(client.told(), "");
     client.item(r#"{"channel":"a","http-response":{"body":"news"}}"#);

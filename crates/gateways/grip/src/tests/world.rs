@@ -1,6 +1,7 @@
 //! All shards of the gateway with their hubs, without sockets: input of clients and publishers goes
 //! in, their output comes out, and a test plays the backends.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 
 use throng_broker::{ChannelOptions, Draft, Namespaces, Published, Refusal, home_of};
@@ -8,9 +9,9 @@ use throng_hub::{Batch, Format, Hub, Patch, ReplyTo, Sink};
 use throng_session::{Context, FormKind, Gateway, Sender, Shard, Shared};
 use throng_types::{Actions, Frame, Now};
 
-use super::played::Played;
 use super::*;
-use crate::{Mail, Session};
+use crate::exchanges::Ticket;
+use crate::{Backends, Mail, Session};
 
 pub(super) const SHARDS: u8 = 3;
 /// Rounds of all shards after which everything must be quiet.
@@ -222,6 +223,81 @@ impl Sink for Outlet<'_> {
     }
 }
 
+/// Record of calls to backends, and of the exchanges' ends.
+#[derive(Default)]
+pub(super) struct Log {
+    pub(super) asked: Vec<(ConnId, u32, OriginRequest)>,
+    /// Requests whose answer is not awaited.
+    pub(super) told: Vec<OriginRequest>,
+    pub(super) sent: Vec<u8>,
+    pub(super) granted: usize,
+    pub(super) finished: usize,
+    pub(super) dropped: Vec<(ConnId, u32)>,
+    /// There is no room for requests.
+    pub(super) is_full: bool,
+}
+
+/// Backends controlled by the test.
+#[derive(Clone, Default)]
+pub(super) struct Played(pub(super) Rc<RefCell<Log>>);
+
+struct Hand {
+    log: Played,
+    exchange: (ConnId, u32),
+}
+
+impl Played {
+    fn room(&self) -> Result<(), OriginFailure> {
+        let failure = OriginFailure {
+            fault: OriginFailureKind::Busy,
+            detail: "full".to_owned(),
+        };
+        (!self.0.borrow().is_full).then_some(()).ok_or(failure)
+    }
+}
+
+impl Backends for Played {
+    fn submit(
+        &self,
+        conn: ConnId,
+        token: u32,
+        request: OriginRequest,
+    ) -> Result<Box<dyn Ticket>, OriginFailure> {
+        self.room()?;
+        self.0.borrow_mut().asked.push((conn, token, request));
+        Ok(Box::new(Hand {
+            log: self.clone(),
+            exchange: (conn, token),
+        }))
+    }
+
+    fn tell(&self, request: OriginRequest) -> Result<(), OriginFailure> {
+        self.room()?;
+        self.0.borrow_mut().told.push(request);
+        Ok(())
+    }
+}
+
+impl Ticket for Hand {
+    fn grant(&self, bytes: usize) {
+        self.log.0.borrow_mut().granted += bytes;
+    }
+
+    fn send(&mut self, bytes: Vec<u8>) {
+        self.log.0.borrow_mut().sent.extend(bytes);
+    }
+
+    fn finish(&mut self) {
+        self.log.0.borrow_mut().finished += 1;
+    }
+}
+
+impl Drop for Hand {
+    fn drop(&mut self) {
+        self.log.0.borrow_mut().dropped.push(self.exchange);
+    }
+}
+
 /// All shards, and the played backends.
 pub(super) struct World {
     pub(super) shards: Vec<(Grip, Floor)>,
@@ -281,6 +357,22 @@ impl World {
         conn
     }
 
+    /// A client's WebSocket over HTTP, opened with these events; its backend was asked once.
+    pub(super) fn socket(&mut self, shard: u8, events: &str) -> ConnId {
+        let conn = self.connect(shard, Port::Client);
+        self.say(conn, upgrade("/over"));
+        let fields = [EVENTS, EXTENSION];
+        self.answer(conn, 1, 200, &fields, &format!("OPEN\r\n{events}"));
+        assert!(self.told(conn).starts_with("HTTP/1.1 101 "));
+        conn
+    }
+
+    /// Public id of a client.
+    pub(super) fn id_of(&self, conn: ConnId) -> String {
+        let shared = &self.shards[usize::from(conn.shard().0)].1.shared;
+        shared.node.client_id(conn).as_str().to_owned()
+    }
+
     pub(super) fn client(&mut self, conn: ConnId) -> &mut Client {
         let floor = &mut self.shards[usize::from(conn.shard().0)].1;
         let here = floor.clients.get_mut(&conn);
@@ -294,19 +386,17 @@ impl World {
     }
 
     pub(super) fn say(&mut self, conn: ConnId, bytes: impl AsRef<[u8]>) {
-        let client = self.client(conn);
-        client.solo.feed(bytes.as_ref());
-        client.sort();
+        self.client(conn).feeds(bytes.as_ref());
         self.run();
     }
 
     /// Takes the text that a connection received.
     pub(super) fn told(&mut self, conn: ConnId) -> String {
-        String::from_utf8_lossy(&self.told_bytes(conn)).into_owned()
+        self.client(conn).told()
     }
 
     pub(super) fn told_bytes(&mut self, conn: ConnId) -> Vec<u8> {
-        std::mem::take(&mut self.client(conn).solo.out)
+        self.client(conn).told_bytes()
     }
 
     pub(super) fn backend(&mut self, conn: ConnId, token: u32, event: OriginEvent) {

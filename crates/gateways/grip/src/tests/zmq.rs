@@ -22,17 +22,6 @@ fn world() -> World {
     }))
 }
 
-/// The greeting of a ZMTP 3.0 peer, and its READY (RFC 23).
-fn greeting(kind: &str) -> Vec<u8> {
-    let mut out = b"\xff\0\0\0\0\0\0\0\x01\x7f\x03\0NULL".to_vec();
-    out.resize(64, 0);
-    out.extend_from_slice(&[4, 22 + kind.len() as u8]);
-    out.extend_from_slice(b"\x05READY\x0bSocket-Type\0\0\0");
-    out.push(kind.len() as u8);
-    out.extend_from_slice(kind.as_bytes());
-    out
-}
-
 fn message(parts: &[&[u8]]) -> Vec<u8> {
     let mut out = Vec::new();
     encode_message(parts, &mut out);
@@ -51,8 +40,7 @@ fn connects(world: &mut World, shard: u8, port: u8, kind: &str) -> ConnId {
 }
 
 fn push(channel: &str, content: &str) -> Vec<u8> {
-    let json = format!(r#"J{{"channel":"{channel}","http-stream":{{"content":"{content}"}}}}"#);
-    message(&[json.as_bytes()])
+    message(&[format!("J{}", item(channel, content)).as_bytes()])
 }
 
 /// Takes the topics sent to a subscriber's socket: `+` for a subscription, `-` for its end.
@@ -107,18 +95,10 @@ fn list(ids: &[&str]) -> Value {
 
 /// A client's WebSocket over HTTP on a shard, in a channel, and its public id.
 fn socket(world: &mut World, shard: u8, channel: &str) -> (ConnId, String) {
-    let conn = world.connect(shard, Port::Client);
-    world.say(conn, upgrade("/over"));
     let control = format!(r#"c:{{"type":"subscribe","channel":"{channel}"}}"#);
-    let body = format!("OPEN\r\nTEXT {:x}\r\n{control}\r\n", control.len());
-    world.answer(conn, 1, 200, &[EVENTS, EXTENSION], &body);
-    assert!(world.told(conn).starts_with("HTTP/1.1 101 "));
-    let id = world.shards[usize::from(shard)]
-        .1
-        .shared
-        .node
-        .client_id(conn);
-    (conn, id.as_str().to_owned())
+    let body = format!("TEXT {:x}\r\n{control}\r\n", control.len());
+    let conn = world.socket(shard, &body);
+    (conn, world.id_of(conn))
 }
 
 /// More than a publisher may have under way at once arrives whole and in order, and it is read
@@ -135,8 +115,7 @@ fn what_is_pushed_arrives_whole_and_in_order() {
             .flat_map(|number| push(&name, &number.to_string()))
             .collect();
         let client = world.client(publisher);
-        client.solo.feed(&all);
-        client.sort();
+        client.feeds(&all);
         assert!(client.is_paused);
         world.run();
         assert!(!world.client(publisher).is_paused);
@@ -153,8 +132,7 @@ fn a_publisher_is_read_on() {
     let publisher = connects(&mut world, 0, PULL, "PUSH");
     let client = world.client(publisher);
     let all: Vec<u8> = (0..255).flat_map(|_| push("a", "x")).collect();
-    client.solo.feed(&all);
-    client.sort();
+    client.feeds(&all);
     assert!(!client.is_paused);
     world.run();
     world.say(publisher, message(&[b"nonsense"]));
@@ -267,14 +245,9 @@ fn connections_are_looked_for_on_all_shards() {
     world.close(sockets[1].0);
     assert_eq!(found(&mut world), [true, false, true]);
     // A publisher is no client.
-    let own = world.shards[0].1.shared.node.client_id(asker);
-    let (is_good, reply) = command(
-        &mut world,
-        asker,
-        "conncheck",
-        &[("ids", list(&[own.as_str()]))],
-    );
-    assert!(is_good && !reply.contains(own.as_str()), "{reply}");
+    let own = world.id_of(asker);
+    let (is_good, reply) = command(&mut world, asker, "conncheck", &[("ids", list(&[&own]))]);
+    assert!(is_good && !reply.contains(&own), "{reply}");
     let (is_good, _) = command(&mut world, asker, "conncheck", &[("ids", list(&[]))]);
     assert!(is_good);
     // A shard that cannot be asked fails the question.
@@ -306,8 +279,8 @@ fn a_publisher_has_backends_asked() {
         assert_eq!((asked[0].0, &*asked[0].2.body), (*conn, &b""[..]));
         world.answer(*conn, asked[0].1, 200, &[EVENTS], "");
     }
-    let of_stream = world.shards[1].1.shared.node.client_id(stream);
-    for id in [of_stream.as_str(), "nobody"] {
+    let of_stream = world.id_of(stream);
+    for id in [&*of_stream, "nobody"] {
         let (is_good, reply) = command(&mut world, asker, "refresh", &[("cid", text(id))]);
         assert!(!is_good && reply.contains("item-not-found"), "{reply}");
     }

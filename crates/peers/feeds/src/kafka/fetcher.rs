@@ -12,7 +12,6 @@ use throng_peer::task::{Receiver, Sender, Task, queue};
 use super::link::{Client, Link, checked};
 use crate::source::{ANSWER_MS, Fault, LOOK_MS};
 
-/// Bounds of one fetch.
 const LIMITS: FetchLimits = FetchLimits {
     wait_ms: LOOK_MS as i32,
     bytes_max: 4 << 20,
@@ -22,7 +21,6 @@ const LIMITS: FetchLimits = FetchLimits {
 const ANSWER_MAX_MS: u64 = ANSWER_MS + LOOK_MS;
 
 pub(super) enum Ask {
-    /// Records from these offsets on.
     Records(Vec<(Place, i64)>),
     /// The newest offsets, or the oldest.
     Offsets {

@@ -39,9 +39,7 @@ enum Phase {
     In,
 }
 
-/// Outcome of a step of the feed in its group.
 pub(super) enum Step {
-    /// Others are waited for.
     Waits,
     /// Partitions that it has just got, in place of those that it had.
     New(Vec<Place>),
@@ -59,7 +57,6 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// Finds the coordinator and connects to it.
     pub(super) async fn find(client: &Rc<Client>) -> Result<Self, Fault> {
         let net = &client.net;
         let mut any = any_broker(client).await?;

@@ -18,7 +18,6 @@ use crate::source::{ANSWER_MS, Fault, Setup};
 /// The longest answer, in bytes: what is fetched at once, or one batch that is longer than that.
 const FRAME_BYTES_MAX: u32 = 64 << 20;
 
-/// Everything that connections to brokers are made with.
 pub(super) struct Client {
     pub(super) net: Net,
     pub(super) options: KafkaOptions,

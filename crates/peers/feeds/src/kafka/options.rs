@@ -7,7 +7,6 @@ use crate::url::{Url, UrlError};
 const BESIDE_BYTES_MAX: usize = 128 << 10;
 const PORT: u16 = 9092;
 
-/// SASL mechanisms that prove a password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mechanism {
     Plain,
@@ -31,22 +30,18 @@ pub(super) struct Login {
     pub(super) password: String,
 }
 
-/// Topics that a feed reads, and how.
 #[derive(Clone, Debug)]
 pub struct KafkaTopics {
     pub feed: String,
     pub topics: Vec<String>,
-    /// The group of consumers.
     pub group: String,
     /// The header that names a record's channel.
     pub channel_header: String,
     /// Whether a group that has read nothing begins with what comes from now on.
     pub begins_with_newest: bool,
-    /// The longest data, in bytes.
     pub data_bytes_max: usize,
 }
 
-/// Topics, and where they are.
 #[derive(Clone)]
 pub struct KafkaOptions {
     /// Brokers that know all others.

@@ -7,22 +7,16 @@ use std::collections::VecDeque;
 
 use throng_kafka_protocol::{Batch, Record, RecordFault, Records};
 
-/// Place where reading begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Start {
-    /// With an offset that is known.
     Known,
-    /// With the oldest record that there is.
     Oldest,
-    /// With the next one that comes.
     Newest,
 }
 
 pub(super) struct Partition {
-    /// The broker that leads it.
     pub(super) leader: Option<i32>,
     pub(super) start: Start,
-    /// The offset to fetch next.
     next: i64,
     /// The offset after the last record that was given.
     read: i64,
@@ -61,7 +55,6 @@ impl Partition {
         (is_empty && self.start == Start::Known).then_some(self.next)
     }
 
-    /// Begins with this offset.
     pub(super) fn begin(&mut self, offset: i64) {
         *self = Self {
             leader: self.leader,

@@ -20,7 +20,6 @@ fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_default()
 }
 
-/// A stream that another client has made.
 pub(super) struct Stream {
     /// Time at which it was made; differs for another one of the same name.
     pub(super) created: String,
@@ -42,7 +41,6 @@ impl Stream {
     }
 }
 
-/// The durable consumer that is read.
 pub(super) struct Consumer {
     pub(super) ack_wait_ms: u64,
     /// Messages that it gives at once, or without an acknowledgement.
@@ -51,7 +49,6 @@ pub(super) struct Consumer {
 }
 
 impl Consumer {
-    /// Finds it, or makes it if there is none.
     pub(super) async fn find(
         link: &mut Link,
         reads: &NatsStream,
@@ -82,7 +79,6 @@ impl Consumer {
         })
     }
 
-    /// Asks how the consumer is now.
     pub(super) async fn look(link: &mut Link, reads: &NatsStream) -> Result<Look, Fault> {
         let (name, of) = (&reads.consumer, &reads.stream);
         let info = format!("$JS.API.CONSUMER.INFO.{of}.{name}");

@@ -25,7 +25,6 @@ const OUT_BYTES_MAX: usize = 64 << 10;
 /// The answer to an acknowledgement, or the end of a request for messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Answer {
-    /// The number of the question.
     pub(super) number: u64,
     /// Something like HTTP's, if there is no answer proper.
     pub(super) status: Option<u16>,
@@ -137,7 +136,6 @@ impl Link {
         number.map_err(Fault)
     }
 
-    /// A number for a question.
     pub(super) const fn next_number(&mut self) -> u64 {
         self.link.next_number()
     }
@@ -186,7 +184,6 @@ impl Link {
         }
     }
 
-    /// Writes all that waits.
     pub(super) async fn flush(&mut self) -> Result<(), Fault> {
         self.link.flush().await.map_err(Fault)
     }

@@ -10,7 +10,6 @@ const TAGS_HEADER: &str = "tags";
 /// The header of a mark that a key of a key-value bucket is deleted.
 const MARK_HEADER: &str = "KV-Operation";
 
-/// A message that a consumer gives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Message {
     subject: String,
@@ -24,7 +23,6 @@ pub(super) struct Message {
     data: Vec<u8>,
 }
 
-/// A message in hand.
 pub(super) struct Held {
     /// Subject on which it is acknowledged.
     pub(super) reply: String,

@@ -13,7 +13,6 @@ pub struct NatsStream {
     pub stream: String,
     /// The subjects in it, with `*` and `>`; without, all.
     pub subject: Option<String>,
-    /// The durable consumer's name.
     pub consumer: String,
     /// File with credentials, in place of those in the URL.
     pub credentials: Option<PathBuf>,
@@ -21,14 +20,11 @@ pub struct NatsStream {
     pub channel_header: String,
     /// Whether a consumer that is made begins with what comes from then on.
     pub begins_with_newest: bool,
-    /// The longest data, in bytes.
     pub data_bytes_max: usize,
 }
 
-/// Subjects of a stream, and where they are.
 #[derive(Clone)]
 pub struct NatsOptions {
-    /// Servers of one cluster.
     pub(super) targets: Vec<Target>,
     pub(super) reads: NatsStream,
 }

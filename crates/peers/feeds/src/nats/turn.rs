@@ -13,18 +13,14 @@ const FIRST_TRY_MS: u64 = 1_000;
 /// that there are none: a node that sleeps does not ask.
 const IN_VAIN: u32 = 8;
 
-/// A consumer's word of itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Look {
-    /// The number of the last delivery.
     pub(super) delivered: u64,
     /// All messages up to this number of the stream are acknowledged.
     pub(super) floor: u64,
     /// Messages that were delivered and are not acknowledged.
     pub(super) unacknowledged: u64,
-    /// Messages that were never delivered.
     pub(super) undelivered: u64,
-    /// Requests that wait for messages.
     pub(super) waiting: u64,
 }
 
@@ -95,7 +91,6 @@ impl Turn {
         self.stage
     }
 
-    /// Number of messages to gather.
     pub(super) const fn unacknowledged(&self) -> usize {
         self.unacknowledged as usize
     }

@@ -15,7 +15,6 @@ pub(super) enum SslMode {
     VerifyFull,
 }
 
-/// A table, and where it is.
 #[derive(Clone)]
 pub struct PostgresOptions {
     pub(super) host: String,
@@ -92,7 +91,6 @@ impl PostgresOptions {
 }
 
 impl PostgresOptions {
-    /// The longest row, in bytes.
     pub(super) const fn row_bytes_max(&self) -> usize {
         self.text_bytes_max + 4 * (NAME_MAX + TAGS_MAX) + (64 << 10)
     }

@@ -122,7 +122,6 @@ impl Session {
         }
     }
 
-    /// Asks, and waits for everything that follows.
     pub(super) async fn ask(&mut self, sql: &str) -> Result<Rows, Fault> {
         self.say(|out| write::query(sql, out));
         let mut found = Rows::default();
@@ -160,7 +159,6 @@ impl Session {
         Ok(std::mem::take(&mut self.is_notified))
     }
 
-    /// The next message that is no notification.
     async fn message(&mut self) -> Result<Message, Fault> {
         loop {
             if let Some(message) = self.decoded()? {
@@ -190,7 +188,6 @@ impl Session {
         }
     }
 
-    /// Reads once; false if nothing comes in time.
     async fn read(&mut self, ms: u64) -> Result<bool, Fault> {
         let Ok(bytes) = self.net.timeout(ms, self.link.read()).await else {
             return Ok(false);

@@ -88,7 +88,6 @@ pub(crate) struct Played<const ONE_ROAD: bool> {
     pub(crate) shards: Vec<Arc<ShardQueues>>,
     /// Messages that came by its connection.
     pub(crate) words: String,
-    /// Newest position of the stream.
     stands: Position,
     hears: bool,
     sent: VecDeque<Sent>,

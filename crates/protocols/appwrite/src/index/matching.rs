@@ -17,10 +17,8 @@ use crate::index::storage::Scratch;
 /// A shape without a matching subscription.
 const NOTHING: u32 = u32::MAX - 1;
 
-/// One receiver of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Match {
-    /// Key of the receiving connection.
     pub connection: u32,
     /// Set of its subscriptions that match, for [`Matches::ordinals`]. Receivers with the same
     /// number match in the same way, though their ids differ.
@@ -237,7 +235,6 @@ impl Walk<'_> {
         }
     }
 
-    /// Visits everything below the event's roles.
     fn by_role(&mut self, roles: &[u32]) {
         for &role in roles {
             for at in 0..self.project.roles.get(role).groups.len() {

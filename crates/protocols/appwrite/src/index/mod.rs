@@ -50,7 +50,6 @@ const SUBSCRIPTIONS_MAX: usize = 4096;
 /// Channels of one connection, counted in each of its subscriptions.
 const ENTRIES_MAX: usize = 16_384;
 
-/// The matching index of one shard.
 #[derive(Debug)]
 pub struct Index {
     hashing: Hashing,
@@ -131,7 +130,6 @@ impl Index {
         self.subscribe_all(connection, subscriptions)
     }
 
-    /// Subscribes without a bound on the number of names.
     fn subscribe_all(
         &mut self,
         connection: u32,
@@ -176,7 +174,6 @@ impl Index {
         Ok(())
     }
 
-    /// Ends one subscription; false if the connection has none with this id.
     pub fn unsubscribe(&mut self, connection: u32, id: &str) -> bool {
         let Some(row) = self.connections.get(connection) else {
             return false;
@@ -220,7 +217,6 @@ impl Index {
         true
     }
 
-    /// Lets a connection go; false if it was not there.
     pub fn remove(&mut self, connection: u32) -> bool {
         let Some(row) = self.connections.remove(connection) else {
             return false;
@@ -237,13 +233,11 @@ impl Index {
         true
     }
 
-    /// Tells whether a connection is in the index.
     #[must_use]
     pub fn contains(&self, connection: u32) -> bool {
         self.connections.get(connection).is_some()
     }
 
-    /// Number of a connection's subscriptions.
     #[must_use]
     pub fn subscriptions(&self, connection: u32) -> usize {
         self.connections
@@ -276,7 +270,6 @@ impl Index {
         self.connections.end()
     }
 
-    /// Gives a connection other subscriptions.
     fn reshape(&mut self, connection: u32, entries: &[Entry], ids: Ids) {
         let Some(row) = self.connections.get(connection) else {
             return;
@@ -376,7 +369,6 @@ impl From<IndexError> for RealtimeError {
     }
 }
 
-/// A subscription to make or to change.
 #[derive(Clone, Copy, Debug)]
 pub struct Subscription<'s> {
     pub id: &'s str,

@@ -9,7 +9,6 @@ use crate::index::storage::{Posting, Slab};
 /// A shape that the event at hand has not visited.
 pub(super) const UNSEEN: u32 = u32::MAX;
 
-/// A channel in a subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) channel: u32,

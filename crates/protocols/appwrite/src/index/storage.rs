@@ -254,7 +254,6 @@ fn split(key: u32) -> (usize, usize) {
     (key / PAGE_ROWS, key % PAGE_ROWS)
 }
 
-/// Buffers of one event, kept for the next.
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
     pub(super) channels: Vec<u32>,

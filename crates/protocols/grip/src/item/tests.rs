@@ -16,15 +16,6 @@ fn one(item: &str) -> Item {
     items.remove(0)
 }
 
-#[track_caller]
-fn fault(item: &str, expect: &str) {
-    let body = format!("{{\"items\": [{item}]}}");
-    let found = items_of_json(body.as_bytes())
-        .expect_err("must be refused")
-        .to_string();
-    assert_eq!(found, expect);
-}
-
 #[test]
 fn what_clients_send_by_http() {
     // `formats` around, as other publishers write it.
@@ -95,70 +86,36 @@ fn what_clients_send_by_http() {
 
 #[test]
 fn actions_and_kinds() {
-    let ws = |json: &str| {
-        one(&format!(r#"{{"channel": "a", "ws-message": {json}}}"#))
-            .ws_message
-            .unwrap()
-    };
-    let send = |kind, content: &[u8]| WsMessageItem::Send {
-        kind,
-        content: content.to_vec(),
-        content_filters: None,
-    };
-    assert_eq!(
-        ws(r#"{"content": "x", "type": "binary"}"#),
-        send(WsKind::Binary, b"x")
-    );
-    assert_eq!(
-        ws(r#"{"content-bin": "eA==", "type": "text"}"#),
-        send(WsKind::Text, b"x")
-    );
-    assert_eq!(ws(r#"{"type": "ping"}"#), send(WsKind::Ping, b""));
-    assert_eq!(
-        ws(r#"{"action": "close"}"#),
-        WsMessageItem::Close {
-            code: None,
-            reason: String::new()
-        }
-    );
-    assert_eq!(
-        ws(r#"{"action": "close", "code": "1001", "reason": "bye"}"#),
-        WsMessageItem::Close {
-            code: Some(1001),
-            reason: "bye".to_owned()
-        }
-    );
-    assert_eq!(ws(r#"{"action": "refresh"}"#), WsMessageItem::Refresh);
-    assert_eq!(ws(r#"{"action": "hint"}"#), WsMessageItem::Nothing);
-    let stream = one(concat!(
-        r#"{"channel": "a", "http-stream": {"action": "hint"},"#,
-        r#" "http-response": {"action": "hint"}}"#,
-    ));
-    assert_eq!(stream.http_stream, Some(HttpStreamItem::Hint));
-    assert_eq!(stream.http_response, Some(HttpResponseItem::Hint));
+    for (format, expect) in cases(include_str!("formats.txt")) {
+        let item = one(&format!("{{\"channel\": \"a\", {format}}}"));
+        let found = [
+            item.ws_message.map(|format| format!("{format:?}")),
+            item.http_stream.map(|format| format!("{format:?}")),
+            item.http_response.map(|format| format!("{format:?}")),
+        ];
+        let found: Vec<String> = found.into_iter().flatten().collect();
+        assert_eq!(found, [expect], "{format}");
+    }
 }
 
 #[test]
 fn refused_bodies() {
+    let refused = |body: &str| items_of_json(body.as_bytes()).unwrap_err().to_string();
     for (body, expect) in [
         ("", "the body is not JSON"),
         ("[]", "the body is not a JSON object"),
         ("{}", "the body has no list of items"),
         (r#"{"items": {}}"#, "items must be a list"),
+        (
+            r#"{"items": [{"channel": "a", "http-stream": {"content": ""}}, {}]}"#,
+            "in item 1 of 2: item: channel is missing",
+        ),
     ] {
-        assert_eq!(
-            items_of_json(body.as_bytes()).unwrap_err().to_string(),
-            expect
-        );
+        assert_eq!(refused(body), expect);
     }
     assert_eq!(items_of_json(br#"{"items": []}"#), Ok(vec![]));
-    let two = br#"{"items": [{"channel": "a", "http-stream": {"content": ""}}, {}]}"#;
-    assert_eq!(
-        items_of_json(two).unwrap_err().to_string(),
-        "in item 1 of 2: item: channel is missing"
-    );
     for (item, expect) in cases(include_str!("refused.txt")) {
-        fault(item, expect);
+        assert_eq!(refused(&format!("{{\"items\": [{item}]}}")), expect);
     }
 }
 

@@ -1,5 +1,5 @@
 use proptest::prelude::*;
-use throng_types::Millis;
+use throng_types::{Millis, cases};
 
 use super::*;
 use crate::filters::Filters;
@@ -65,91 +65,16 @@ fn broken_events() {
     assert_eq!(decode_events(b"TEXT 1\r\na").unwrap().len(), 1);
 }
 
-#[track_caller]
-fn control(json: &str, expect: Result<ControlMessage, &str>) {
-    let found = ControlMessage::parse(json.as_bytes()).map_err(|fault| fault.to_string());
-    assert_eq!(
-        found.as_ref().map_err(String::as_str),
-        expect.as_ref().map_err(|e| *e)
-    );
-}
-
 #[test]
 fn control_messages() {
-    use ControlMessage as C;
-    let keep = |kind, content: &[u8], timeout_s, is_interval| {
-        Ok(C::KeepAlive(Some(WsKeepAlive {
-            kind,
-            content: content.to_vec(),
-            timeout_s,
-            is_interval,
-        })))
-    };
-    control(
-        r#"{"type": "subscribe", "channel": "a", "filters": ["skip-self"]}"#,
-        Ok(C::Subscribe {
-            channel: "a".into(),
-            filters: Filters::from_names(["skip-self"]).unwrap(),
-        }),
-    );
-    control(
-        r#"{"channel": "a", "type": "unsubscribe"}"#,
-        Ok(C::Unsubscribe {
-            channel: "a".into(),
-        }),
-    );
-    control(r#"{"type": "detach"}"#, Ok(C::Detach));
-    control(
-        r#"{"type": "session", "id": ""}"#,
-        Ok(C::Session { id: None }),
-    );
-    control(
-        r#"{"type": "set-meta", "name": "user"}"#,
-        Ok(C::SetMeta {
-            name: "user".into(),
-            value: None,
-        }),
-    );
-    control(r#"{"type": "keep-alive"}"#, Ok(C::KeepAlive(None)));
-    control(
-        r#"{"type": "keep-alive", "content": "x"}"#,
-        keep(WsKind::Text, b"x", 55, false),
-    );
-    control(
-        concat!(
-            r#"{"type": "keep-alive", "content-bin": "AA==", "message-type": "ping","#,
-            r#" "timeout": 7, "mode": "interval"}"#,
-        ),
-        keep(WsKind::Ping, b"\0", 7, true),
-    );
-    control(
-        r#"{"type": "send-delayed", "content": "x", "timeout": 0}"#,
-        Ok(C::SendDelayed {
-            kind: WsKind::Text,
-            content: b"x".to_vec(),
-            timeout_s: 1,
-        }),
-    );
-    control(r#"{"type": "flush-delayed"}"#, Ok(C::FlushDelayed));
-    control("x", Err("control message: not JSON"));
-    control("[]", Err("control message: an object was expected"));
-    control("{}", Err("control message: type is missing"));
-    control(
-        r#"{"type": "set-hold"}"#,
-        Err("control message: there is no type 'set-hold'"),
-    );
-    control(
-        r#"{"type": "subscribe", "channel": ""}"#,
-        Err("control message: channel cannot have this value"),
-    );
-    control(
-        r#"{"type": "subscribe", "channel": "a", "filters": ["1","2","3","4","5","6"]}"#,
-        Err("control message: channel 'a' has more filters than it may"),
-    );
-    control(
-        r#"{"type": "send-delayed", "content-bin": "/w=="}"#,
-        Err("control message: content cannot have this value"),
-    );
+    let filters = format!("{:?}", Filters::from_names(["skip-self"]).unwrap());
+    for (json, expect) in cases(include_str!("control.txt")) {
+        let found = match ControlMessage::parse(json.as_bytes()) {
+            Ok(message) => format!("{message:?}").replace(&filters, "FILTERS"),
+            Err(fault) => fault.to_string(),
+        };
+        assert_eq!(found, expect, "{json}");
+    }
 }
 
 #[test]
@@ -186,344 +111,150 @@ impl Play {
     fn new(limits: ConversationLimits) -> Self {
         let mut out = Vec::new();
         let conversation = Conversation::start(limits, "cid", &mut out);
-        let mut this = Self {
+        Self {
             conversation,
             now: Millis(0),
             out,
-        };
-        this.expect(&["POST OPEN"]);
-        this
+        }
     }
 
     fn opened() -> Self {
         let mut this = Self::new(ConversationLimits::default());
-        this.answer(&[("Sec-WebSocket-Extensions", "grip")], "OPEN\r\n");
-        this.expect(&["accept"]);
+        this.answer(Some(("Sec-WebSocket-Extensions", "grip")), "OPEN\r\n");
         this
     }
 
-    fn answer(&mut self, headers: &[(&str, &str)], body: &str) {
-        let mut fields: Vec<HeaderRef<'_>> = vec![("Content-Type", EVENTS_TYPE.as_bytes())];
-        fields.extend(
-            headers
-                .iter()
-                .map(|&(name, value)| (name, value.as_bytes())),
-        );
+    fn answer(&mut self, header: Option<(&str, &str)>, body: &str) {
+        let header = header.map(|(name, value)| (name, value.as_bytes()));
+        let content_type = ("Content-Type", EVENTS_TYPE.as_bytes());
+        let headers: Vec<HeaderRef<'_>> = [content_type].into_iter().chain(header).collect();
+        self.respond(200, &headers, body);
+    }
+
+    fn respond(&mut self, code: u16, headers: &[HeaderRef<'_>], body: &str) {
         let head = ResponseHead {
-            code: 200,
-            reason: "OK",
-            headers: &fields,
+            code,
+            reason: "",
+            headers,
         };
         self.conversation
             .on_response(self.now, head, body.as_bytes(), &mut self.out);
     }
 
-    fn text(&mut self, content: &str) {
+    fn say(&mut self, kind: WsKind, content: &str) -> Result<(), Full> {
         self.conversation
-            .on_message(WsKind::Text, content.into(), &mut self.out)
-            .unwrap();
+            .on_message(kind, content.into(), &mut self.out)
     }
 
-    #[track_caller]
-    fn expect(&mut self, expect: &[&str]) {
-        let found: Vec<String> = self.out.drain(..).map(describe).collect();
-        assert_eq!(found, expect);
-        assert!(self.out.is_empty());
+    fn fail(&mut self, failure: RequestFailure, jitter_ms: u64) {
+        self.conversation
+            .on_failure(self.now, failure, jitter_ms, &mut self.out);
+    }
+
+    fn wake(&mut self, now: Millis) {
+        self.now = now;
+        self.conversation.on_timeout(now, &mut self.out);
+    }
+
+    /// Plays a step of `conversations.txt` and returns what it made.
+    fn step(&mut self, step: &str) -> String {
+        let (verb, rest) = step.split_once(' ').unwrap_or((step, ""));
+        let mut told = None;
+        match verb {
+            "begin" if rest == "small" => {
+                *self = Self::new(ConversationLimits {
+                    events_max: 1,
+                    pending_bytes_max: 4,
+                    ..ConversationLimits::default()
+                });
+            }
+            "begin" => *self = Self::new(ConversationLimits::default()),
+            "opened" => *self = Self::opened(),
+            "text" => told = self.say(WsKind::Text, rest).err().map(|Full| "full".into()),
+            "answer" => {
+                let with = { rest.strip_prefix('[') }.and_then(|rest| rest.split_once(']'));
+                let (header, body) = with.map_or((None, rest), |(header, body)| {
+                    (header.split_once(": "), body.trim_start())
+                });
+                self.answer(header, &body.replace('|', "\r\n"));
+            }
+            "refuse" => self.respond(401, &[("X", b"1")], rest),
+            "close" => {
+                let (code, reason) = rest.split_once(' ').unzip();
+                let code = code.map(|code| code.parse().unwrap());
+                let reason = reason.unwrap_or("").as_bytes();
+                self.conversation.on_close(code, reason, &mut self.out);
+            }
+            "lost" => self.conversation.on_lost(&mut self.out),
+            "refresh" => self.conversation.refresh(&mut self.out),
+            "unsent" => self.fail(RequestFailure::Unsent, rest.parse().unwrap()),
+            "sent" => self.fail(RequestFailure::Sent, 0),
+            "unreachable" => self.fail(RequestFailure::Unreachable, 0),
+            "time" => {
+                let at: u64 = rest.parse().unwrap();
+                assert_eq!(self.conversation.next_timeout(), Some(Millis(at)));
+                self.wake(Millis(at - 1));
+                assert!(self.out.is_empty(), "before {at}");
+                self.wake(Millis(at));
+            }
+            "idle" => assert_eq!(self.conversation.next_timeout(), None),
+            "phase" => told = Some(format!("{:?}", self.conversation.phase())),
+            _ => panic!("there is no step {step:?}"),
+        }
+        let made: Vec<_> = self.out.drain(..).map(describe).chain(told).collect();
+        if made.is_empty() {
+            return "-".to_owned();
+        }
+        made.join(" / ")
     }
 }
 
 fn describe(command: ConversationCommand) -> String {
-    match command {
+    let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let text = match command {
         ConversationCommand::Request { headers, body } => {
-            let mut text = format!(
-                "POST {}",
-                String::from_utf8_lossy(&body)
-                    .trim_end()
-                    .replace("\r\n", "|")
-            );
+            let mut text = format!("POST {}", lossy(body.trim_ascii_end()).replace("\r\n", "|"));
             for header in headers {
                 if header.name.starts_with("Meta-") || header.is("Content-Bytes-Replayed") {
-                    let value = String::from_utf8_lossy(&header.value);
-                    text.extend([" ", &header.name, "=", &value]);
+                    text.extend([" ", &header.name, "=", &lossy(&header.value)]);
                 }
             }
             text
         }
         ConversationCommand::Accept { .. } => "accept".into(),
-        ConversationCommand::Reject { code, body, .. } => format!(
-            "reject {code} {}",
-            String::from_utf8_lossy(&body).trim_end()
-        ),
-        ConversationCommand::Send { kind, content } => {
-            format!("{kind:?} {}", String::from_utf8_lossy(&content))
-        }
+        ConversationCommand::Reject { code, body, .. } => format!("reject {code} {}", lossy(&body)),
+        ConversationCommand::Send { kind, content } => format!("{kind:?} {}", lossy(&content)),
         ConversationCommand::Control(control) => format!("control {control:?}"),
         ConversationCommand::ControlError(fault) => format!("ignored {fault}"),
-        ConversationCommand::Close { code, reason } => {
-            format!("close {code:?} {}", String::from_utf8_lossy(&reason))
-        }
+        ConversationCommand::Close { code, reason } => format!("close {code:?} {}", lossy(&reason)),
         ConversationCommand::Abort(fault) => format!("abort {fault:?}"),
-    }
-}
-
-#[test]
-fn messages_are_gathered_while_a_request_is_in_flight() {
-    let mut play = Play::opened();
-    play.text("a");
-    play.expect(&["POST TEXT 1|a"]);
-    play.text("b");
-    play.text("");
-    play.expect(&[]);
-    play.answer(
-        &[("Set-Meta-User", "jo")],
-        "TEXT 4\r\nm:hi\r\nTEXT 3\r\nlog\r\nTEXT 10\r\nc:{\"type\":\"detac\r\n",
-    );
-    play.expect(&[
-        "Text hi",
-        "ignored control message: not JSON",
-        "POST TEXT 1|b|TEXT 0 Meta-User=jo",
-    ]);
-    play.answer(&[("Set-Meta-user", "")], "PONG\r\n");
-    play.expect(&["Pong "]);
-    play.conversation.refresh(&mut play.out);
-    play.expect(&["POST "]);
-    assert!(play.conversation.has_room(200_000) && !play.conversation.has_room(200_001));
-}
-
-#[test]
-fn closing_from_either_side() {
-    let mut play = Play::opened();
-    play.text("a");
-    play.conversation.on_close(Some(1000), b"x", &mut play.out);
-    play.expect(&["POST TEXT 1|a"]);
-    play.answer(&[], "");
-    play.expect(&["POST CLOSE 3|\u{3}\u{fffd}x"]);
-    play.answer(&[], "CLOSE 2\r\n\u{3}\u{0}\r\n");
-    play.expect(&["close Some(768) "]);
-    assert_eq!(play.conversation.phase(), ConversationPhase::Done);
-
-    // The backend says nothing to the close.
-    let mut play = Play::opened();
-    play.conversation.on_close(None, b"", &mut play.out);
-    play.expect(&["POST CLOSE"]);
-    play.answer(&[], "");
-    play.expect(&["abort None"]);
-
-    // The backend closes first; the client's answer is told.
-    let mut play = Play::opened();
-    play.text("a");
-    play.answer(&[], "CLOSE\r\n");
-    play.expect(&["POST TEXT 1|a", "close None "]);
-    play.conversation.on_close(None, b"", &mut play.out);
-    play.conversation.on_lost(&mut play.out);
-    play.expect(&["POST CLOSE"]);
-    play.answer(&[], "");
-    play.expect(&[]);
-    assert_eq!(play.conversation.phase(), ConversationPhase::Done);
-}
-
-#[test]
-fn a_lost_client_is_told_once() {
-    let mut play = Play::opened();
-    play.text("a");
-    play.conversation.on_lost(&mut play.out);
-    play.conversation.on_lost(&mut play.out);
-    play.expect(&["POST TEXT 1|a"]);
-    play.answer(&[], "TEXT 3\r\nm:x\r\n");
-    play.expect(&["POST DISCONNECT"]);
-    play.answer(&[], "");
-    play.expect(&[]);
-    assert_eq!(play.conversation.phase(), ConversationPhase::Done);
-
-    let mut play = Play::opened();
-    play.text("a");
-    play.answer(&[], "DISCONNECT\r\n");
-    play.expect(&["POST TEXT 1|a", "abort None"]);
-}
-
-#[test]
-fn keep_alives() {
-    let mut play = Play::new(ConversationLimits::default());
-    // Not opened yet, but asked to come again; less than 20 seconds are 20.
-    play.answer(&[("Keep-Alive-Interval", "5")], "");
-    play.expect(&[]);
-    assert_eq!(play.conversation.next_timeout(), Some(Millis(20_000)));
-    play.conversation.on_timeout(Millis(19_999), &mut play.out);
-    play.expect(&[]);
-    play.now = Millis(20_000);
-    play.conversation.on_timeout(play.now, &mut play.out);
-    play.expect(&["POST OPEN"]);
-    play.answer(&[("Keep-Alive-Interval", "30")], "OPEN\r\n");
-    play.expect(&["accept"]);
-    assert_eq!(play.conversation.next_timeout(), Some(Millis(50_000)));
-    play.conversation.on_timeout(Millis(50_000), &mut play.out);
-    play.expect(&["POST "]);
-    assert_eq!(play.conversation.next_timeout(), None);
-    play.answer(&[("Keep-Alive-Interval", "0")], "");
-    assert_eq!(play.conversation.next_timeout(), None);
-}
-
-#[test]
-fn retries() {
-    let mut play = Play::opened();
-    play.text("a");
-    play.expect(&["POST TEXT 1|a"]);
-    let mut now = 0;
-    for pause_ms in [1000, 2000, 4000, 8000, 16_000] {
-        play.conversation
-            .on_failure(Millis(now), RequestFailure::Unsent, 7, &mut play.out);
-        play.text("b");
-        play.expect(&[]);
-        now += pause_ms + 7;
-        assert_eq!(play.conversation.next_timeout(), Some(Millis(now)));
-        play.conversation.on_timeout(Millis(now), &mut play.out);
-        play.expect(&["POST TEXT 1|a"]);
-    }
-    play.conversation
-        .on_failure(Millis(now), RequestFailure::Unreachable, 0, &mut play.out);
-    play.expect(&["abort None"]);
-
-    let mut play = Play::opened();
-    play.text("a");
-    play.conversation
-        .on_failure(Millis(0), RequestFailure::Sent, 0, &mut play.out);
-    play.expect(&["POST TEXT 1|a", "abort None"]);
-
-    let mut play = Play::new(ConversationLimits::default());
-    play.conversation
-        .on_failure(Millis(0), RequestFailure::Unreachable, 0, &mut play.out);
-    play.expect(&["reject 502 The backend did not accept this connection."]);
-}
-
-#[test]
-fn a_backend_may_accept_a_part() {
-    let mut play = Play::opened();
-    play.text("hello");
-    play.text("x");
-    play.answer(&[("Content-Bytes-Accepted", "2")], "");
-    // "x" was not offered yet, so there is news.
-    play.expect(&[
-        "POST TEXT 5|hello",
-        "POST TEXT 3|llo|TEXT 1|x Content-Bytes-Replayed=3",
-    ]);
-    play.answer(&[("Content-Bytes-Accepted", "0")], "");
-    // Nothing new: it waits.
-    play.expect(&[]);
-    play.text("y");
-    play.expect(&["POST TEXT 3|llo|TEXT 1|x|TEXT 1|y Content-Bytes-Replayed=4"]);
-    play.answer(&[("Content-Bytes-Accepted", "6")], "");
-    play.expect(&["abort Some(Accepted)"]);
-
-    let mut play = Play::opened();
-    play.text("ab");
-    play.conversation.on_close(None, b"", &mut play.out);
-    play.answer(&[("Content-Bytes-Accepted", "1")], "");
-    play.expect(&[
-        "POST TEXT 2|ab",
-        "POST TEXT 1|b|CLOSE Content-Bytes-Replayed=1",
-    ]);
-    play.answer(&[], "CLOSE\r\n");
-    play.expect(&["close None "]);
-}
-
-#[test]
-fn one_event_targets_and_full_buffers() {
-    let limits = ConversationLimits {
-        events_max: 1,
-        pending_bytes_max: 4,
-        ..ConversationLimits::default()
     };
-    let mut play = Play::new(limits);
-    play.answer(&[], "OPEN\r\n");
-    play.text("ab");
-    play.text("cd");
-    assert_eq!(
-        play.conversation
-            .on_message(WsKind::Text, b"e".to_vec(), &mut play.out),
-        Err(Full)
-    );
-    play.conversation.on_close(None, b"", &mut play.out);
-    play.expect(&["accept", "POST TEXT 2|ab"]);
-    play.answer(&[], "");
-    play.expect(&["POST TEXT 2|cd"]);
-    play.answer(&[], "");
-    play.expect(&["POST CLOSE"]);
+    text.trim_end().to_owned()
 }
 
 #[test]
-fn messages_without_bytes_are_bounded_too() {
+fn conversations() {
     let mut play = Play::opened();
-    play.text("a");
-    play.expect(&["POST TEXT 1|a"]);
+    for (step, expect) in cases(include_str!("conversations.txt")) {
+        assert_eq!(play.step(step), expect, "{step}");
+    }
+}
+
+#[test]
+fn what_waits_is_bounded() {
+    let mut play = Play::opened();
+    assert!(play.conversation.has_room(200_000) && !play.conversation.has_room(200_001));
+    assert_eq!(play.say(WsKind::Text, "a"), Ok(()));
     // While the answer is awaited, a client sends six bytes for each of these.
     let mut taken = 0;
     while play.conversation.has_room(0) {
-        play.text("");
+        assert_eq!(play.say(WsKind::Text, ""), Ok(()));
         taken += 1;
     }
     assert_eq!(taken, 4095);
-    let full = play
-        .conversation
-        .on_message(WsKind::Ping, Vec::new(), &mut play.out);
-    assert_eq!(full, Err(Full));
-    play.answer(&[], "");
+    assert_eq!(play.say(WsKind::Ping, ""), Err(Full));
+    play.answer(None, "");
     assert!(play.conversation.has_room(0));
-}
-
-#[test]
-fn detaching_keeps_the_client() {
-    // 0x13 is 19, the length of the control message.
-    let mut play = Play::opened();
-    play.text("a");
-    play.text("b");
-    play.answer(
-        &[],
-        "TEXT 13\r\nc:{\"type\":\"detach\"}\r\nTEXT 3\r\nm:x\r\n",
-    );
-    play.expect(&["POST TEXT 1|a", "control Detach", "Text x", "POST CLOSE"]);
-    assert_eq!(play.conversation.phase(), ConversationPhase::Detached);
-    play.answer(&[], "CLOSE\r\n");
-    play.text("into the void");
-    play.conversation.on_lost(&mut play.out);
-    play.expect(&[]);
-    assert_eq!(play.conversation.phase(), ConversationPhase::Done);
-}
-
-#[test]
-fn bad_answers() {
-    for (body, expect) in [
-        ("", "reject 502 The backend did not accept this connection."),
-        (
-            "TEXT 1\r\na\r\n",
-            "reject 502 The backend did not accept this connection.",
-        ),
-        (
-            "OPEN",
-            "reject 502 The backend did not accept this connection.",
-        ),
-    ] {
-        let mut play = Play::new(ConversationLimits::default());
-        play.answer(&[], body);
-        play.expect(&[expect]);
-    }
-    let mut play = Play::new(ConversationLimits::default());
-    let head = ResponseHead {
-        code: 401,
-        reason: "No",
-        headers: &[("X", b"1")],
-    };
-    play.conversation
-        .on_response(Millis(0), head, b"go away", &mut play.out);
-    play.expect(&["reject 401 go away"]);
-    let mut play = Play::opened();
-    play.text("a");
-    play.answer(&[], "OPEN\r\n");
-    play.expect(&["POST TEXT 1|a", "abort Some(OpenTwice)"]);
-    let mut play = Play::opened();
-    play.text("a");
-    play.conversation
-        .on_response(Millis(0), head, b"", &mut play.out);
-    play.expect(&["POST TEXT 1|a", "abort Some(NotEvents)"]);
 }
 
 #[test]
@@ -597,6 +328,7 @@ proptest! {
         steps in proptest::collection::vec((0_u8..4, "[a-z]{0,3}", 0_usize..8), 1..60)
     ) {
         let mut play = Play::opened();
+        play.out.clear();
         let (mut said, mut heard) = (String::new(), String::new());
         let mut in_flight: Option<Vec<u8>> = None;
         let mut replayed = 0;
@@ -604,7 +336,7 @@ proptest! {
             match step {
                 0 | 1 => {
                     said += &text;
-                    play.text(&text);
+                    play.say(WsKind::Text, &text).unwrap();
                 }
                 2 if in_flight.is_some() => {
                     let body = in_flight.take().unwrap();
@@ -617,13 +349,12 @@ proptest! {
                     let accept = accept.min(offered.len());
                     heard += &offered[..accept];
                     replayed = offered.len() - accept;
-                    play.answer(&[("Content-Bytes-Accepted", &accept.to_string())], "");
+                    let accept = accept.to_string();
+                    play.answer(Some(("Content-Bytes-Accepted", &accept)), "");
                 }
                 _ if in_flight.is_some() => {
-                    let failure = RequestFailure::Unsent;
-                    play.conversation.on_failure(play.now, failure, 0, &mut play.out);
-                    play.now = play.conversation.next_timeout().unwrap_or(play.now);
-                    play.conversation.on_timeout(play.now, &mut play.out);
+                    play.fail(RequestFailure::Unsent, 0);
+                    play.wake(play.conversation.next_timeout().unwrap_or(play.now));
                     in_flight = None;
                 }
                 _ => {}

@@ -166,68 +166,40 @@ fn commands_in_between() {
 
 #[test]
 fn faults() {
-    let pull =
-        |wire: &[u8], fault: ZmtpError, out: &[u8]| check(SocketRole::Pull, wire, Err(fault), out);
-    pull(b"GET / HTTP/1.1\r\n", ZmtpError::NotZmtp, b"");
-    pull(b"\xff\0\0\0\0\0\0\0\x01\0", ZmtpError::NotZmtp, b"");
-    pull(
-        b"\xff\0\0\0\0\0\0\0\x01\x7f\x01",
-        ZmtpError::OldVersion(2),
-        b"",
-    );
+    use ZmtpError as E;
     let mut curve = greeting(0);
     curve[12..17].copy_from_slice(b"CURVE");
-    pull(&curve, ZmtpError::Mechanism("CURVE".into()), b"");
-    let shake = |rest: &[u8]| [&greeting(1), rest].concat();
-    pull(&shake(b"\0\x01a"), ZmtpError::Handshake, &ready("PULL"));
-    pull(
-        &shake(b"\x04\x02\x01X"),
-        ZmtpError::Handshake,
-        &ready("PULL"),
-    );
-    pull(
-        &shake(b"\x04\x09\x05READY\x09ab"),
-        ZmtpError::Handshake,
-        &ready("PULL"),
-    );
-    pull(
-        &shake(b"\x04\x09\x05ERROR\x02no"),
-        ZmtpError::Refused("no".into()),
-        &ready("PULL"),
-    );
-    let refusal = [
-        &ready("PULL")[..],
-        b"\x04\x1a\x05ERROR\x13Invalid socket type",
-    ]
-    .concat();
-    pull(
-        &shake(&ready("DEALER")),
-        ZmtpError::SocketType("DEALER".into()),
-        &refusal,
-    );
-    let open = |rest: &[u8]| [&greeting(1)[..], &ready("PUSH"), rest].concat();
-    pull(&open(b"\x08\0"), ZmtpError::BadFlags, &ready("PULL"));
-    pull(&open(b"\x05\0"), ZmtpError::BadFlags, &ready("PULL"));
+    for (wire, fault) in [
+        (&b"GET / HTTP/1.1\r\n"[..], E::NotZmtp),
+        (b"\xff\0\0\0\0\0\0\0\x01\0", E::NotZmtp),
+        (b"\xff\0\0\0\0\0\0\0\x01\x7f\x01", E::OldVersion(2)),
+        (&curve, E::Mechanism("CURVE".into())),
+    ] {
+        check(SocketRole::Pull, wire, Err(fault), b"");
+    }
+    let pull = |wire: &[&[u8]], fault: ZmtpError, more: &[u8]| {
+        let wire = [&greeting(1)[..], &wire.concat()].concat();
+        let out = [&ready("PULL")[..], more].concat();
+        check(SocketRole::Pull, &wire, Err(fault), &out);
+    };
+    pull(&[b"\0\x01a"], E::Handshake, b"");
+    pull(&[b"\x04\x02\x01X"], E::Handshake, b"");
+    pull(&[b"\x04\x09\x05READY\x09ab"], E::Handshake, b"");
+    pull(&[b"\x04\x09\x05ERROR\x02no"], E::Refused("no".into()), b"");
+    let refusal = b"\x04\x1a\x05ERROR\x13Invalid socket type";
+    let dealer = E::SocketType("DEALER".into());
+    pull(&[&ready("DEALER")], dealer, refusal);
+    let open = |rest: &[u8], fault| pull(&[&ready("PUSH"), rest], fault, b"");
+    open(b"\x08\0", E::BadFlags);
+    open(b"\x05\0", E::BadFlags);
     // Refused on the declaration, with none of the body there.
-    pull(
-        &open(b"\x02\xff\xff\xff\xff\xff\xff\xff\xff"),
-        ZmtpError::TooLarge,
-        &ready("PULL"),
-    );
-    pull(
-        &open(b"\x02\0\0\0\0\0\0\x03\xe9"),
-        ZmtpError::TooLarge,
-        &ready("PULL"),
-    );
+    open(b"\x02\xff\xff\xff\xff\xff\xff\xff\xff", E::TooLarge);
+    open(b"\x02\0\0\0\0\0\0\x03\xe9", E::TooLarge);
     // The limit is on the message, not on the part.
     let parts = [b"\x01\xff", &[0; 255][..], b"\x02\0\0\0\0\0\0\x02\xea"].concat();
-    pull(&open(&parts), ZmtpError::TooLarge, &ready("PULL"));
-    pull(
-        &open(b"\x01\0\x01\0\x01\0\0\0"),
-        ZmtpError::TooManyParts,
-        &ready("PULL"),
-    );
-    pull(&open(b"\x04\x02\x05a"), ZmtpError::Command, &ready("PULL"));
+    open(&parts, E::TooLarge);
+    open(b"\x01\0\x01\0\x01\0\0\0", E::TooManyParts);
+    open(b"\x04\x02\x05a", E::Command);
 }
 
 proptest! {

@@ -16,7 +16,7 @@ fn half_a_hello() -> Vec<u8> {
 
 #[test]
 fn bad_handshakes_bother_nobody() {
-    let scene = Scene::new();
+    let scene = Scene::default();
     let config = scene.config("handshake_timeout = \"1s\"\n[limits]\naddress_work_max = \"0s\"\n");
     let server = Setup::new(&config).shards(1).tls_clients().start();
     let at = server.clients();
@@ -26,8 +26,7 @@ fn bad_handshakes_bother_nobody() {
     let mut kept = Vec::new();
     for n in 0..40 {
         // A client without TLS is told so, and closed: by a response if it speaks HTTP.
-        let mut plain = Wire::connect(at);
-        plain.send("GET /ws HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        let mut plain = Wire::get(at, "/ws");
         let answer = plain.response("GET");
         assert_eq!(answer.status, 400);
         assert_eq!(
@@ -71,13 +70,8 @@ fn bad_handshakes_bother_nobody() {
         (count("full"), count("refused"), count("timed_out")),
         (1, 120, 80)
     );
-    until("those that went are counted", || {
-        (count("gone") == 40).then_some(())
-    });
-    assert_eq!(
-        server.metric("throng_connections{transport=\"websocket\"}"),
-        1
-    );
+    until("those that went are counted", || count("gone") == 40);
+    server.counts("throng_connections{transport=\"websocket\"}", 1);
     let log = server.log();
     let told: Vec<_> = log.iter().filter(|line| line["what"] == "tls").collect();
     // There are more faults than log lines.
@@ -116,7 +110,7 @@ fn tls_on_a_plain_port_is_named() {
         });
         assert!(told.iter().all(|line| line["why"] == why), "{told:?}");
     }
-    assert_eq!(server.metric("throng_bad_requests_total"), 2);
+    server.counts("throng_bad_requests_total", 2);
     server.stop();
 }
 
@@ -124,7 +118,7 @@ fn tls_on_a_plain_port_is_named() {
 /// allowance.
 #[test]
 fn an_address_has_no_more_handshakes_than_it_may() {
-    let scene = Scene::new();
+    let scene = Scene::default();
     let more = "[listen]\ntrusted_proxies = [\"192.0.2.1\"]\n[limits]\naddress_work_max = \
                 \"1ms\"\n";
     let server = scene.start(more);
@@ -132,7 +126,7 @@ fn an_address_has_no_more_handshakes_than_it_may() {
     let refused = "throng_connections_refused_total{reason=\"handshakes\"}";
     until("one too many", || {
         let _ = scene.curl(&[&url]);
-        (server.metric(refused) > 0).then_some(())
+        server.metric(refused) > 0
     });
     server.stop();
 }

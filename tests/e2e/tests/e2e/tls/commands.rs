@@ -21,7 +21,7 @@ fn run(arguments: &[&str]) -> Output {
 
 #[test]
 fn publish_and_subscribe_believe_whom_they_are_told_to() {
-    let scene = Scene::new();
+    let scene = Scene::default();
     let server = both_ports(&scene);
     let [clients, api] = [server.clients(), server.api_address()];
     let (secure, socket) = (format!("https://{clients}"), format!("wss://{clients}/ws"));
@@ -60,7 +60,7 @@ fn publish_and_subscribe_believe_whom_they_are_told_to() {
 
 #[test]
 fn the_generator_measures_over_tls() {
-    let scene = Scene::new();
+    let scene = Scene::default();
     let server = both_ports(&scene);
     let url = format!("wss://{}/ws?channel={{channel:url}}", server.clients());
     let api = format!("https://{}", server.api_address());

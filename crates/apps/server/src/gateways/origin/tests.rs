@@ -1,4 +1,5 @@
-//! Exchanges with origins on loopback: which connection is used, and what happens when one fails.
+//! Exchanges with origins on loopback: bytes in both directions, and room for requests. The rules
+//! of an exchange are tested with its peer, in `throng-backend`.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -103,181 +104,28 @@ fn say(stream: &mut TcpStream, body: &str) {
     let _ = stream.write_all(answer.as_bytes());
 }
 
-fn nowhere() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("an address")
-}
-
 #[test]
-fn a_connection_is_used_again() {
-    let at = origin(|number, mut stream| {
-        while head(&mut stream) {
-            say(&mut stream, &format!("connection {number}"));
-        }
-    });
-    let run = run(OriginOptions::default());
-    for _ in 0..3 {
-        let answer = run.answer(asked("POST", &[at]));
-        assert_eq!(answer, Ok((200, "connection 0".to_owned())));
-    }
-}
-
-#[test]
-fn without_room_in_the_pool_each_request_connects() {
-    let at = origin(|number, mut stream| {
-        if head(&mut stream) {
-            say(&mut stream, &format!("connection {number}"));
-        }
-    });
-    let run = run(OriginOptions {
-        backend: BackendLimits {
-            idle_max: 0,
-            ..BackendLimits::default()
-        },
-        ..OriginOptions::default()
-    });
-    for number in 0..2 {
-        let answer = run.answer(asked("GET", &[at]));
-        assert_eq!(answer, Ok((200, format!("connection {number}"))));
-    }
-}
-
-/// The first connection dies with its second request; any other serves one.
-fn dies_with_the_second() -> SocketAddr {
-    origin(|number, mut stream| {
-        head(&mut stream);
-        say(&mut stream, &format!("connection {number}"));
-        head(&mut stream);
-    })
-}
-
-#[test]
-fn a_kept_connection_that_dies_is_replaced_once() {
-    for method in ["GET", "POST"] {
-        let at = dies_with_the_second();
-        let run = run(OriginOptions::default());
-        let first = run.answer(asked(method, &[at]));
-        assert_eq!(first, Ok((200, "connection 0".to_owned())), "{method}");
-        let second = run.answer(asked(method, &[at]));
-        assert_eq!(second, Ok((200, "connection 1".to_owned())), "{method}");
-    }
-    // A new one that dies is the answer.
-    let at = origin(|number, mut stream| {
-        head(&mut stream);
-        if number == 0 {
-            say(&mut stream, "once");
-            head(&mut stream);
-        }
-    });
-    let run = run(OriginOptions::default());
-    assert_eq!(
-        run.answer(asked("POST", &[at])),
-        Ok((200, "once".to_owned()))
-    );
-    assert_eq!(
-        run.answer(asked("POST", &[at])),
-        Err(OriginFailureKind::Cut)
-    );
-}
-
-/// Reads a head and a body in one chunk and the last one; false if it ends before.
-fn chunked(stream: &mut TcpStream) -> Option<Vec<u8>> {
-    let (mut bytes, mut piece) = (Vec::new(), [0; 4096]);
-    while !bytes.ends_with(b"0\r\n\r\n") {
-        match stream.read(&mut piece) {
-            Ok(count @ 1..) => bytes.extend_from_slice(&piece[..count]),
-            _ => return None,
-        }
-    }
-    let at = bytes.windows(4).position(|it| it == b"\r\n\r\n")?;
-    Some(bytes.split_off(at + 4))
-}
-
-/// A body that comes behind the request is sent again from its beginning, and told once; one that
-/// is longer than what is kept is not.
-#[test]
-fn what_follows_a_request_is_sent_again_if_it_is_short() {
-    for (length, is_again) in [(60_000, true), (70_000, false)] {
-        let at = origin(move |number, mut stream| {
-            if number == 0 {
-                head(&mut stream);
-                say(&mut stream, "once");
-                // It hangs up when it has the body, which it shows by its first bytes.
-                let mut all = vec![0; length];
-                let _ = stream.read_exact(&mut all);
-                return;
-            }
-            if let Some(body) = chunked(&mut stream) {
-                let count = body.iter().filter(|byte| **byte == 7).count();
-                say(&mut stream, &count.to_string());
-            }
-        });
-        let run = run(OriginOptions::default());
-        assert_eq!(
-            run.answer(asked("GET", &[at])),
-            Ok((200, "once".to_owned()))
-        );
-        let mut request = asked("POST", &[at]);
-        request.rest = RequestRest::Body(None);
-        let mut ticket = run.submit(1, request);
-        ticket.send(vec![7; length]);
-        let (mut taken, mut body) = (0, Vec::new());
-        let end = loop {
-            match run.next().1 {
-                OriginEvent::Taken(bytes) => {
-                    taken += bytes;
-                    ticket.finish();
+fn a_connection_is_used_again_if_the_pool_has_room() {
+    for (idle_max, numbers) in [(8, [0, 0, 0]), (0, [0, 1, 2])] {
+        let at = origin(|number, mut stream| {
+            thread::spawn(move || {
+                while head(&mut stream) {
+                    say(&mut stream, &format!("connection {number}"));
                 }
-                OriginEvent::Head(_) => {}
-                OriginEvent::Body(bytes) => body.extend(bytes),
-                end => break end,
-            }
-        };
-        if is_again {
-            let told = (end, String::from_utf8(body).expect("text"), taken);
-            assert_eq!(told, (OriginEvent::End, length.to_string(), length));
-        } else {
-            assert!(matches!(end, OriginEvent::Failed(_)), "{end:?}");
+            });
+        });
+        let run = run(OriginOptions {
+            backend: BackendLimits {
+                idle_max,
+                ..BackendLimits::default()
+            },
+            ..OriginOptions::default()
+        });
+        for number in numbers {
+            let answer = run.answer(asked("POST", &[at]));
+            assert_eq!(answer, Ok((200, format!("connection {number}"))));
         }
     }
-}
-
-#[test]
-fn the_next_origin_is_tried_if_one_is_not_there_and_only_then() {
-    let good = origin(|_, mut stream| {
-        head(&mut stream);
-        say(&mut stream, "second");
-    });
-    let rude = origin(|_, mut stream| {
-        head(&mut stream);
-    });
-    let run = run(OriginOptions::default());
-    let to = |all: &[SocketAddr]| run.answer(asked("POST", all));
-    assert_eq!(to(&[nowhere(), good]), Ok((200, "second".to_owned())));
-    assert_eq!(
-        to(&[nowhere(), nowhere()]),
-        Err(OriginFailureKind::Unreachable)
-    );
-    // It may have done what it was asked.
-    assert_eq!(to(&[rude, good]), Err(OriginFailureKind::Cut));
-}
-
-#[test]
-fn requests_beyond_the_bound_are_refused() {
-    let at = origin(|_, mut stream| {
-        // Until the other side goes.
-        while head(&mut stream) {}
-    });
-    let run = run(OriginOptions {
-        requests_max: 1,
-        ..OriginOptions::default()
-    });
-    let _first = run.submit(1, asked("GET", &[at]));
-    let second = run.origin.client().submit(CONN, 2, asked("GET", &[at]));
-    assert_eq!(
-        second.err().map(|failure| failure.fault),
-        Some(OriginFailureKind::Busy)
-    );
 }
 
 #[test]
@@ -293,17 +141,22 @@ fn the_target_test_is_in_the_process() {
         request.body = vec![7; 1 << 20];
         run.answer(request)
     };
+    // Nobody listens on it any more.
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let nowhere = listener.local_addr().expect("an address");
+    drop(listener);
     let hello = "Hello from the test target of Throng!\n".to_owned();
     assert_eq!(to("/", "", None), Ok((200, hello.clone())));
     assert_eq!(to("/a/", "/a/", None), Ok((200, hello.clone())));
-    assert_eq!(to("/?channel=x", "", Some(nowhere())), Ok((200, hello)));
+    assert_eq!(to("/?channel=x", "", Some(nowhere)), Ok((200, hello)));
     let opened = "[stream opened]\n".to_owned();
     assert_eq!(to("/a/stream", "/a", None), Ok((200, opened)));
     assert_eq!(to("/other", "", None).map(|(code, _)| code), Ok(404));
 }
 
+/// Requests beyond the bound are refused, and so are upgrades, which have room of their own.
 #[test]
-fn upgrades_have_room_of_their_own() {
+fn requests_and_upgrades_have_room_of_their_own() {
     let at = origin(|_, mut stream| {
         // Until the other side goes.
         while head(&mut stream) {}
@@ -322,63 +175,12 @@ fn upgrades_have_room_of_their_own() {
     for (run, free, full) in [
         (room(0, 1), upgrade(), asked("GET", &[at])),
         (room(1, 0), asked("GET", &[at]), upgrade()),
+        (room(1, 1), asked("GET", &[at]), asked("GET", &[at])),
     ] {
         let _ticket = run.submit(1, free);
         let refused = run.origin.client().submit(CONN, 2, full);
         let fault = refused.err().map(|failure| failure.fault);
         assert_eq!(fault, Some(OriginFailureKind::Busy));
-    }
-}
-
-#[test]
-fn an_origin_that_takes_nothing_is_given_up() {
-    // It may take as long as it likes to answer, but not to listen.
-    gives_up(50, 0);
-    gives_up(600_000, 50);
-}
-
-#[track_caller]
-fn gives_up(stall_timeout_ms: u64, response_timeout_ms: u64) {
-    let at = origin(|_, mut stream| {
-        // It takes the head, and then nothing until the other side goes.
-        head(&mut stream);
-        let twin = stream.try_clone();
-        thread::spawn(move || {
-            thread::park();
-            drop(twin);
-        });
-    });
-    let run = run(OriginOptions {
-        backend: BackendLimits {
-            stall_timeout_ms,
-            ..BackendLimits::default()
-        },
-        ..OriginOptions::default()
-    });
-    let mut request = asked("PUT", &[at]);
-    request.rest = RequestRest::Body(None);
-    Arc::get_mut(&mut request.to)
-        .expect("ours alone")
-        .response_timeout_ms = response_timeout_ms;
-    let mut ticket = run.submit(1, request);
-    // More than the kernel keeps for both.
-    for _ in 0..1024 {
-        ticket.send(vec![7; 64 << 10]);
-    }
-    loop {
-        match run.next().1 {
-            OriginEvent::Taken(_) => {}
-            OriginEvent::Failed(failure) => {
-                assert_eq!(
-                    failure.fault,
-                    OriginFailureKind::Timeout,
-                    "{}",
-                    failure.detail
-                );
-                break;
-            }
-            other => panic!("{other:?}"),
-        }
     }
 }
 
@@ -432,32 +234,4 @@ fn what_follows_a_request_is_sent_and_reported() {
     assert!(matches!(run.next().1, OriginEvent::Head(head) if head.code == 200));
     assert_eq!(run.next().1, OriginEvent::Body(b"helloworld".to_vec()));
     assert_eq!(run.next().1, OriginEvent::End);
-}
-
-#[test]
-fn an_upgrade_passes_bytes_in_both_directions() {
-    let at = origin(|_, mut stream| {
-        head(&mut stream);
-        let _ = stream.write_all(b"HTTP/1.1 101 Go\r\nUpgrade: x\r\n\r\nhi");
-        let mut piece = [0; 4];
-        let _ = stream.read_exact(&mut piece);
-        let _ = stream.write_all(&piece);
-    });
-    let run = run(OriginOptions::default());
-    let mut request = asked("GET", &[at]);
-    request.rest = RequestRest::Upgrade;
-    let mut ticket = run.submit(1, request);
-    assert!(matches!(run.next().1, OriginEvent::Head(head) if head.code == 101));
-    assert_eq!(run.next().1, OriginEvent::Body(b"hi".to_vec()));
-    ticket.send(b"echo".to_vec());
-    let mut rest = vec![run.next().1, run.next().1];
-    rest.sort_by_key(|event| matches!(event, OriginEvent::Body(_)));
-    assert_eq!(
-        rest,
-        [OriginEvent::Taken(4), OriginEvent::Body(b"echo".to_vec())]
-    );
-    assert_eq!(run.next().1, OriginEvent::End);
-    // A request that did not ask for one gets none.
-    let answer = run.answer(asked("GET", &[at]));
-    assert_eq!(answer, Err(OriginFailureKind::Garbage));
 }

@@ -16,16 +16,14 @@ use super::{Home, NEVER, POSITION_TTL_MS, STREAM_BYTES, Stream};
 use crate::memory::budget::Share;
 use crate::memory::keys::{KEYS_MAX, Keys, TTL_MS};
 use crate::memory::stream::{Kept, epoch_of};
-use crate::store::{KeptKey, Loaded};
+use crate::store::{Loaded, UsedKey};
 use crate::{Lineage, Restored, Version};
 
-/// Kinds of saved items.
 const HEAD: u8 = 0;
 const STREAM: u8 = 1;
 const KEY: u8 = 2;
 const MEMBER: u8 = 3;
 
-/// A stream with its name.
 #[derive(Save)]
 struct Moved {
     channel: ChannelName,
@@ -97,10 +95,7 @@ impl Home {
             STREAM => self.restore(Moved::load(from)?)?,
             KEY => {
                 let (at, key, position) = <(Millis, String, Option<Position>)>::load(from)?;
-                // One that is there already is not counted twice.
-                if self.keys.find(&key).is_none() && self.share.take(Keys::cost_bytes(&key)) {
-                    self.keys.insert(&key, position, at);
-                }
+                self.restore_key(&key, position, at);
             }
             MEMBER => {
                 let (channel, who) = <(ChannelName, Arc<Publisher>)>::load(from)?;
@@ -144,21 +139,31 @@ impl Home {
             let publication = publication.shared();
             kept.push_back(Kept { at, publication });
         }
-        let keeps = !kept.is_empty() && due != NEVER;
         // The budget may be smaller here; then positions stay, and history goes.
-        let keeps = keeps && self.share.take(bytes);
-        if keeps {
+        if !kept.is_empty() && due != NEVER && self.share.take(bytes) {
             self.history_publications += kept.len();
             stream.log = Some(Box::new(kept));
-        } else if stream.kept() == 0 && !kept.is_empty() {
+        } else if !kept.is_empty() {
             stream.due = NEVER;
         }
-        let due = stream.due;
-        let key = self.streams.key_or_insert(&channel, || stream);
+        self.place(&channel, stream, (version, tops), 0);
+        Some(())
+    }
+
+    /// Puts a stream among the others. It keeps nothing up to offset `before`, if that is known.
+    fn place(
+        &mut self,
+        channel: &ChannelName,
+        stream: Stream,
+        (version, tops): (Option<Version>, Vec<(u32, u64)>),
+        before: u64,
+    ) {
+        let (top, due, keeps) = (stream.top, stream.due, stream.kept() > 0);
+        let key = self.streams.key_or_insert(channel, || stream);
         if let Some(version) = version {
             self.versions.insert(key, version);
         }
-        let start = self.ancestry.set_tops(key, tops, 0);
+        let start = self.ancestry.set_tops(key, tops, before);
         if let Some(stream) = self.streams.at_mut(key) {
             stream.stand(top, start);
         }
@@ -169,11 +174,8 @@ impl Home {
         } else {
             self.rest(key, Millis(0));
         }
-        Some(())
     }
-}
 
-impl Home {
     /// Epochs that this home gives out, and those before.
     pub(super) fn lineage(&self) -> Lineage {
         Lineage {
@@ -199,7 +201,7 @@ impl Home {
         self.forgotten = forgotten;
         let logs = streams.iter().flat_map(|(_, stream)| &stream.log);
         let times = logs.map(|publication| publication.time_unix_ms);
-        let is_known = |key: &&KeptKey| now.unix_ms.saturating_sub(key.at_unix_ms) < TTL_MS;
+        let is_known = |key: &&UsedKey| now.unix_ms.saturating_sub(key.at_unix_ms) < TTL_MS;
         let known = keys.iter().filter(is_known);
         let oldest = times.chain(known.map(|key| key.at_unix_ms)).min();
         self.shift = now.unix_ms.saturating_sub(oldest.unwrap_or(now.unix_ms));
@@ -208,9 +210,14 @@ impl Home {
             self.restore_stream(&channel, loaded, now);
         }
         let known = keys.iter().filter(is_known).rev().take(KEYS_MAX);
-        let known: Vec<&KeptKey> = known.collect();
+        let known: Vec<&UsedKey> = known.collect();
         for key in known.into_iter().rev() {
-            self.restore_key(key, now);
+            let nonce = self.options.nonce;
+            let position = key.position.map(|(generation, offset)| Position {
+                epoch: epoch_of(nonce, generation),
+                offset,
+            });
+            self.restore_key(&key.text, position, before(now, key.at_unix_ms));
         }
     }
 
@@ -249,33 +256,14 @@ impl Home {
         } else {
             stream.due = now.mono + POSITION_TTL_MS;
         }
-        let due = stream.due;
-        let key = self.streams.key_or_insert(channel, || stream);
-        if keeps {
-            self.expiring.insert((due, key));
-        } else {
-            self.idle.insert((due, key));
-        }
-        if let Some(version) = version {
-            self.versions.insert(key, version);
-        }
         let before = if keeps { top - count } else { top };
-        let start = self.ancestry.set_tops(key, tops, before);
-        if let Some(stream) = self.streams.at_mut(key) {
-            stream.stand(top, start);
-        }
+        self.place(channel, stream, (version, tops), before);
     }
 
-    fn restore_key(&mut self, key: &KeptKey, now: Now) {
-        let text = &*key.text;
+    fn restore_key(&mut self, text: &str, position: Option<Position>, at: Millis) {
+        // One that is there already is not counted twice.
         if self.keys.find(text).is_none() && self.share.take(Keys::cost_bytes(text)) {
-            let nonce = self.options.nonce;
-            let position = key.position.map(|(generation, offset)| Position {
-                epoch: epoch_of(nonce, generation),
-                offset,
-            });
-            self.keys
-                .insert(text, position, before(now, key.at_unix_ms));
+            self.keys.insert(text, position, at);
         }
     }
 }

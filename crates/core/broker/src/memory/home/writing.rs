@@ -35,7 +35,6 @@ impl Home {
         self.journal = Some(Journal::new(store));
     }
 
-    /// Writes the epochs of this home to the store.
     pub(super) fn note_lineage(&mut self) {
         let lineage = self.lineage();
         if let Some(journal) = &mut self.journal {
