@@ -1,5 +1,5 @@
-//! Claims of a token, read once its signature was found good, and the faults of tokens; the patterns
-//! by which a token names the channels that its holder may use.
+//! Claims of a token, read once its signature was found good, and the faults of tokens; the
+//! patterns by which a token names the channels that its holder may use.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,5 +1,6 @@
-//! Algorithms of signatures, and sets of public keys (JWK Sets, RFC 7517): the choice of the key for
-//! a token, and the times to fetch a set, regularly and when a token names a key that is not in it.
+//! Algorithms of signatures, and sets of public keys (JWK Sets, RFC 7517): the choice of the key
+//! for a token, and the times to fetch a set, regularly and when a token names a key that is not in
+//! it.
 //!
 //! Owns: the keys, and the times of the last fetch. Never: fetches a set, which a [`KeySource`]
 //! provides, or reads a clock.

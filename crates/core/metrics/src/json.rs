@@ -9,9 +9,9 @@ use crate::{Histogram, Totals};
 
 /// Appends `{"version":…,"counters":{…},"gauges":{…},"histograms":{…}}`.
 ///
-/// Names go without their prefix; like labels they need no escapes. A metric with a label is an object of its series; a histogram has
-/// `count`, `sum_us`, `mean_us`, `p50_us`, `p90_us` and `p99_us`, which are null when they are
-/// unknown.
+/// Names go without their prefix; like labels they need no escapes. A metric with a label is an
+/// object of its series; a histogram has `count`, `sum_us`, `mean_us`, `p50_us`, `p90_us` and
+/// `p99_us`, which are null when they are unknown.
 pub fn write_json(totals: &Totals, version: &str, out: &mut String) {
     let mut quoted = Vec::new();
     append_str(version, &mut quoted);

@@ -1,8 +1,8 @@
 //! Metrics: every name once, one set of counters per shard, sums, and the texts that tools read.
 //!
 //! Owns: the table of metrics (`names`), counting (`counters`), adding up and differences
-//! (`totals`), and the forms for Prometheus, for `/stats` and for the documentation (`text`, `json`,
-//! `pushpin`, `reference`).
+//! (`totals`), and the forms for Prometheus, for `/stats` and for the documentation (`text`,
+//! `json`, `pushpin`, `reference`).
 //!
 //! Never: reads a clock or the process; the caller sets in [`Totals`] what is only known
 //! outside (memory, descriptors, uptime). Counting takes no lock, allocates nothing and uses no

@@ -12,6 +12,7 @@
 mod appwrite;
 mod around;
 pub(crate) mod broker;
+mod episodes;
 mod guests;
 mod handover;
 mod http;
@@ -22,6 +23,7 @@ mod node;
 mod publisher;
 mod reader;
 pub(crate) mod redis;
+mod visits;
 mod witness;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,7 +34,6 @@ use throng_server::Start;
 use self::around::Around;
 use self::broker::{Alone, Broker, Kept};
 use self::guests::Guests;
-use self::http::{Exchange, Progress};
 use self::member::Member;
 use self::nats::Nats;
 use self::node::{MadeOf, Node};
@@ -46,8 +47,7 @@ use crate::net::{Net, Odds};
 use crate::{Failure, attempt};
 
 pub use broker::BrokerKind;
-pub use guests::GuestSummary;
-pub use witness::Summary as ClusterSummary;
+pub use witness::{GuestSummary, Summary as ClusterSummary};
 
 struct Play {
     net: Net,
@@ -279,49 +279,9 @@ impl Play {
         }
     }
 
-    /// Keeps all readers away for longer than a stream without publications is remembered. The
-    /// broker starts anew meanwhile, with all data, and something is published behind each start.
-    fn all_readers_are_away(&mut self) {
+    fn readers_leave(&mut self) {
         let around = around!(self);
         self.readers.iter_mut().for_each(|it| it.leave(&around));
-        for _ in 0..self.net.between(0, 3) {
-            self.pass_s(6);
-            for conn in self.broker.clients() {
-                self.cut(conn);
-            }
-            let is_less = self.broker.start(Kept::All);
-            self.witness.broker_started(is_less, &self.net);
-            self.pass_s(6);
-            self.publish_some();
-        }
-        self.pass_s(15);
-    }
-
-    /// Lets the broker refuse things while all connections stand and readers are there.
-    fn only_the_broker_ails(&mut self) {
-        self.pass_s(6);
-        for at in 0..self.readers.len() {
-            self.reader_acts(at);
-        }
-        for _ in 0..6 {
-            self.broker_ails();
-            self.publish_some();
-        }
-        self.broker.heal();
-    }
-
-    fn publish_some(&mut self) {
-        for _ in 0..20 {
-            self.publisher_acts();
-            self.rest();
-        }
-    }
-
-    fn pass_s(&mut self, seconds: usize) {
-        for _ in 0..seconds {
-            self.rest();
-            self.net.pass_us(1_000_000);
-        }
     }
 
     fn reader_acts(&mut self, at: usize) {
@@ -579,15 +539,6 @@ impl Play {
 }
 
 impl Play {
-    /// Waits for an answer.
-    fn whole(&mut self, mut answer: Exchange) -> Exchange {
-        while answer.read(&self.net, usize::MAX) == Progress::Open {
-            self.rest();
-            self.net.pass_us(100_000);
-        }
-        answer
-    }
-
     /// In a run without faults, by a broker that keeps an order, nothing was ever missing.
     fn nothing_was_missing(&mut self) {
         for node in 0..self.nodes.len() {

@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use throng_ws::{Masking, Opcode, encode_message, encode_pong, handshake};
 
 use super::appwrite::{Appwrite, CHANNELS, Event, SECRET, USERS};
-use super::guests::GuestSummary;
 use super::node::Node;
+use super::witness::GuestSummary;
 use crate::client::{Message, Shape, Wire};
 use crate::net::Net;
 use crate::setup::PORT_CLIENT;
@@ -55,7 +55,7 @@ pub(super) struct Listener {
     user: Option<usize>,
     /// Numbers of its channels.
     channels: Vec<usize>,
-    /// Asks for positions.
+    /// Whether it asks for positions.
     has_positions: bool,
     /// Sets the presence of its user, as nobody else does.
     sets_presence: bool,
@@ -155,7 +155,7 @@ impl Listener {
         }
     }
 
-    /// Sets its presence.
+    /// Sets the presence of its user.
     pub(super) fn act(&mut self, net: &Net) {
         let who = self.who();
         let Some(link) = self.link.as_mut().filter(|link| link.is_open) else {
@@ -310,7 +310,7 @@ impl Listener {
         }
     }
 
-    /// It has all that it must have of these events.
+    /// Checks that it has all that it must have of these events.
     fn has_all(&self, mut due: std::ops::Range<usize>, around: &Around<'_>) {
         let is_due = |n: &usize| {
             let Event::Told(channel, _) = &around.appwrite.events[*n] else {
@@ -334,7 +334,7 @@ impl Listener {
         }
     }
 
-    /// What was before now may be missing.
+    /// Allows for everything before now to be missing.
     pub(super) fn forgives(&mut self, around: &Around<'_>) {
         if let Some(link) = &mut self.link {
             link.due_from = around.appwrite.events.len();
@@ -355,7 +355,7 @@ fn say(net: &Net, conn: usize, encode: impl FnOnce(Masking, &mut Vec<u8>)) {
     net.client_send(conn, &out);
 }
 
-/// Reads `EPOCH-OFFSET`.
+/// Reads a position as `EPOCH-OFFSET`.
 fn position(text: &Value) -> Option<(u64, u64)> {
     let (epoch, offset) = text.as_str()?.split_once('-')?;
     let epoch = throng_types::Epoch::parse(epoch)?;

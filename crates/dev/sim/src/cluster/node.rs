@@ -57,7 +57,7 @@ pub(super) struct MadeOf {
     pub(super) shards: usize,
     pub(super) start: Start,
     pub(super) config: Arc<Config>,
-    /// GRIP's backend.
+    /// Requests to GRIP's played backend.
     pub(super) requests: Requests,
 }
 

@@ -8,7 +8,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::guests::GuestSummary;
 use crate::net::Net;
 
 /// A channel of a run.
@@ -399,5 +398,48 @@ impl Witness {
     /// Whether a publication may be repeated by its key for some time.
     pub(super) fn may_repeat(&self, n: u64, net: &Net) -> bool {
         net.now().unix_ms < self.sent[n as usize].begun_ms + TTL_MS
+    }
+}
+
+/// Sums of what guests did, in one run or in several.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct GuestSummary {
+    /// Events of Appwrite that its clients heard, and those of them that not everybody may hear.
+    pub events: u64,
+    pub secrets: u64,
+    /// Clients who came back and missed nothing, and those who were told of a gap.
+    pub recovered: u64,
+    pub told: u64,
+    /// Presences that Appwrite has confirmed.
+    pub presences: u64,
+    /// Lines that followers had.
+    pub lines: u64,
+    /// Connections that moved to another process while nothing was under way.
+    pub moved: u64,
+}
+
+impl GuestSummary {
+    pub(super) const fn add(&mut self, other: &Self) {
+        self.events += other.events;
+        self.secrets += other.secrets;
+        self.recovered += other.recovered;
+        self.told += other.told;
+        self.presences += other.presences;
+        self.lines += other.lines;
+        self.moved += other.moved;
+    }
+
+    /// All of them, for a check that each came up.
+    #[must_use]
+    pub const fn parts(&self) -> [u64; 7] {
+        [
+            self.events,
+            self.secrets,
+            self.recovered,
+            self.told,
+            self.presences,
+            self.lines,
+            self.moved,
+        ]
     }
 }
