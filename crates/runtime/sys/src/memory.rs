@@ -265,10 +265,13 @@ mod tests {
             let code = smaps.split_once(" r-xp ").unwrap().1;
             kib_field(code, "Rss:").unwrap()
         };
-        let before = resident();
-        forget_start();
-        let after = resident();
-        assert!(after < before, "{before} to {after}");
+        // Tests beside this one bring pages back meanwhile.
+        let shrinks = |_| {
+            let before = resident();
+            forget_start();
+            resident() < before
+        };
+        assert!((0..100).any(shrinks));
         let words: Vec<_> = WORDS.iter().map(|word| word.to_uppercase()).collect();
         assert_eq!(words, ["ONE", "TWO", "THREE"]);
     }
