@@ -104,8 +104,13 @@ impl Redis {
         }
     }
 
+    /// Renews the lease, and says once more that this node may have members: what was said before
+    /// may have been refused, and a node whose lease had ended may have been swept after.
     pub(crate) fn set_lease(&mut self) {
-        let lease = format!("{}{}", self.keys.leases(), self.incarnation());
+        let (nodes, incarnation) = (self.keys.nodes(), self.incarnation().to_owned());
+        let parts = [b"SADD", nodes.as_bytes(), incarnation.as_bytes()];
+        self.send(Flight::Nothing, &parts);
+        let lease = format!("{}{incarnation}", self.keys.leases());
         let lease_ms = LEASE_MS.to_string();
         let parts = [b"SET", lease.as_bytes(), b"1", b"PX", lease_ms.as_bytes()];
         self.send(Flight::Leased, &parts);
@@ -217,43 +222,67 @@ mod tests {
     use std::sync::Arc;
 
     use throng_broker::{Request, Ticket};
-    use throng_remote::{Node as _, NodeIo, RemoteOptions};
+    use throng_remote::{Node as _, NodeIo, RemoteOptions, Verbs as _};
     use throng_types::Publisher;
 
     use super::*;
     use crate::node::Established;
     use crate::options::Target;
 
+    fn node() -> Redis {
+        let target = Target::new("redis://a").expect("a URL");
+        let io = NodeIo::without_shards(RemoteOptions::for_tests());
+        Redis::new(io, target)
+    }
+
+    fn up(node: &mut Redis) {
+        node.connected(Established {
+            process: "p".to_owned(),
+            line: "l".to_owned(),
+            digests: Script::ALL.map(|script| format!("{script:?}")).to_vec(),
+            incarnation: "i".repeat(16),
+        });
+    }
+
+    /// Which of these words are in the commands that the node has written since.
+    fn said<const N: usize>(node: &mut Redis, words: [&str; N]) -> [bool; N] {
+        let out = std::mem::take(&mut node.core.io.out);
+        words.map(|word| out.windows(word.len()).any(|it| it == word.as_bytes()))
+    }
+
+    fn somebody() -> Presence {
+        let who = Publisher {
+            client: "c".into(),
+            user: "u".into(),
+            conn_info: None,
+            chan_info: None,
+        };
+        Presence {
+            who: Arc::new(who),
+            is_listed: true,
+            is_announced: false,
+        }
+    }
+
+    /// Otherwise nobody looks for its rows where Redis had refused its name, or where others have
+    /// swept after it because its lease had ended.
+    #[test]
+    fn a_node_says_its_name_with_each_lease() {
+        let mut node = node();
+        up(&mut node);
+        for _ in 0..2 {
+            assert_eq!(said(&mut node, ["SADD", "lease"]), [true, true]);
+            node.renew_lease();
+        }
+    }
+
     #[test]
     fn a_client_that_left_before_its_answer_was_lost_does_not_come_again() {
         for leaves in [false, true] {
-            let target = Target::new("redis://a").expect("a URL");
-            let io = NodeIo::without_shards(RemoteOptions::for_tests());
-            let mut node = Redis::new(io, target);
-            let up = |node: &mut Redis| {
-                node.connected(Established {
-                    process: "p".to_owned(),
-                    line: "l".to_owned(),
-                    digests: Script::ALL.map(|script| format!("{script:?}")).to_vec(),
-                    incarnation: "i".repeat(16),
-                });
-            };
-            let lists = |node: &mut Redis| {
-                let out = std::mem::take(&mut node.core.io.out);
-                out.windows(4).any(|word| word == b"Come")
-            };
+            let mut node = node();
+            let lists = |node: &mut Redis| said(node, ["Come"]) == [true];
             let channel = ChannelName::new("a").expect("a name");
-            let who = Publisher {
-                client: "c".into(),
-                user: "u".into(),
-                conn_info: None,
-                chan_info: None,
-            };
-            let presence = Presence {
-                who: Arc::new(who),
-                is_listed: true,
-                is_announced: false,
-            };
+            let presence = somebody();
             up(&mut node);
             let subscribe = Request::Subscribe {
                 ticket: Ticket(1),
