@@ -555,16 +555,20 @@ impl Play {
         }
     }
 
-    /// Every node lists those who are there, and nobody else.
+    /// Every node lists and counts those who are there, and nobody else.
     fn members_agree(&mut self, away: &[bool]) {
         let there = self.members.iter().zip(away);
         let there = there.filter(|(_, is_away)| !**is_away);
         let there = there.map(|(member, _)| member.client().expect("it is let in").to_owned());
         let there: BTreeSet<String> = there.collect();
         for node in 0..self.nodes.len() {
-            let answer = member::ask(node, &around!(self));
+            let answer = member::ask(node, "presence", &around!(self));
             let answer = self.whole(answer);
             assert_eq!(member::listed(&answer), there, "members, says node {node}");
+            let answer = member::ask(node, "presence_stats", &around!(self));
+            let counted = member::counted(&self.whole(answer));
+            let count = there.len() as u64;
+            assert_eq!(counted, Some(count), "their number, says node {node}");
         }
         self.witness.sum.members += there.len() as u64;
     }

@@ -319,6 +319,10 @@ impl Redis {
             Flight::Lives(incarnation) => self.lives(incarnation, &value),
             Flight::MaySweep(incarnation) => self.may_sweep(incarnation, &value),
             Flight::Places(incarnation) => self.sweep(&incarnation, &value),
+            Flight::Swept(incarnation) => {
+                self.next_places(incarnation);
+                true
+            }
             Flight::Line => return self.line(&value),
             Flight::Row | Flight::Nothing => true,
         };
@@ -397,6 +401,8 @@ pub(crate) enum Flight {
     MaySweep(String),
     /// Channels to sweep after an incarnation.
     Places(String),
+    /// Some channels are swept after an incarnation.
+    Swept(String),
     /// The server's line of replication.
     Line,
     Nothing,

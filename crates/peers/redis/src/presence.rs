@@ -63,19 +63,17 @@ impl Redis {
         let client = &presence.who.client;
         let incarnation = self.incarnation().to_owned();
         let (members, users) = (self.keys.members(channel), self.keys.users(channel));
-        let name = self.keys.channel(channel);
-        let announced: &[u8] = if presence.is_announced { b"1" } else { b"0" };
-        let (who, told) = (client.as_bytes(), blob::of_somebody(&presence.who));
-        let args = [who, incarnation.as_bytes(), announced, &told];
-        let keys = [&*members, &*users, &*name];
-        self.call(Flight::Row, Script::Quit, &keys, &args);
+        let (places, there) = (self.keys.places(&incarnation), self.keys.channel(channel));
         let from = (channel.clone(), Box::from(""));
         let next = self.rows.range((Excluded(from), Unbounded)).next();
-        if next.is_none_or(|((theirs, _), _)| theirs != channel) {
-            let places = self.keys.places(&incarnation);
-            let name = channel.as_str().as_bytes();
-            self.send(Flight::Nothing, &[b"SREM", places.as_bytes(), name]);
-        }
+        let is_last = next.is_none_or(|((theirs, _), _)| theirs != channel);
+        let flags = [presence.is_announced, is_last];
+        let [announced, last] = flags.map(|flag| if flag { b"1" } else { b"0" }.as_slice());
+        let (who, told) = (client.as_bytes(), blob::of_somebody(&presence.who));
+        let (node, name) = (incarnation.as_bytes(), channel.as_str().as_bytes());
+        let args = [who, node, announced, &told, last, name];
+        let keys = [&*members, &*users, &*there, &*places];
+        self.call(Flight::Row, Script::Quit, &keys, &args);
     }
 
     /// Forgets the row of a client. False if there is none.
@@ -104,8 +102,13 @@ impl Redis {
         }
     }
 
+    /// Renews the lease, and says once more that this node may have members: what was said before
+    /// may have been refused, and a node whose lease had ended may have been swept after.
     pub(crate) fn set_lease(&mut self) {
-        let lease = format!("{}{}", self.keys.leases(), self.incarnation());
+        let (nodes, incarnation) = (self.keys.nodes(), self.incarnation().to_owned());
+        let parts = [b"SADD", nodes.as_bytes(), incarnation.as_bytes()];
+        self.send(Flight::Nothing, &parts);
+        let lease = format!("{}{incarnation}", self.keys.leases());
         let lease_ms = LEASE_MS.to_string();
         let parts = [b"SET", lease.as_bytes(), b"1", b"PX", lease_ms.as_bytes()];
         self.send(Flight::Leased, &parts);
@@ -170,13 +173,14 @@ impl Redis {
         true
     }
 
-    fn next_places(&mut self, incarnation: String) {
+    pub(crate) fn next_places(&mut self, incarnation: String) {
         let places = self.keys.places(&incarnation);
         let parts = [b"SRANDMEMBER", places.as_bytes(), STEP];
         self.send(Flight::Places(incarnation), &parts);
     }
 
-    /// Removes the members of a node that died from some channels, and goes on.
+    /// Removes the members of a node that died from some channels. It goes on when Redis has done
+    /// so: where it refused, this node or another one begins again when [`SWEEPER_MS`] are over.
     pub(crate) fn sweep(&mut self, incarnation: &str, value: &Value) -> bool {
         let Some(found) = value::list(value) else {
             return false;
@@ -189,25 +193,25 @@ impl Redis {
             self.send(Flight::Nothing, &parts);
             return true;
         }
-        for name in found.iter().filter_map(value::text) {
-            if let Ok(channel) = ChannelName::with_bound(name, usize::MAX) {
-                let (members, users) = (self.keys.members(&channel), self.keys.users(&channel));
-                let there = self.keys.channel(&channel);
-                let keys = [&*members, &*users, &*there];
-                let args = [incarnation.as_bytes()];
-                self.call(Flight::Nothing, Script::Sweep, &keys, &args);
-            }
-            self.send(
-                Flight::Nothing,
-                &[b"SREM", places.as_bytes(), name.as_bytes()],
-            );
-        }
         let sweeper = self.keys.sweeper(incarnation);
         self.send(
             Flight::Nothing,
             &[b"PEXPIRE", sweeper.as_bytes(), SWEEPER_MS],
         );
-        self.next_places(incarnation.to_owned());
+        let names = found.iter().filter_map(value::text);
+        let channels = names.filter_map(|name| ChannelName::with_bound(name, usize::MAX).ok());
+        let mut channels = channels.peekable();
+        while let Some(channel) = channels.next() {
+            let (members, users) = (self.keys.members(&channel), self.keys.users(&channel));
+            let there = self.keys.channel(&channel);
+            let keys = [&*members, &*users, &*there, &*places];
+            let args = [incarnation.as_bytes(), channel.as_str().as_bytes()];
+            let flight = match channels.peek() {
+                Some(_) => Flight::Nothing,
+                None => Flight::Swept(incarnation.to_owned()),
+            };
+            self.call(flight, Script::Sweep, &keys, &args);
+        }
         true
     }
 }
@@ -217,43 +221,96 @@ mod tests {
     use std::sync::Arc;
 
     use throng_broker::{Request, Ticket};
-    use throng_remote::{Node as _, NodeIo, RemoteOptions};
+    use throng_remote::{Node as _, NodeIo, RemoteOptions, Verbs as _};
     use throng_types::Publisher;
 
     use super::*;
     use crate::node::Established;
     use crate::options::Target;
 
+    fn node() -> Redis {
+        let target = Target::new("redis://a").expect("a URL");
+        let io = NodeIo::without_shards(RemoteOptions::for_tests());
+        Redis::new(io, target)
+    }
+
+    fn up(node: &mut Redis) {
+        node.connected(Established {
+            process: "p".to_owned(),
+            line: "l".to_owned(),
+            digests: Script::ALL.map(|script| format!("{script:?}")).to_vec(),
+            incarnation: "i".repeat(16),
+        });
+    }
+
+    /// Which of these words are in the commands that the node has written since.
+    fn said<const N: usize>(node: &mut Redis, words: [&str; N]) -> [bool; N] {
+        let out = std::mem::take(&mut node.core.io.out);
+        words.map(|word| out.windows(word.len()).any(|it| it == word.as_bytes()))
+    }
+
+    fn somebody() -> Presence {
+        let who = Publisher {
+            client: "c".into(),
+            user: "u".into(),
+            conn_info: None,
+            chan_info: None,
+        };
+        Presence {
+            who: Arc::new(who),
+            is_listed: true,
+            is_announced: false,
+        }
+    }
+
+    /// Otherwise nobody looks for its rows where Redis had refused its name, or where others have
+    /// swept after it because its lease had ended.
+    #[test]
+    fn a_node_says_its_name_with_each_lease() {
+        let mut node = node();
+        up(&mut node);
+        for _ in 0..2 {
+            assert_eq!(said(&mut node, ["SADD", "lease"]), [true, true]);
+            node.renew_lease();
+        }
+    }
+
+    /// A channel is forgotten by the script that removes the rows, which knows whether any is left;
+    /// while Redis refuses that, a sweep does not go on.
+    #[test]
+    fn a_channel_whose_rows_are_not_removed_is_not_forgotten() {
+        let mut node = node();
+        up(&mut node);
+        let channel = ChannelName::new("a").expect("a name");
+        let presence = somebody();
+        node.list(&channel, &presence);
+        said(&mut node, []);
+        node.request(0, Request::Quit { channel, presence });
+        assert_eq!(said(&mut node, ["Quit", "SREM"]), [true, false]);
+
+        let value = |text: &[u8]| redis::parse_redis_value(text).expect("RESP");
+        for (answer, goes_on) in [
+            (b"-NOREPLICAS Not enough\r\n".as_slice(), false),
+            (b":1\r\n", true),
+        ] {
+            node.flights.clear();
+            assert!(node.sweep("dead", &value(b"*2\r\n$1\r\na\r\n$1\r\nb\r\n")));
+            let words = ["Sweep", "SREM", "SRANDMEMBER"];
+            assert_eq!(said(&mut node, words), [true, false, false]);
+            for _ in 0..node.flights.len() {
+                node.message(value(answer)).expect("good");
+            }
+            assert_eq!(said(&mut node, words), [false, false, goes_on]);
+        }
+    }
+
     #[test]
     fn a_client_that_left_before_its_answer_was_lost_does_not_come_again() {
         for leaves in [false, true] {
-            let target = Target::new("redis://a").expect("a URL");
-            let io = NodeIo::without_shards(RemoteOptions::for_tests());
-            let mut node = Redis::new(io, target);
-            let up = |node: &mut Redis| {
-                node.connected(Established {
-                    process: "p".to_owned(),
-                    line: "l".to_owned(),
-                    digests: Script::ALL.map(|script| format!("{script:?}")).to_vec(),
-                    incarnation: "i".repeat(16),
-                });
-            };
-            let lists = |node: &mut Redis| {
-                let out = std::mem::take(&mut node.core.io.out);
-                out.windows(4).any(|word| word == b"Come")
-            };
+            let mut node = node();
+            let lists = |node: &mut Redis| said(node, ["Come"]) == [true];
             let channel = ChannelName::new("a").expect("a name");
-            let who = Publisher {
-                client: "c".into(),
-                user: "u".into(),
-                conn_info: None,
-                chan_info: None,
-            };
-            let presence = Presence {
-                who: Arc::new(who),
-                is_listed: true,
-                is_announced: false,
-            };
+            let presence = somebody();
             up(&mut node);
             let subscribe = Request::Subscribe {
                 ticket: Ticket(1),

@@ -58,10 +58,6 @@ impl Verbs for Redis {
     }
 
     fn announce(&mut self) {
-        let nodes = self.keys.nodes();
-        let incarnation = self.incarnation().to_owned();
-        let parts = [b"SADD", nodes.as_bytes(), incarnation.as_bytes()];
-        self.send(Flight::Nothing, &parts);
         self.rows_again = self.rows.keys().cloned().collect();
     }
 

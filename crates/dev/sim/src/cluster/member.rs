@@ -76,10 +76,11 @@ impl Member {
     }
 }
 
-/// A question to a node for the members of the channel.
-pub(super) fn ask(node: usize, around: &Around<'_>) -> Exchange {
+/// A question to a node for the members of the channel: `presence`, or `presence_stats` for their
+/// number.
+pub(super) fn ask(node: usize, method: &str, around: &Around<'_>) -> Exchange {
     let body = json!({"channel": CHANNEL}).to_string();
-    ask_api(node, "POST", "/api/presence", Some(&body), around)
+    ask_api(node, "POST", &format!("/api/{method}"), Some(&body), around)
 }
 
 /// A question to the API of a node.
@@ -104,4 +105,10 @@ pub(super) fn listed(answer: &Exchange) -> BTreeSet<String> {
     let members = answer["result"]["presence"].as_object();
     let members = members.unwrap_or_else(|| panic!("no list of members: {answer}"));
     members.keys().cloned().collect()
+}
+
+/// The number of members that a node has told. Rows of dead nodes count until they are removed.
+pub(super) fn counted(answer: &Exchange) -> Option<u64> {
+    let answer: Value = serde_json::from_slice(answer.body()).expect("JSON");
+    answer["result"]["num_clients"].as_u64()
 }

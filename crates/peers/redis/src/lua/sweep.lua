@@ -1,5 +1,8 @@
--- Removes the rows of a node that has died from one channel, and tells of it.
-local members, users, channel, incarnation = KEYS[1], KEYS[2], KEYS[3], ARGV[1]
+-- Removes the rows of a node that has died from one channel, and tells of it. Redis refuses the
+-- first write or none: so a channel is forgotten only with its rows.
+local members, users, channel, places = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local incarnation, name = ARGV[1], ARGV[2]
+redis.call('SREM', places, name)
 local all = redis.call('HGETALL', members)
 local gone = 0
 for n = 1, #all, 2 do
