@@ -171,8 +171,8 @@ impl Index {
         self.filters.forget_verdicts();
     }
 
-    /// Appends the ids of a receiver's matching subscriptions, as they go between the halves of an
-    /// [`EncodedEvent`](crate::EncodedEvent).
+    /// Appends the ids of a receiver's matching subscriptions, as they stand in an event's frame,
+    /// before [`FeedMessage::encode_tail`](crate::FeedMessage::encode_tail).
     pub fn write_ids(&self, matches: &Matches, found: &Match, out: &mut Vec<u8>) {
         if let Some(row) = self.connections.get(found.connection) {
             row.ids.write(matches.ordinals(found), out);
