@@ -72,6 +72,8 @@ mod flag {
     pub(super) const SLOW: u16 = 8192;
     /// Served in every turn, however busy others keep the shard.
     pub(super) const PREFERRED: u16 = 16384;
+    /// The read that it is listed for looks for the peer's close too.
+    pub(super) const TO_END: u16 = 32768;
     /// Nothing new is taken for it or from it.
     pub(super) const LEAVING: u16 = ENDING | LINGERING | CLOSED | READ_END | SLOW;
 }

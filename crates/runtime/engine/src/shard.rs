@@ -246,8 +246,8 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
         let mut flushed = Flushed::default();
         for index in std::mem::take(&mut self.unread) {
             // Events that were reported, such as the peer's close, are not reported again.
-            if self.conns.unlist(index) {
-                self.read(index, true);
+            if let Some(to_end) = self.conns.unlist(index) {
+                self.read(index, to_end);
             }
         }
         for event in ready {
@@ -392,7 +392,7 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
                         self.conns.write(index, &mut flushed);
                     }
                     // Told once only.
-                    if (event.readable || event.error) && self.conns.list(index) {
+                    if (event.readable || event.error) && self.conns.list(index, true) {
                         self.unread.push(index);
                     }
                 }

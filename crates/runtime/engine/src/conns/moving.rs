@@ -188,7 +188,7 @@ impl<S, K: Kernel> Conns<S, K> {
         if slot.is_some_and(|slot| slot.out != NO_QUEUE) {
             self.mark_dirty(id.index());
         }
-        self.list(id.index())
+        self.list(id.index(), true)
     }
 
     /// Begins to read from and write to all connections: they are this process's now.

@@ -88,22 +88,28 @@ impl<S, K: Kernel> Conns<S, K> {
     }
 
     /// Marks a connection as listed for the next turn; false if it is already.
-    pub(crate) fn list(&mut self, index: u32) -> bool {
+    pub(crate) fn list(&mut self, index: u32, to_end: bool) -> bool {
         let Some(slot) = self.slots.get_mut(index) else {
             return false;
         };
         let new = !slot.has(flag::LISTED);
-        slot.flags |= flag::LISTED;
+        slot.flags |= flag::LISTED | if to_end { flag::TO_END } else { 0 };
         new
     }
 
-    /// Takes the mark away; false if there was none, because the one that was listed has gone.
-    pub(crate) fn unlist(&mut self, index: u32) -> bool {
-        let Some(slot) = self.slots.get_mut(index) else {
-            return false;
-        };
-        let listed = slot.has(flag::LISTED);
-        slot.flags &= !flag::LISTED;
+    /// Has a read that may not be made yet look for the peer's close, when it is made.
+    pub(crate) fn read_to_end_later(&mut self, index: u32) {
+        if let Some(slot) = self.slots.get_mut(index) {
+            slot.flags |= flag::TO_END;
+        }
+    }
+
+    /// Takes the mark away, and returns whether to read to the end; `None` if there was no mark,
+    /// because the connection that was listed has gone.
+    pub(crate) fn unlist(&mut self, index: u32) -> Option<bool> {
+        let slot = self.slots.get_mut(index)?;
+        let listed = slot.has(flag::LISTED).then_some(slot.has(flag::TO_END));
+        slot.flags &= !(flag::LISTED | flag::TO_END);
         listed
     }
 

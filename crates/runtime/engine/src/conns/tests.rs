@@ -224,13 +224,16 @@ fn a_slot_used_again_inherits_nothing() {
         fx.out.extend(b"never written");
         fx.set_deadline(Some(Millis(50)));
     });
-    assert!(conns.list(old.index()));
+    assert!(conns.list(old.index(), true));
     conns.close(old.index(), Closed::ByApp);
     assert_eq!(gone(&mut conns), [(old, Closed::ByApp)]);
 
     let (mut peer, new) = connection(&mut conns, &listener);
     assert_eq!(new.index(), old.index());
-    assert!(!conns.unlist(new.index()), "a stale entry of the list");
+    assert!(
+        conns.unlist(new.index()).is_none(),
+        "a stale entry of the list"
+    );
     conns.act(new.index(), |_, _, fx| fx.out.extend(b"hello"));
     let stale_and_new = conns.dirty.clone();
     assert_eq!(stale_and_new, [new.index(); 2]);

@@ -226,6 +226,9 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
         let mut has_read = false;
         for _ in 0..READS_PER_TURN {
             if !self.conns.may_read(index) {
+                if to_end {
+                    self.conns.read_to_end_later(index);
+                }
                 return;
             }
             if self.has_read_enough(index) {
@@ -256,7 +259,7 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
                 return;
             }
         }
-        if self.conns.list(index) {
+        if self.conns.list(index, to_end) {
             let list = if has_read {
                 &mut self.again
             } else {
