@@ -96,8 +96,8 @@ section! {
     /// when they change and on a reload; open connections stay. A faulty file changes nothing, and
     /// the log says why.
     "tls" Tls {
-        /// The PEM file with the server's certificate, followed by the intermediate certificates.
-        /// It is used for every host name that has no `[[tls.site]]`.
+        /// The PEM file with the server's certificate, followed by the intermediate certificates,
+        /// for every host name that has no `[[tls.site]]`.
         certificate: Option<String>, Opt<Text>, file,
             example("\"/etc/throng/push.example.com.pem\"");
         /// The PEM file with the private key of `certificate`, without a password.
