@@ -72,8 +72,8 @@ mod flag {
     pub(super) const SLOW: u16 = 8192;
     /// Served in every turn, however busy others keep the shard.
     pub(super) const PREFERRED: u16 = 16384;
-    /// The read that it is listed for looks for the peer's close too.
-    pub(super) const TO_END: u16 = 32768;
+    /// The kernel has told of the peer's close, and does not do so again: reads go on up to it.
+    pub(super) const CLOSE_TOLD: u16 = 32768;
     /// Nothing new is taken for it or from it.
     pub(super) const LEAVING: u16 = ENDING | LINGERING | CLOSED | READ_END | SLOW;
 }
@@ -310,7 +310,7 @@ impl<S, K: Kernel> Conns<S, K> {
     }
 
     /// Opens an outgoing connection; [`crate::App::connected`] or [`crate::App::closed`] follows.
-    /// Bytes that are written before leave once it is established. Errors: errors that the kernel
+    /// Bytes that are written before leave once it is established. Fails with what the kernel
     /// reports at once, for example no free port (`EADDRNOTAVAIL`) or descriptor (`EMFILE`).
     pub fn connect(
         &mut self,

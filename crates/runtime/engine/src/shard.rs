@@ -245,9 +245,8 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
     fn work(&mut self, ready: &[Ready], now: Now) -> bool {
         let mut flushed = Flushed::default();
         for index in std::mem::take(&mut self.unread) {
-            // Events that were reported, such as the peer's close, are not reported again.
-            if let Some(to_end) = self.conns.unlist(index) {
-                self.read(index, to_end);
+            if self.conns.unlist(index) {
+                self.read(index);
             }
         }
         for event in ready {
@@ -392,7 +391,10 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
                         self.conns.write(index, &mut flushed);
                     }
                     // Told once only.
-                    if (event.readable || event.error) && self.conns.list(index, true) {
+                    if event.read_closed || event.error {
+                        self.conns.note_close(index);
+                    }
+                    if (event.readable || event.error) && self.conns.list(index) {
                         self.unread.push(index);
                     }
                 }

@@ -188,7 +188,8 @@ impl<S, K: Kernel> Conns<S, K> {
         if slot.is_some_and(|slot| slot.out != NO_QUEUE) {
             self.mark_dirty(id.index());
         }
-        self.list(id.index(), true)
+        self.note_close(id.index());
+        self.list(id.index())
     }
 
     /// Begins to read from and write to all connections: they are this process's now.

@@ -65,51 +65,58 @@ impl<S, K: Kernel> Conns<S, K> {
             .is_some_and(|slot| slot.has(flag::CONNECTING))
     }
 
-    /// Whether input may be taken now. If not, it is remembered that some waits.
-    pub(crate) fn may_read(&mut self, index: u32) -> bool {
-        let Some(slot) = self.slots.get_mut(index) else {
-            return false;
-        };
+    /// Returns whether to read up to the peer's close; `None` if no input may be taken now. Then
+    /// it is remembered that some waits.
+    pub(crate) fn may_read(&mut self, index: u32) -> Option<bool> {
+        let slot = self.slots.get_mut(index)?;
         if slot.has(flag::CLOSED | flag::LISTED | flag::READ_END) {
-            return false;
+            return None;
         }
         if slot.has(flag::PAUSED) && !slot.has(flag::LEAVING) {
             slot.flags |= flag::UNREAD;
-            return false;
+            return None;
         }
         let waiting = self.queues.get(slot.out).map_or(0, Outbound::bytes);
         // What waits for a handshake cannot leave before it is read.
         let reads_on = slot.has(flag::LINGERING | flag::SHAKING);
         if waiting <= self.limits.unread_above_bytes || reads_on {
-            return true;
+            return Some(slot.has(flag::CLOSE_TOLD));
         }
         slot.flags |= flag::UNREAD;
-        false
+        None
+    }
+
+    /// Notes that the kernel has told of the peer's close, or may have.
+    pub(crate) fn note_close(&mut self, index: u32) {
+        if let Some(slot) = self.slots.get_mut(index) {
+            slot.flags |= flag::CLOSE_TOLD;
+        }
+    }
+
+    /// Notes that nothing is left to read: if a close comes, the kernel tells of it.
+    pub(crate) fn forget_close(&mut self, index: u32) {
+        if let Some(slot) = self.slots.get_mut(index) {
+            slot.flags &= !flag::CLOSE_TOLD;
+        }
     }
 
     /// Marks a connection as listed for the next turn; false if it is already.
-    pub(crate) fn list(&mut self, index: u32, to_end: bool) -> bool {
+    pub(crate) fn list(&mut self, index: u32) -> bool {
         let Some(slot) = self.slots.get_mut(index) else {
             return false;
         };
         let new = !slot.has(flag::LISTED);
-        slot.flags |= flag::LISTED | if to_end { flag::TO_END } else { 0 };
+        slot.flags |= flag::LISTED;
         new
     }
 
-    /// Has a read that may not be made yet look for the peer's close, when it is made.
-    pub(crate) fn read_to_end_later(&mut self, index: u32) {
-        if let Some(slot) = self.slots.get_mut(index) {
-            slot.flags |= flag::TO_END;
-        }
-    }
-
-    /// Takes the mark away, and returns whether to read to the end; `None` if there was no mark,
-    /// because the connection that was listed has gone.
-    pub(crate) fn unlist(&mut self, index: u32) -> Option<bool> {
-        let slot = self.slots.get_mut(index)?;
-        let listed = slot.has(flag::LISTED).then_some(slot.has(flag::TO_END));
-        slot.flags &= !(flag::LISTED | flag::TO_END);
+    /// Takes the mark away; false if there was none, because the one that was listed has gone.
+    pub(crate) fn unlist(&mut self, index: u32) -> bool {
+        let Some(slot) = self.slots.get_mut(index) else {
+            return false;
+        };
+        let listed = slot.has(flag::LISTED);
+        slot.flags &= !flag::LISTED;
         listed
     }
 

@@ -215,6 +215,21 @@ fn an_ending_connection_without_progress_goes() {
     assert_eq!(why, expect);
 }
 
+/// The kernel tells of a close once, also while the connection waits for its turn to be read.
+#[test]
+fn a_close_that_was_told_is_read_up_to() {
+    let mut conns = table();
+    let index = mute(&mut conns, None).index();
+    assert_eq!(conns.may_read(index), Some(false));
+    assert!(conns.list(index));
+    conns.note_close(index);
+    assert_eq!(conns.may_read(index), None);
+    assert!(conns.unlist(index));
+    assert_eq!(conns.may_read(index), Some(true));
+    conns.forget_close(index);
+    assert_eq!(conns.may_read(index), Some(false));
+}
+
 #[test]
 fn a_slot_used_again_inherits_nothing() {
     let mut conns = table();
@@ -224,16 +239,13 @@ fn a_slot_used_again_inherits_nothing() {
         fx.out.extend(b"never written");
         fx.set_deadline(Some(Millis(50)));
     });
-    assert!(conns.list(old.index(), true));
+    assert!(conns.list(old.index()));
     conns.close(old.index(), Closed::ByApp);
     assert_eq!(gone(&mut conns), [(old, Closed::ByApp)]);
 
     let (mut peer, new) = connection(&mut conns, &listener);
     assert_eq!(new.index(), old.index());
-    assert!(
-        conns.unlist(new.index()).is_none(),
-        "a stale entry of the list"
-    );
+    assert!(!conns.unlist(new.index()), "a stale entry of the list");
     conns.act(new.index(), |_, _, fx| fx.out.extend(b"hello"));
     let stale_and_new = conns.dirty.clone();
     assert_eq!(stale_and_new, [new.index(); 2]);

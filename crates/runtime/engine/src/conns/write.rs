@@ -77,7 +77,7 @@ impl<S, K: Kernel> Conns<S, K> {
             if let Some(slot) = self.slots.get_mut(index)
                 && slot.flags & (flag::UNREAD | flag::LISTED | flag::PAUSED) == flag::UNREAD
             {
-                slot.flags = slot.flags & !flag::UNREAD | flag::LISTED | flag::TO_END;
+                slot.flags = slot.flags & !flag::UNREAD | flag::LISTED;
                 flushed.unread.push(index);
             }
         }
@@ -147,7 +147,7 @@ impl<S, K: Kernel> Conns<S, K> {
         if slot.flags & (flag::UNREAD | flag::LISTED | flag::PAUSED) == flag::UNREAD
             && queue.bytes() <= self.limits.unread_above_bytes
         {
-            slot.flags = slot.flags & !flag::UNREAD | flag::LISTED | flag::TO_END;
+            slot.flags = slot.flags & !flag::UNREAD | flag::LISTED;
             flushed.unread.push(index);
         }
         if queue.is_empty() && !queue.is_held() {

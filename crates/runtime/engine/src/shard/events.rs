@@ -132,7 +132,7 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
         // the reactor has nothing to tell. In a turn that has read enough, the reactor tells of
         // it in the next one.
         if !self.has_read_enough(id.index()) {
-            self.read(id.index(), false);
+            self.read(id.index());
         }
         self.conns.watch(id.index());
     }
@@ -158,13 +158,14 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
         let has_ended = event.read_closed || event.error;
         // The last word of a peer that has gone is read before a write finds that it has.
         if has_ended {
-            self.read(index, true);
+            self.conns.note_close(index);
+            self.read(index);
         }
         if event.writable {
             self.conns.write(index, flushed);
         }
         if event.readable && !has_ended {
-            self.read(index, false);
+            self.read(index);
         }
     }
 
@@ -216,21 +217,19 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
     pub(super) fn read_last(&mut self, index: u32) {
         if let Some(id) = self.conns.id(index) {
             self.conns.prefer(id);
-            self.read(index, true);
+            self.conns.note_close(index);
+            self.read(index);
         }
     }
 
-    /// Reads a connection's share. With `to_end`, a short read is not taken for the last one:
-    /// the peer's close may be behind it.
-    pub(super) fn read(&mut self, index: u32, to_end: bool) {
+    /// Reads a connection's share. A short read is the last one, unless the peer's close is behind
+    /// it.
+    pub(super) fn read(&mut self, index: u32) {
         let mut has_read = false;
         for _ in 0..READS_PER_TURN {
-            if !self.conns.may_read(index) {
-                if to_end {
-                    self.conns.read_to_end_later(index);
-                }
+            let Some(to_end) = self.conns.may_read(index) else {
                 return;
-            }
+            };
             if self.has_read_enough(index) {
                 break;
             }
@@ -240,7 +239,9 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
                     return self.conns.read_ended(index);
                 }
                 Ok(count) => count,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return self.conns.forget_close(index);
+                }
                 Err(error) => return self.conns.fail(index, &error),
             };
             self.stats.read_bytes += count as u64;
@@ -259,7 +260,7 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
                 return;
             }
         }
-        if self.conns.list(index, to_end) {
+        if self.conns.list(index) {
             let list = if has_read {
                 &mut self.again
             } else {
