@@ -11,7 +11,7 @@ use rustix::net::sockopt;
 use throng_client::{Exchange, ExchangeError, ResponseReadError, Target};
 use throng_http1::encode_request;
 use throng_http1::query::encode;
-use throng_tls::{Authorities, ClientTls, Stream as TlsStream, Trust};
+use throng_tls::{Authorities, ClientTls, TlsStream, Trust};
 use throng_ws::handshake::UpgradeError;
 
 use crate::exit::Failure;

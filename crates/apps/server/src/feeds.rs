@@ -9,8 +9,8 @@ use std::time::Duration;
 use throng_config::{Config, FeedBegin, FeedKind};
 use throng_engine::MailboxSender;
 use throng_feeds::{
-    Call, Feed, FeedOptions, FeedsPeer, KafkaOptions, KafkaTopics, NatsOptions, NatsStream, Order,
-    PostgresOptions, RedisOptions, Reply, SourceOptions, UrlError,
+    Call, Feed, FeedOptions, FeedsPeer, KafkaFeedOptions, KafkaTopics, NatsFeedOptions, NatsStream,
+    Order, PostgresFeedOptions, RedisFeedOptions, Reply, SourceOptions, UrlError,
 };
 use throng_outward::{CallSender, Host};
 use throng_sys::random;
@@ -50,7 +50,7 @@ fn source_of(options: &throng_config::Feed, config: &Config) -> Result<SourceOpt
     let url = options.url.as_ref().map_or("", |url| url.expose());
     let data_bytes_max = config.limits.message_bytes_max as usize;
     Ok(match options.kind {
-        FeedKind::Postgres => SourceOptions::Postgres(PostgresOptions::new(
+        FeedKind::Postgres => SourceOptions::Postgres(PostgresFeedOptions::new(
             url,
             &options.name,
             &options.table,
@@ -58,7 +58,7 @@ fn source_of(options: &throng_config::Feed, config: &Config) -> Result<SourceOpt
             options.poll_ms,
             data_bytes_max,
         )?),
-        FeedKind::Kafka => SourceOptions::Kafka(KafkaOptions::new(
+        FeedKind::Kafka => SourceOptions::Kafka(KafkaFeedOptions::new(
             url,
             KafkaTopics {
                 feed: options.name.clone(),
@@ -69,13 +69,13 @@ fn source_of(options: &throng_config::Feed, config: &Config) -> Result<SourceOpt
                 data_bytes_max,
             },
         )?),
-        FeedKind::Redis => SourceOptions::Redis(RedisOptions::new(
+        FeedKind::Redis => SourceOptions::Redis(RedisFeedOptions::new(
             url,
             &options.name,
             options.stream.as_deref().unwrap_or_default(),
             &options.group,
         )?),
-        FeedKind::Nats => SourceOptions::Nats(NatsOptions::new(
+        FeedKind::Nats => SourceOptions::Nats(NatsFeedOptions::new(
             url,
             NatsStream {
                 feed: options.name.clone(),

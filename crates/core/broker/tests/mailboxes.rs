@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use throng_broker::{
-    Broker, Budget, ChannelOptions, DELIVERIES_MAX, Draft, Mail, MemoryBroker, MemoryOptions,
-    Namespaces, Presence, REQUESTS_MAX, Receiver, Refusal, Reply, ReplyLimit, Request, Ticket,
-    home_of,
+    Broker, Budget, ChannelMember, ChannelOptions, DELIVERIES_MAX, Draft, Mail, MemoryBroker,
+    MemoryOptions, NamespaceOptions, REQUESTS_MAX, Receiver, Refusal, Reply, ReplyLimit, Request,
+    Ticket, home_of,
 };
 use throng_types::json::payload_of;
 use throng_types::{ChannelName, Now, Publication, PublicationKind, Publisher, ShardId};
@@ -39,7 +39,7 @@ fn part(shard: u8) -> MemoryBroker {
             members_max: 100,
             bytes_max: 1 << 20,
         },
-        namespaces: Arc::new(Namespaces::new(ChannelOptions::default(), Vec::new())),
+        namespaces: Arc::new(NamespaceOptions::new(ChannelOptions::default(), Vec::new())),
     };
     MemoryBroker::new(ShardId(shard), 3, home)
 }
@@ -183,7 +183,7 @@ fn so_many_comings_wait_for_a_mailbox() {
         ticket: Ticket(0),
         channel: channel(),
         since: None,
-        presence: Some(Presence {
+        presence: Some(ChannelMember {
             who: Arc::new(Publisher::default()),
             is_listed: false,
             is_announced: true,

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::convert::Infallible;
 
-use throng_broker::Presence;
+use throng_broker::ChannelMember;
 use throng_hub::{Command, FormKind, Format, ReplyTo};
 use throng_metrics::Counter;
 use throng_types::{Actions, ChannelName, ConnId, End, Millis, Now, Position, Save};
@@ -196,7 +196,7 @@ impl<S, O> Context<'_, S, O> {
         channel: ChannelName,
         format: Format,
         since: Option<Position>,
-        presence: Option<Presence>,
+        presence: Option<ChannelMember>,
     ) {
         self.hub(Command::Subscribe {
             reply_to: self.reply_to(token),

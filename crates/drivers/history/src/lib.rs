@@ -19,7 +19,7 @@ mod writer;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use throng_broker::Namespaces;
+use throng_broker::NamespaceOptions;
 use throng_metrics::Counters;
 
 pub use open::{OpenError, Opened, await_takeover, open};
@@ -40,6 +40,6 @@ pub struct Options {
     pub hash_seed: u64,
     pub unix_ms: u64,
     /// Namespaces, which decide what channels retain.
-    pub namespaces: Arc<Namespaces>,
+    pub namespaces: Arc<NamespaceOptions>,
     pub counters: Arc<Counters>,
 }

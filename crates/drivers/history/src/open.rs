@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use throng_broker::{Frames, Head, HeadFault, Replay, Restored, Store, home_of};
+use throng_broker::{Head, HeadFault, Replay, Restored, SegmentRecords, Store, home_of};
 use throng_types::units::format_bytes;
 
 use crate::files::{Folder, Place};
@@ -153,7 +153,7 @@ fn read(folder: &Folder, segments: &[(u64, u64)], replay: &mut Replay) -> Result
             }
             Err(error) => return Err(wrong(error)),
         };
-        let mut frames = Frames::new(&content);
+        let mut frames = SegmentRecords::new(&content);
         match frames.next().map(Head::of_record) {
             Some(Ok(head)) => {
                 replay.head(&head);

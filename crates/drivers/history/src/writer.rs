@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use throng_broker::{Acknowledge, Frames, Item, Lineage, copy_is_due, write_frame};
+use throng_broker::{Acknowledge, Lineage, LogEntry, SegmentRecords, copy_is_due, write_frame};
 use throng_metrics::{Counter, Gauge};
 
 use crate::files::Place;
@@ -137,7 +137,7 @@ impl Writer {
         let is_whole = is_whole && !self.rounds.has_hole && self.retry_at.is_none();
         if let Some(place) = self.place.as_mut().filter(|_| self.is_active && is_whole) {
             let mut bytes = Vec::new();
-            write_frame(&Item::closed(), &mut bytes);
+            write_frame(&LogEntry::closed(), &mut bytes);
             let closed = place.file.as_mut().map_or(Ok(()), |file| {
                 file.write_all(&bytes)?;
                 file.sync_all()
@@ -233,7 +233,7 @@ impl Writer {
         let file = self.place.as_mut().and_then(|place| place.file.as_mut());
         let written = file.map(|file| file.write_all(bytes));
         let Some((Ok(()), place)) = written.as_ref().zip(self.place.as_mut()) else {
-            let lost = Frames::new(bytes).count() as u64;
+            let lost = SegmentRecords::new(bytes).count() as u64;
             self.options.counters.add(Counter::HistoryStoreLost, lost);
             if let Some(Err(error)) = written {
                 self.fail(&error);

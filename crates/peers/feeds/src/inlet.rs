@@ -7,11 +7,11 @@ use std::sync::mpsc;
 use std::task::{Poll, Waker};
 
 use throng_broker::{Draft, Refusal};
-use throng_peer::task::{Either, Net, Sender, first};
+use throng_peer::task::{Either, Net, QueueSender, first};
 use throng_types::Millis;
 
 /// Results of publications, in their order.
-pub type Results = Vec<Result<(), Refusal>>;
+pub type PublishResults = Vec<Result<(), Refusal>>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoundId {
@@ -43,7 +43,7 @@ pub enum Call {
     Order(Order),
     /// Let the sender go once no feed has a source.
     WhenIdle(mpsc::Sender<()>),
-    Answer(RoundId, Results),
+    Answer(RoundId, PublishResults),
 }
 
 #[derive(Debug)]
@@ -65,7 +65,7 @@ pub(crate) struct Control {
     /// Number of the present offer.
     number: Cell<u64>,
     /// Bound: one of each shard, to what is offered now.
-    answers: RefCell<Vec<(RoundId, Results)>>,
+    answers: RefCell<Vec<(RoundId, PublishResults)>>,
     waker: Cell<Option<Waker>>,
 }
 
@@ -89,7 +89,7 @@ impl Control {
     }
 
     /// Takes an answer; one to what is no longer of interest is forgotten.
-    pub(crate) fn answer(&self, id: RoundId, results: Results) {
+    pub(crate) fn answer(&self, id: RoundId, results: PublishResults) {
         if id.number == self.number.get() {
             self.answers.borrow_mut().push((id, results));
             self.wake();
@@ -125,7 +125,7 @@ pub(crate) struct Inlet {
     pub(crate) shards: u8,
     pub(crate) control: Rc<Control>,
     /// Emptied whenever the feed waits.
-    pub(crate) replies: Sender<Reply>,
+    pub(crate) replies: QueueSender<Reply>,
 }
 
 impl Inlet {
@@ -186,7 +186,7 @@ impl Inlet {
     }
 
     /// The next answer; none until then.
-    pub(crate) async fn next(&self, until: Millis) -> Result<Option<(u8, Results)>, Over> {
+    pub(crate) async fn next(&self, until: Millis) -> Result<Option<(u8, PublishResults)>, Over> {
         let word = self.control.wait(|control| {
             let answer = || control.answers.borrow_mut().pop().map(Ok);
             self.go_on().err().map(Err).or_else(answer)

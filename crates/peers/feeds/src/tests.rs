@@ -13,8 +13,8 @@ use throng_play::Play;
 use throng_types::Millis;
 
 use crate::event::Event;
-use crate::feed::{Feed, FeedOptions, SourceOptions, Status};
-use crate::inlet::{Call, Order, Reply, Results, Round};
+use crate::feed::{Feed, FeedOptions, FeedStatus, SourceOptions};
+use crate::inlet::{Call, Order, PublishResults, Reply, Round};
 use crate::peer::FeedsPeer;
 use crate::source::{Fault, LOOK_MS, Setup, Source};
 
@@ -109,7 +109,7 @@ impl Source for Played {
 struct Server {
     play: Play<FeedsPeer>,
     script: Script,
-    status: Arc<Status>,
+    status: Arc<FeedStatus>,
     counters: Arc<Counters>,
     wake_at: Option<Millis>,
     /// Publications that are refused yet.
@@ -223,7 +223,7 @@ impl Server {
     }
 
     /// Answers a round as a shard would.
-    fn take(&mut self, round: &Round) -> Results {
+    fn take(&mut self, round: &Round) -> PublishResults {
         let mut names = HashSet::new();
         let take = |draft: &Draft| {
             assert_eq!(home_of(&draft.channel, SHARDS).0, round.id.shard);

@@ -16,8 +16,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use throng_engine::{Accepted, App, Closed, Conns, Effects, End, Kernel, TlsEvent, TlsNews};
-use throng_peer::{Context, Dial, DialTls, Ended, Flow, LinkEvent, LinkId, Peer, Want, Wants};
-use throng_tls::Fault;
+use throng_peer::{
+    Dial, DialTls, Ended, LinkEvent, LinkId, Peer, PeerContext, ReadFlow, Want, Wants,
+};
+use throng_tls::TlsFault;
 use throng_types::{ConnId, Millis, Now};
 
 use crate::calls::CallSender;
@@ -136,9 +138,13 @@ impl<P: Peer> Outward<P> {
     }
 
     /// Lets the peer act, and marks the links that it ends.
-    fn act<R>(&mut self, now: Now, act: impl FnOnce(&mut P, &mut Context<'_, P::Reply>) -> R) -> R {
+    fn act<R>(
+        &mut self,
+        now: Now,
+        act: impl FnOnce(&mut P, &mut PeerContext<'_, P::Reply>) -> R,
+    ) -> R {
         let before = self.wants.len();
-        let result = act(&mut self.peer, &mut Context::new(now, &mut self.wants));
+        let result = act(&mut self.peer, &mut PeerContext::new(now, &mut self.wants));
         for want in self.wants.behind(before) {
             if let Want::End(id) | Want::Finish(id) = want
                 && let Some(link) = self.links.get_mut(id)
@@ -149,7 +155,7 @@ impl<P: Peer> Outward<P> {
         result
     }
 
-    fn tell(&mut self, id: LinkId, event: LinkEvent<'_>, now: Now) -> Flow {
+    fn tell(&mut self, id: LinkId, event: LinkEvent<'_>, now: Now) -> ReadFlow {
         self.act(now, |peer, cx| peer.event(id, event, cx))
     }
 
@@ -442,7 +448,7 @@ impl<P: Peer, K: Kernel> App<K> for Outward<P> {
 
     fn bytes(&mut self, _: ConnId, id: &mut LinkId, input: &mut [u8], fx: &mut Effects<'_>) {
         let id = *id;
-        if self.hears(id) && self.tell(id, LinkEvent::Bytes(input), fx.now) == Flow::Hold {
+        if self.hears(id) && self.tell(id, LinkEvent::Bytes(input), fx.now) == ReadFlow::Hold {
             fx.pause(true);
         }
     }
@@ -537,7 +543,7 @@ impl<P: Peer, K: Kernel> App<K> for Outward<P> {
     fn tls(&mut self, event: &TlsEvent) {
         let fault = match &event.news {
             // The end itself says as much.
-            TlsNews::Shaken(_) | TlsNews::Refused(Fault::Gone) => return,
+            TlsNews::Shaken(_) | TlsNews::Refused(TlsFault::Gone) => return,
             TlsNews::Refused(fault) | TlsNews::Broken(fault) => fault.to_string(),
             TlsNews::Truncated => "it ended the connection without TLS close_notify".to_owned(),
         };

@@ -6,8 +6,8 @@ use std::sync::mpsc::Receiver;
 
 use throng_appwrite::{Platforms, Rates, RefusalStyle};
 use throng_appwrite_api::{
-    Address, ApiOptions, AppwriteOptions, Call, DirectoryOptions, Offers, RedisUrlError, Reply,
-    Source,
+    Address, ApiOptions, AppwriteOptions, Call, DirectoryOptions, Offers, RedisSource,
+    RedisUrlError, Reply,
 };
 use throng_config::Config;
 use throng_engine::MailboxSender;
@@ -125,7 +125,9 @@ impl AppwritePlan {
             }))
         });
         let redis = section.and_then(|section| section.redis.as_ref());
-        let redis = redis.map(|url| Source::new(url.expose())).transpose()?;
+        let redis = redis
+            .map(|url| RedisSource::new(url.expose()))
+            .transpose()?;
         let options = AppwriteOptions {
             shards: inlets.len(),
             epoch: random::seed(),

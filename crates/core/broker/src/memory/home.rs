@@ -24,7 +24,7 @@ use super::keys::{Keys, key_of};
 use super::members::Members;
 use super::stream::{Ancestry, NEVER, Stream};
 use crate::{
-    ChannelMap, Draft, HistoryPage, HistoryQuery, LiveOptions, Namespaces, Overflow, Present,
+    ChannelMap, Draft, HistoryPage, HistoryQuery, LiveOptions, NamespaceOptions, Overflow, Present,
     Recovery, Refusal, ReplyLimit, Retention, Store, Subscribed, Version,
 };
 
@@ -56,7 +56,7 @@ pub struct MemoryOptions {
     pub streams_max: usize,
     /// Limits of one reply. Queue: `history reply`.
     pub reply: ReplyLimit,
-    pub namespaces: Arc<Namespaces>,
+    pub namespaces: Arc<NamespaceOptions>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

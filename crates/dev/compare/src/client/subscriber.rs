@@ -12,7 +12,7 @@ use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 use throng_client::{HeadReader, Lines, WebSocket};
 use throng_http1::{BodyDecoder, HttpLimits, ResponseBody, encode_request};
-use throng_tls::Link;
+use throng_tls::TlsLink;
 use throng_ws::{WsEvent, WsLimits};
 
 use super::dialect::Dialect;
@@ -39,7 +39,7 @@ pub(super) struct Subscriber {
 
 /// TLS between the socket and what reads.
 struct Secure {
-    link: Link,
+    link: TlsLink,
     request: Vec<u8>,
 }
 
@@ -101,7 +101,7 @@ impl Subscriber {
         };
         let mut secure = None;
         if dialect == Dialect::Secure {
-            let mut link = Link::client(&CLIENT)?;
+            let mut link = TlsLink::client(&CLIENT)?;
             let mut hello = Vec::new();
             link.start(&mut hello)?;
             let request = std::mem::replace(&mut request, hello);

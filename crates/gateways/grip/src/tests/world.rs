@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 
-use throng_broker::{ChannelOptions, Draft, Namespaces, Published, Refusal, home_of};
+use throng_broker::{ChannelOptions, Draft, NamespaceOptions, Published, Refusal, home_of};
 use throng_hub::{Batch, Format, Hub, Patch, ReplyTo, Sink};
 use throng_session::{Context, FormKind, Gateway, Sender, Shard, Shared};
 use throng_types::{Actions, Frame, Now};
@@ -36,7 +36,7 @@ impl Floor {
     pub(super) fn new(this: u8, own: Rc<GripShared>) -> Self {
         let options = ChannelOptions::default();
         let named = vec![(crate::NAMESPACE.into(), options)];
-        let namespaces = Arc::new(Namespaces::new(options, named));
+        let namespaces = Arc::new(NamespaceOptions::new(options, named));
         Self {
             this,
             clients: BTreeMap::new(),
