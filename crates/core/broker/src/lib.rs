@@ -23,7 +23,8 @@ pub use contract::{
     Refusal, Reply, Request, Subscribed, Ticket, Version,
 };
 pub use memory::{
-    BrokerStats, Budget, DELIVERIES_MAX, Mail, MemoryBroker, MemoryOptions, REQUESTS_MAX, home_of,
+    BrokerMail, BrokerStats, Budget, DELIVERIES_MAX, MemoryBroker, MemoryOptions, REQUESTS_MAX,
+    home_of,
 };
 pub use options::{
     BackendId, ChannelOptions, LiveOptions, NamespaceOptions, PresenceOptions, ProxySwitches,

@@ -55,7 +55,8 @@ pub struct Context<'a, S = (), O = Infallible> {
     /// Bytes for the peer: append.
     pub out: &'a mut Vec<u8>,
     pub actions: &'a mut Actions,
-    /// Orders of all sessions of the shard: append.
+    /// Orders of all sessions of the shard: append. Bound: what sessions make of the bytes that one
+    /// turn reads.
     pub orders: &'a mut Vec<Order>,
     /// Content of the gateway's own orders, one for each [`Order::Gateway`] of it. Bound: `orders`.
     pub own_orders: &'a mut VecDeque<O>,

@@ -19,7 +19,7 @@ use throng_engine::Effects;
 use throng_gateway_appwrite::{Appwrite, AppwriteProject, AppwriteShared, EventHubOptions};
 use throng_gateway_centrifuge::Centrifuge;
 use throng_gateway_grip::{
-    Grip, GripOptions, GripShared, Order as GripOrder, PortKind, RouteBook, Socket,
+    Grip, GripOptions, GripShared, Order as GripOrder, PortKind, RouteBook, ZmqSocket,
 };
 use throng_gateway_plain::Plain;
 use throng_grip::routes::parse_routes;
@@ -104,9 +104,9 @@ static SHARED: LazyLock<Shared> = LazyLock::new(|| {
             ports: vec![
                 PortKind::Http,
                 PortKind::Metrics,
-                PortKind::Zmq(Socket::Pull),
-                PortKind::Zmq(Socket::Sub),
-                PortKind::Zmq(Socket::Rep),
+                PortKind::Zmq(ZmqSocket::Pull),
+                PortKind::Zmq(ZmqSocket::Sub),
+                PortKind::Zmq(ZmqSocket::Rep),
             ],
             ..GripOptions::default()
         }),

@@ -287,7 +287,7 @@ impl<G: Gateway> Solo<G> {
     }
 
     /// Answers a publication by its token.
-    pub fn answer(&mut self, token: u32, result: session::PublishResult) {
+    pub fn answer(&mut self, token: u32, result: session::PublishOutcome) {
         let answer = Answer::Published { result };
         self.event(Event::Answer { token, answer });
     }

@@ -22,10 +22,10 @@ use std::sync::Arc;
 use throng_broker::NamespaceOptions;
 use throng_metrics::Counters;
 
-pub use open::{OpenError, Opened, await_takeover, open};
+pub use open::{OpenError, OpenedStore, await_takeover, open};
 pub use writer::Journal;
 
-pub type Ring = Box<dyn Fn() + Send + Sync>;
+pub type ShardWaker = Box<dyn Fn() + Send + Sync>;
 
 pub struct Options {
     pub path: PathBuf,

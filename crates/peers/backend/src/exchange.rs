@@ -9,7 +9,7 @@ use throng_http1::BodyDecoder;
 use throng_http1::origin::{
     OriginEvent, OriginFailure, OriginFailureKind, OriginRequest, RequestRest,
 };
-use throng_http1::origin::{Target, TargetAddress};
+use throng_http1::origin::{OriginTarget, TargetAddress};
 use throng_peer::{Ended, LinkEvent, LinkId, PeerContext, ReadFlow};
 use throng_types::{ConnId, Millis};
 
@@ -83,12 +83,13 @@ pub(crate) struct Exchange<T> {
     host: String,
     /// Place in the list of the targets that is tried next.
     next: usize,
-    /// Failures of those before.
+    /// Failures of those before. Bound: one a target.
     tried: Vec<String>,
     key: Option<Key>,
     via: Via,
     is_kept: bool,
     state: State,
+    /// Bytes received and not yet taken. Bound: `head_bytes_max`, and one read.
     input: Vec<u8>,
     interim: usize,
     /// Bytes that the backend may still send. Below zero after a read that brought more.
@@ -199,7 +200,7 @@ impl<T> Exchange<T> {
         (ReadFlow::More, next)
     }
 
-    fn target(&self) -> Option<&Target> {
+    fn target(&self) -> Option<&OriginTarget> {
         self.request.to.targets.get(self.next.checked_sub(1)?)
     }
 

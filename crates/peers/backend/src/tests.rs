@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use throng_http1::field::Header;
-use throng_http1::origin::{Destination, Target};
+use throng_http1::origin::{Destination, OriginTarget};
 use throng_http1::origin::{OriginEvent, OriginRequest, RequestRest};
 use throng_peer::{Ended, LinkEvent, LinkId, Peer as _, ReadFlow, Want};
 use throng_play::Play;
@@ -14,7 +14,7 @@ const WINDOW: usize = 64 << 10;
 
 /// A request to `http://HOST` of each.
 fn asked(method: &str, hosts: &[&str]) -> OriginRequest {
-    let targets = { hosts.iter() }.map(|host| Target::from_url(&format!("http://{host}")));
+    let targets = { hosts.iter() }.map(|host| OriginTarget::from_url(&format!("http://{host}")));
     let to = Destination {
         connect_timeout_ms: 1_000,
         response_timeout_ms: 0,

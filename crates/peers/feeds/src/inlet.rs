@@ -30,7 +30,7 @@ pub struct Round {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum FeedOrder {
     /// Give the source back, and wait.
     Pause,
     Go,
@@ -40,7 +40,7 @@ pub enum Order {
 
 #[derive(Debug)]
 pub enum Call {
-    Order(Order),
+    Order(FeedOrder),
     /// Let the sender go once no feed has a source.
     WhenIdle(mpsc::Sender<()>),
     Answer(RoundId, PublishResults),
@@ -59,7 +59,7 @@ pub enum Reply {
 pub(crate) struct Over;
 
 pub(crate) struct Control {
-    order: Cell<Order>,
+    order: Cell<FeedOrder>,
     /// The feed has no source, and nothing of it is under way.
     is_idle: Cell<bool>,
     /// Number of the present offer.
@@ -72,7 +72,7 @@ pub(crate) struct Control {
 impl Control {
     pub(crate) fn new() -> Self {
         Self {
-            order: Cell::new(Order::Pause),
+            order: Cell::new(FeedOrder::Pause),
             is_idle: Cell::new(true),
             number: Cell::new(0),
             answers: RefCell::default(),
@@ -80,9 +80,9 @@ impl Control {
         }
     }
 
-    pub(crate) fn order(&self, order: Order) {
+    pub(crate) fn order(&self, order: FeedOrder) {
         // There is no way back from the end.
-        if self.order.get() != Order::End {
+        if self.order.get() != FeedOrder::End {
             self.order.set(order);
         }
         self.wake();
@@ -137,8 +137,8 @@ impl Inlet {
     pub(crate) async fn may_begin(&self) -> bool {
         self.control.is_idle.set(true);
         let order = |control: &Control| match control.order.get() {
-            Order::Pause => None,
-            order => Some(order == Order::Go),
+            FeedOrder::Pause => None,
+            order => Some(order == FeedOrder::Go),
         };
         let may_begin = self.control.wait(order).await;
         self.control.is_idle.set(!may_begin);
@@ -147,8 +147,8 @@ impl Inlet {
 
     pub(crate) fn go_on(&self) -> Result<(), Over> {
         match self.control.order.get() {
-            Order::Go => Ok(()),
-            Order::Pause | Order::End => Err(Over),
+            FeedOrder::Go => Ok(()),
+            FeedOrder::Pause | FeedOrder::End => Err(Over),
         }
     }
 

@@ -34,7 +34,7 @@ mod tests;
 mod url;
 
 pub use feed::{Feed, FeedOptions, FeedStatus, SourceOptions};
-pub use inlet::{Call, Order, PublishResults, Reply, Round, RoundId};
+pub use inlet::{Call, FeedOrder, PublishResults, Reply, Round, RoundId};
 pub use kafka::{KafkaFeedOptions, KafkaTopics};
 pub use nats::{NatsFeedOptions, NatsStream};
 pub use peer::FeedsPeer;

@@ -98,7 +98,7 @@ pub(crate) struct Subjects {
     held_bytes: usize,
     /// Messages behind the newest that came, when it came.
     undelivered: u64,
-    /// Subjects on which the messages of the batch are acknowledged.
+    /// Subjects on which the messages of the batch are acknowledged. Bound: `batch_max`.
     batch: Vec<String>,
     batch_end: u64,
 }

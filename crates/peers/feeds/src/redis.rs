@@ -98,6 +98,7 @@ pub(crate) struct Stream {
     token: String,
     /// Entries that were read before may not be acknowledged: they come first.
     has_unacknowledged: bool,
+    /// Ids of the entries of the batch. Bound: `batch_max`.
     batch: Vec<String>,
     last: String,
 }

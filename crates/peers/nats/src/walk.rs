@@ -122,6 +122,7 @@ pub(crate) struct Walk {
     next: u64,
     /// Sequences that were asked for, newest first. Bound: [`crate::record::BEFORE_MAX`].
     asked: Vec<u64>,
+    /// Answers by their sequences. Bound: `asked`.
     got: HashMap<u64, ChannelMessage>,
     before: Vec<u64>,
     is_over: bool,

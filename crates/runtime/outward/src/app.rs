@@ -23,7 +23,7 @@ use throng_tls::TlsFault;
 use throng_types::{ConnId, Millis, Now};
 
 use crate::calls::CallSender;
-use crate::names::{Addresses, Mail};
+use crate::names::{Addresses, ResolvedName};
 use crate::tls::Clients;
 
 /// Between two tries to deliver a reply whose destination is busy, in milliseconds.
@@ -37,7 +37,7 @@ const NAMES_MAX: usize = 1024;
 
 pub type Deliver<R> = Box<dyn FnMut(R) -> Result<(), R> + Send>;
 
-/// Begins to look a name up; [`Mail::Found`] follows, unless an error says why not.
+/// Begins to look a name up; [`ResolvedName::Found`] follows, unless an error says why not.
 pub type AskName = Box<dyn Fn(&str) -> Result<(), String> + Send>;
 
 struct Link {
@@ -431,7 +431,7 @@ fn connect<K: Kernel>(
 
 impl<P: Peer, K: Kernel> App<K> for Outward<P> {
     type Session = LinkId;
-    type Mail = Mail;
+    type Mail = ResolvedName;
 
     fn accept(&mut self, _: u8, _: SocketAddr, _: Now) -> Option<Accepted<LinkId>> {
         None
@@ -489,12 +489,18 @@ impl<P: Peer, K: Kernel> App<K> for Outward<P> {
         }
     }
 
-    fn mail(&mut self, _: Option<usize>, mail: Mail, conns: &mut Conns<LinkId, K>, now: Now) {
-        let Mail::Found(name, found) = mail;
+    fn mail(
+        &mut self,
+        _: Option<usize>,
+        mail: ResolvedName,
+        conns: &mut Conns<LinkId, K>,
+        now: Now,
+    ) {
+        let ResolvedName::Found(name, found) = mail;
         self.found(name, found, conns, now);
     }
 
-    fn take_mail(&mut self, _: usize) -> Option<Mail> {
+    fn take_mail(&mut self, _: usize) -> Option<ResolvedName> {
         None
     }
 

@@ -19,7 +19,7 @@ use throng_sys::random;
 use super::Sources;
 use super::appwrite_feed::{Inlet, Lookups, MakePeer, Openings, ShardInbox, World, inlet};
 use crate::options::StartError;
-use crate::shard::Mail;
+use crate::shard::ShardMail;
 
 #[derive(Clone)]
 pub(crate) struct AppwritePlan {
@@ -82,7 +82,7 @@ impl AppwritePlan {
     /// The ways into the shards, and their parts, both in the order of the mailboxes.
     pub(crate) fn parts(
         &self,
-        mailboxes: &[MailboxSender<Mail>],
+        mailboxes: &[MailboxSender<ShardMail>],
     ) -> (Vec<Inlet>, Vec<AppwritePart>) {
         let part = |mailbox| {
             let (inlet, news) = inlet(mailbox);
@@ -106,7 +106,7 @@ impl AppwritePlan {
     pub(crate) fn start(
         &self,
         config: &Config,
-        mailboxes: &[MailboxSender<Mail>],
+        mailboxes: &[MailboxSender<ShardMail>],
         host: impl FnOnce(MakePeer, Deliver<Reply>) -> io::Result<Host<Call>>,
     ) -> Result<Vec<AppwritePart>, StartError> {
         let (inlets, parts) = self.parts(mailboxes);

@@ -142,9 +142,10 @@ impl Journal {
 pub(super) struct Home {
     options: MemoryOptions,
     streams: ChannelMap<Stream>,
-    /// Streams that keep publications, by when to look for old ones.
+    /// Streams that keep publications, by when to look for old ones. Bound: one a stream.
     expiring: BTreeSet<(Millis, u32)>,
-    /// Streams that keep none and have no subscribers, by when to forget them.
+    /// Streams that keep none and have no subscribers, by when to forget them. Bound:
+    /// `streams_max`; the oldest is forgotten.
     idle: BTreeSet<(Millis, u32)>,
     share: Share,
     history_publications: usize,

@@ -22,7 +22,7 @@ pub(crate) struct Loaded {
     pub(crate) generation: u32,
     pub(crate) top: u64,
     pub(crate) version: Option<Version>,
-    /// Up to which offset each earlier nonce is the same stream.
+    /// Up to which offset each earlier nonce is the same stream. Bound: [`ANCESTORS_MAX`].
     pub(crate) tops: Vec<(u32, u64)>,
     /// Publications, oldest first, without their positions. Bound: what the channel keeps.
     pub(crate) log: VecDeque<Publication>,
@@ -31,7 +31,9 @@ pub(crate) struct Loaded {
 pub struct Restored {
     pub(crate) lineage: Lineage,
     pub(crate) forgotten: u32,
+    /// Bound: what the segments hold.
     pub(crate) streams: Vec<(ChannelName, Loaded)>,
+    /// Oldest first. Bound: [`KEYS_MAX`].
     pub(crate) keys: Vec<UsedKey>,
 }
 

@@ -37,9 +37,9 @@ pub(super) struct Shelf {
     /// Number of partitions of each topic.
     counts: BTreeMap<Arc<str>, usize>,
     refresh_at: Millis,
-    /// One for each broker that leads a partition.
+    /// One for each broker that leads a partition. Bound: `brokers`.
     fetchers: BTreeMap<i32, Fetcher>,
-    /// Failures of brokers since they worked.
+    /// Failures of brokers since they worked. Bound: one a broker that has led a partition.
     failures: HashMap<i32, u32>,
     /// Rung by fetchers that have replied.
     bell: (QueueSender<()>, QueueReceiver<()>),
