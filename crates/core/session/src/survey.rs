@@ -124,7 +124,7 @@ pub struct MatchedConnection {
     pub transport: Transport,
     pub queued_bytes: u64,
     pub subscriptions: u32,
-    /// Bound: `subscriptions`.
+    /// Channels of its subscriptions. Bound: `subscriptions`.
     pub channels: Vec<ChannelName>,
 }
 

@@ -116,7 +116,7 @@ fn bearer(value: &str) -> Option<&str> {
 pub struct Entry {
     /// Identity from the token; `None` without one.
     pub identity: Option<Box<Identity>>,
-    /// Bound: `limits.channels_max`.
+    /// Subscriptions of the connection. Bound: `limits.channels_max`.
     pub channels: Vec<InitialSubscription>,
 }
 
