@@ -20,7 +20,7 @@ const TOLD_AFTER: Duration = Duration::from_mins(1);
 /// Between two looks at the clock.
 const GLANCE: Duration = Duration::from_secs(1);
 
-/// How a command ended.
+/// Result of a command that runs tests.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Passed,
@@ -234,7 +234,7 @@ mod tests {
         };
         assert_eq!(ends("true"), Outcome::Passed);
         assert_eq!(ends("false"), Outcome::Failed(Vec::new()));
-        let listed = "printf 'error: 2 targets failed:\n    `-p a --lib`\n    `-p b --test c`\n' >&2; exit 101";
+        let listed = r"printf '    `-p a --lib`\n    `-p b --test c`\n' >&2; exit 101";
         let programs = ["-p a --lib", "-p b --test c"].map(str::to_owned);
         assert_eq!(ends(listed), Outcome::Failed(programs.into()));
     }
