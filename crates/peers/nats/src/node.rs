@@ -478,6 +478,8 @@ pub(crate) struct Turn {
     pub(crate) ops: Vec<Op>,
     pub(crate) stage: Stage,
     pub(crate) tries: u32,
+    /// The newest message was asked for, so that nothing is refused by what this node heard.
+    pub(crate) has_read: bool,
     pub(crate) key: Claimed,
 }
 
