@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
+use crate::watch::Outcome;
 use crate::{tidy, tree, watch};
 
 /// Environment variable that limits how many tests run at once, as Rust's test programs read it.
@@ -57,7 +58,11 @@ const CI: &[Step] = &[
 /// The script knows which programs the tests use, and installs those that are missing.
 const INSTALLED: Step = step("programs that tests use", ".ci/install");
 
-const TEST: Step = step("test", "cargo test --locked --workspace");
+/// All failures of a run are told at once.
+const TEST: Step = step("test", "cargo test --locked --workspace --no-fail-fast");
+
+/// Test programs that may fail and pass alone. More is a fault, and not a slow machine.
+const TRIED_ALONE: usize = 3;
 
 /// Built as users get it: figures of an unoptimised build mean nothing.
 const COUNTS: Step = step("counts", "cargo run --locked --release -p throng-counts");
@@ -122,6 +127,29 @@ fn run(root: &Path, steps: &[&Step]) -> Result<bool> {
     Ok(true)
 }
 
+/// Runs test programs that failed once more, one test at a time: real brokers and browsers beside
+/// each other can be too much for a small machine. What fails again has failed.
+fn alone(programs: &[String], root: &Path) -> Result<bool> {
+    if programs.is_empty() || programs.len() > TRIED_ALONE {
+        return Ok(false);
+    }
+    for program in programs {
+        println!("\n=== {program} failed; its tests run again, one at a time");
+        let mut command = Command::new("cargo");
+        command
+            .args(["test", "--locked"])
+            .args(program.split(' '))
+            .env(TEST_THREADS, "1")
+            .current_dir(root)
+            .stdin(Stdio::null());
+        if watch::run(&mut command)? != Outcome::Passed {
+            return Ok(false);
+        }
+    }
+    println!("\n=== UNSTABLE: passed only alone: {}", programs.join(", "));
+    Ok(true)
+}
+
 impl Step {
     fn run(&self, root: &Path) -> Result<bool> {
         if self.line == TIDY {
@@ -139,7 +167,10 @@ impl Step {
             .envs(self.variables.iter().copied())
             .current_dir(root)
             .stdin(Stdio::null());
-        watch::run(&mut command)
+        match watch::run(&mut command)? {
+            Outcome::Passed => Ok(true),
+            Outcome::Failed(programs) => alone(&programs, root),
+        }
     }
 
     fn command(&self) -> String {

@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{Read, Write};
-use std::process::{Command, ExitStatus, Stdio};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Command, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -20,17 +20,28 @@ const TOLD_AFTER: Duration = Duration::from_mins(1);
 /// Between two looks at the clock.
 const GLANCE: Duration = Duration::from_secs(1);
 
+/// Result of a command that runs tests.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Passed,
+    /// With the arguments of cargo that run each test program that failed, if it names them.
+    Failed(Vec<String>),
+}
+
 /// Runs a command that runs tests, at most `LIMIT` each.
-pub(crate) fn run(command: &mut Command) -> Result<bool> {
+pub(crate) fn run(command: &mut Command) -> Result<Outcome> {
     watched(command, LIMIT, &mut std::io::stdout())
 }
 
-fn watched(command: &mut Command, limit: Duration, out: &mut impl Write) -> Result<bool> {
+fn watched(command: &mut Command, limit: Duration, out: &mut impl Write) -> Result<Outcome> {
     let program = command.get_program().to_string_lossy().into_owned();
-    let child = command.stdout(Stdio::piped()).spawn();
+    let child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
     let mut child = child.with_context(|| format!("cannot start {program}"))?;
-    let mut output = child.stdout.take().context("a pipe")?;
     let (sender, pieces) = channel();
+    let mut output = child.stdout.take().context("a pipe")?;
     thread::spawn(move || {
         let mut piece = [0; 4096];
         while let Ok(count @ 1..) = output.read(&mut piece) {
@@ -39,6 +50,8 @@ fn watched(command: &mut Command, limit: Duration, out: &mut impl Write) -> Resu
             }
         }
     });
+    let errors = BufReader::new(child.stderr.take().context("a pipe")?);
+    let errors = thread::spawn(move || failed_programs(errors));
     let mut running = Running::default();
     loop {
         match pieces.recv_timeout(GLANCE.min(limit)) {
@@ -49,7 +62,10 @@ fn watched(command: &mut Command, limit: Duration, out: &mut impl Write) -> Resu
             }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => {
-                return Ok(child.wait().as_ref().is_ok_and(ExitStatus::success));
+                if child.wait()?.success() {
+                    return Ok(Outcome::Passed);
+                }
+                return Ok(Outcome::Failed(errors.join().unwrap_or_default()));
             }
         }
         if let Some(name) = running.longer_than(limit, Instant::now()) {
@@ -60,9 +76,22 @@ fn watched(command: &mut Command, limit: Duration, out: &mut impl Write) -> Resu
             )?;
             end(child.id());
             child.wait()?;
-            return Ok(false);
+            return Ok(Outcome::Failed(Vec::new()));
         }
     }
+}
+
+/// Shows what cargo writes; returns the arguments of each test program that it lists as failed.
+fn failed_programs(errors: impl BufRead) -> Vec<String> {
+    let mut failed = Vec::new();
+    for line in errors.lines().map_while(Result::ok) {
+        eprintln!("{line}");
+        let listed = line
+            .strip_prefix("    `-p ")
+            .and_then(|it| it.strip_suffix('`'));
+        failed.extend(listed.map(|program| format!("-p {program}")));
+    }
+    failed
 }
 
 /// Tests that run, according to the output.
@@ -184,9 +213,10 @@ mod tests {
         let mut command = Command::new("sh");
         let script = "printf 'test a ... '; setsid sleep 600 & sleep 600";
         let (mut held, end) = std::io::pipe().unwrap();
-        command.args(["-c", script]).stderr(end);
+        command.args(["-c", script]).stdin(end);
         let mut out = Vec::new();
-        assert!(!watched(&mut command, Duration::from_millis(100), &mut out).unwrap());
+        let killed = watched(&mut command, Duration::from_millis(100), &mut out);
+        assert_eq!(killed.unwrap(), Outcome::Failed(Vec::new()));
         drop(command);
         // A surviving child holds the other end.
         let (sender, ended) = channel();
@@ -194,8 +224,18 @@ mod tests {
         assert_eq!(ended.recv_timeout(Duration::from_secs(30)), Ok(true));
         let told = String::from_utf8(out).unwrap();
         assert!(told.contains("=== a has not ended"), "{told}");
-        let ends = |program| watched(&mut Command::new(program), LIMIT, &mut Vec::new());
-        assert!(ends("true").unwrap());
-        assert!(!ends("false").unwrap());
+    }
+
+    #[test]
+    fn a_failure_says_which_programs_failed() {
+        let ends = |script| {
+            let mut command = Command::new("sh");
+            watched(command.args(["-c", script]), LIMIT, &mut Vec::new()).unwrap()
+        };
+        assert_eq!(ends("true"), Outcome::Passed);
+        assert_eq!(ends("false"), Outcome::Failed(Vec::new()));
+        let listed = r"printf '    `-p a --lib`\n    `-p b --test c`\n' >&2; exit 101";
+        let programs = ["-p a --lib", "-p b --test c"].map(str::to_owned);
+        assert_eq!(ends(listed), Outcome::Failed(programs.into()));
     }
 }

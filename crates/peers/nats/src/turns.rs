@@ -11,7 +11,7 @@
 use std::collections::hash_map::Entry;
 
 use throng_broker::{Draft, Refusal, Reply};
-use throng_remote::Channels as _;
+use throng_remote::NodeChannels as _;
 use throng_types::ChannelName;
 
 use crate::api::{self, ChannelMessage, EXPECTED, StoredMessage, WRONG_SEQUENCE};
@@ -82,6 +82,7 @@ impl Nats {
                 ops,
                 stage: Stage::Last,
                 tries: 0,
+                has_read: false,
                 key: Claimed::default(),
             });
             let known = self.streams.get(channel).and_then(|it| it.known.as_ref());
@@ -240,9 +241,10 @@ impl Nats {
         let Some(stream) = self.streams.get_mut(channel) else {
             return;
         };
-        if stream.turn.is_none() {
+        let Some(turn) = &mut stream.turn else {
             return;
-        }
+        };
+        turn.has_read = true;
         let newest = match found {
             ChannelMessage::Nothing => None,
             ChannelMessage::Record(seq, record, _) => Some((seq, record)),

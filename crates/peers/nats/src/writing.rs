@@ -101,6 +101,10 @@ impl Nats {
             let mut position = None;
             if keeps {
                 if !is_newer(&state, draft.version.as_deref()) {
+                    // Versions may have begun anew on another node.
+                    if !turn.has_read {
+                        return self.read_again(channel);
+                    }
                     told.push((*shard, *ticket, Some(state.position())));
                     continue;
                 }

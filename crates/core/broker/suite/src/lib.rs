@@ -68,6 +68,7 @@ macro_rules! tests {
             who_comes_hears_of_it_after_its_reply,
             a_long_list_is_not_cut,
             an_older_version_is_not_published,
+            versions_are_compared_with_the_newest_of_all,
             a_history_is_forgotten_and_its_stream_goes_on,
         );
     };

@@ -1,7 +1,7 @@
 //! Positions, recovery, history and its end, idempotency, versions.
 
 use throng_broker::{Draft, HistoryQuery, Recovery, Refusal, Reply, Request, Version};
-use throng_types::{Epoch, Position};
+use throng_types::{Epoch, Position, ShardId};
 
 use crate::cluster::{KEPT, TTL_MS};
 use crate::tester::{ALL, Tester, draft, expect_recovery, name, texts};
@@ -232,14 +232,8 @@ pub fn an_older_version_is_not_published(tester: &mut Tester) {
         (1, "", "1 again", false),
         (2, "", "2 later", true),
     ] {
-        let versioned = Draft {
-            version: Some(Box::new(Version {
-                number,
-                epoch: epoch.into(),
-            })),
-            ..draft("kept:v", text)
-        };
         let shard = tester.shard();
+        let versioned = versioned("kept:v", text, number, epoch);
         let published = tester.offer(shard, versioned).expect("room");
         let kept = tester.kept("kept:v");
         let offset = published.position.map(|position| position.offset);
@@ -255,6 +249,31 @@ pub fn an_older_version_is_not_published(tester: &mut Tester) {
     // Without a version nothing is compared.
     tester.publish("kept:v", "plain");
     assert_eq!(tester.kept("kept:v").len(), 5);
+}
+
+fn versioned(channel: &str, text: &str, number: u64, epoch: &str) -> Draft {
+    let epoch = epoch.into();
+    Draft {
+        version: Some(Box::new(Version { number, epoch })),
+        ..draft(channel, text)
+    }
+}
+
+/// Versions that began anew elsewhere count for a shard that has heard nothing of it.
+pub fn versions_are_compared_with_the_newest_of_all(tester: &mut Tester) {
+    for other in tester.shards() {
+        let channel = format!("kept:v{}", other.0);
+        let publications = [
+            (ShardId(0), "5a", 5, "a"),
+            (other, "1b", 1, "b"),
+            (ShardId(0), "2", 2, ""),
+        ];
+        for (shard, text, number, epoch) in publications {
+            let versioned = versioned(&channel, text, number, epoch);
+            tester.offer(shard, versioned).expect("room");
+        }
+        assert_eq!(tester.kept(&channel), ["5a", "1b", "2"]);
+    }
 }
 
 fn forget(tester: &mut Tester, channel: &str) -> Result<(), Refusal> {
