@@ -22,6 +22,7 @@ mod client;
 mod cluster;
 mod directory;
 mod feeds;
+mod http;
 mod kernel;
 mod net;
 mod payload;
