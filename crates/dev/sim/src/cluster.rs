@@ -15,7 +15,6 @@ pub(crate) mod broker;
 mod episodes;
 mod guests;
 mod handover;
-mod http;
 mod listener;
 mod member;
 pub(crate) mod nats;
@@ -42,12 +41,10 @@ use self::reader::Reader;
 use self::redis::Redis;
 use self::witness::Witness;
 use crate::backend::Requests;
-use crate::fault::Fault;
 use crate::net::{Net, Odds};
-use crate::{Failure, attempt};
+use crate::setup::PORT_API;
 
-pub use broker::BrokerKind;
-pub use witness::{GuestSummary, Summary as ClusterSummary};
+pub(crate) use broker::BrokerKind;
 
 struct Play {
     net: Net,
@@ -137,14 +134,13 @@ impl Play {
             readers: Vec::new(),
             members: Vec::new(),
             publishers: Vec::new(),
-            witness: Witness::default(),
+            witness: Witness::new(&net, kind == BrokerKind::Nats),
             kernel_bytes,
             trouble,
             was_ill: false,
             is_calm: false,
             net,
         };
-        play.witness.has_blurred_cuts = kind == BrokerKind::Nats;
         {
             let world = &mut *play.net.0.borrow_mut();
             world.mailbox_slots = [3, 20, 4096][world.rng.below(3) as usize];
@@ -205,11 +201,8 @@ impl Play {
             930..980 if self.net.percent(self.trouble * 3) => self.broker_trouble(),
             980..990 => self.heals(),
             990.. if self.net.percent(self.trouble * 2) => {
-                self.net.hit(Fault::ClockLeap);
                 self.net.fault();
-                let ms = self.net.pick(&[200, 700, 3_000, 12_000]);
-                self.net.note(format_args!("the clock leaps by {ms} ms"));
-                self.net.pass_us(ms * 1000);
+                self.net.leap_ms(self.net.pick(&[200, 700, 3_000, 12_000]));
             }
             _ => {}
         }
@@ -405,7 +398,7 @@ impl Play {
 
     fn broker_ails(&mut self) {
         if let Some(is_less) = self.broker.trouble() {
-            self.witness.broker_started(is_less, &self.net);
+            self.witness.broker_started(is_less);
         }
         self.was_ill |= self.broker.is_ill();
     }
@@ -436,7 +429,7 @@ impl Play {
             .note(format_args!("the broker starts with {kept:?}"));
         self.is_down = false;
         let is_less = self.broker.start(kept);
-        self.witness.broker_started(is_less, &self.net);
+        self.witness.broker_started(is_less);
     }
 
     /// Lets everybody act until nothing is left to do.
@@ -546,7 +539,7 @@ impl Play {
             if self.nodes[node].is_successor {
                 continue;
             }
-            let answer = member::ask_api(node, "GET", "/metrics", None, &around!(self));
+            let answer = around!(self).ask(node, PORT_API, "GET", "/metrics", None);
             let answer = self.whole(answer);
             let text = String::from_utf8_lossy(answer.body());
             let mut lines = text.lines();
@@ -570,29 +563,16 @@ impl Play {
             let count = there.len() as u64;
             assert_eq!(counted, Some(count), "their number, says node {node}");
         }
-        self.witness.sum.members += there.len() as u64;
+        self.net
+            .add("a member is listed at the end", there.len() as u64);
     }
 }
 
-/// Runs one seed of a cluster for so many steps; gives the hash of its trace.
-///
-/// # Errors
-/// If anything did not hold; also where a node panicked.
-pub fn run_cluster(
-    seed: u64,
-    steps: usize,
-    kind: BrokerKind,
-    print: bool,
-) -> Result<(u64, ClusterSummary), Failure> {
-    attempt(seed, print, |net| {
-        let mut play = Play::new(net, seed, kind);
-        for _ in 0..steps {
-            play.step();
-        }
-        play.settle();
-        let hash = play.net.0.borrow().trace.hash();
-        let guests = play.guests.map(|guests| guests.sum);
-        play.witness.sum.guests = guests.unwrap_or_default();
-        (hash, play.witness.sum)
-    })
+/// Plays one seed of a cluster.
+pub(crate) fn run(net: Net, seed: u64, steps: usize, kind: BrokerKind) {
+    let mut play = Play::new(net, seed, kind);
+    for _ in 0..steps {
+        play.step();
+    }
+    play.settle();
 }

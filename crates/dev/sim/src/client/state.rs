@@ -7,6 +7,7 @@ use super::kind::Kind;
 use super::wire::Wire;
 use crate::backend::Requests;
 use crate::directory::Directory;
+use crate::http::Exchange;
 use crate::net::Net;
 use crate::setup::Setup;
 use crate::witness::{Place, Witness};
@@ -17,13 +18,6 @@ const CLOSE_CODES: [u64; 7] = [1012, 3001, 3005, TOO_SLOW, 3012, 3502, 3503];
 const TOO_SLOW: u64 = 3008;
 /// Close code for a client that sends more than it may.
 const TOO_MANY: u64 = 3013;
-
-/// A request with commands under way.
-pub(super) struct Upstream {
-    pub(super) conn: usize,
-    /// Bytes of the answer that have come.
-    pub(super) input: Vec<u8>,
-}
 
 /// State of one connection.
 pub(super) struct Link {
@@ -38,7 +32,7 @@ pub(super) struct Link {
     pub(super) session: String,
     pub(super) node: String,
     /// Its commands that are on their way there.
-    pub(super) upstream: Vec<Upstream>,
+    pub(super) upstream: Vec<Exchange>,
     /// Positions that the client resumed from, per channel.
     pub(super) since: BTreeMap<usize, Place>,
     /// Asked to resume when it connected.
@@ -92,10 +86,13 @@ pub(crate) struct Around<'a> {
 impl Around<'_> {
     /// Whether the server may close a connection with this code, whose client kept to the rules but
     /// for the amount that it sends.
-    pub(super) fn may_close(&mut self, code: u64) -> bool {
+    pub(super) fn may_close(&self, code: u64) -> bool {
         let is_overspent = code == TOO_MANY && self.setup.stingy;
-        self.witness.sum.overspent += u64::from(is_overspent);
-        self.witness.sum.slow += u64::from(code == TOO_SLOW);
+        if is_overspent {
+            self.net.count("a client that sends too much is closed");
+        } else if code == TOO_SLOW {
+            self.net.count("a client hears that it is too slow");
+        }
         is_overspent || CLOSE_CODES.contains(&code)
     }
 }
