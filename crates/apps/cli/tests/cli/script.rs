@@ -3,25 +3,28 @@
 //! Each story has a folder of its own, `$F`. A line is a verb and its words; `'…'` keeps a word
 //! with spaces together, `$NAME` stands for a value, and `\n`, `\r`, `\e`, `\xff` for bytes.
 //!
-//! | line | does |
-//! |---|---|
-//! | `== NAME` | begins a story |
-//! | `file PATH` | writes a file in the folder: the lines behind it that begin with a bar |
-//! | `fake` | plays a server at `$URL`: each line with a bar answers one connection |
-//! | `asked LINE` | the next request to it began so; `with NAME: VALUE`, `without NAME`, `body TEXT` go on |
-//! | `serve …` | starts a server: `$CLIENTS` and `$API` are its URLs, `$HOST` its address for clients |
-//! | `banner A \| B`, `hides A` | its first lines have these parts, and not that one |
-//! | `stop` | ends it with SIGTERM; it ends well |
-//! | `$ VAR=x … => 4 A \| B` | runs a command to its end: the exit codes, and parts of standard output for 0, of standard error else |
-//! | `sh …` | the same with a line of the shell, where `$THRONG` is the binary |
-//! | `< TEXT` | standard input, before the command |
-//! | `out A \| B`, `err A \| B`, `not A` | more parts of the last command's output; a part that neither stream has |
-//! | `prints TEXT`, `tells TEXT` | all of its standard output, of its standard error |
-//! | `json /a/0 VALUE` | a value in the JSON that it printed; of a text a part; `10 * /b` for ten times another |
-//! | `-> NAME` | keeps its standard output under a name |
-//! | `holds PATH A \| B` | a file of the folder has these parts |
-//! | `same A B` | two files are the same but for the first line |
-//! | `page NAME` | the page for people has a row for this mistake, with what the last command was to tell |
+//! Before a command, or beside it:
+//! - `file PATH` writes a file in the folder, `fake` plays a server at `$URL` that answers one
+//!   connection after another; the lines behind that begin with a bar are the text, the answers.
+//! - `serve …` starts a server: `$CLIENTS` and `$API` are its URLs, `$HOST` its address for
+//!   clients. `banner A | B` are parts of its first lines, `hides A` is not in them. `stop` ends it
+//!   with SIGTERM, and it ends well.
+//! - `< TEXT` is the next command's standard input.
+//!
+//! `$ VAR=x … => 4 A | B` runs the binary to its end, `sh …` a line of the shell in which `$THRONG`
+//! is the binary. Behind the arrow are the exit codes, 0 without it, and parts of standard output
+//! for 0, of standard error else.
+//!
+//! Of the last command:
+//! - `out A | B` and `err A | B` are more parts, `not A` is in neither stream, `prints TEXT` and
+//!   `tells TEXT` are all of standard output, of standard error; `-> NAME` keeps the output.
+//! - `json /a/0 VALUE` is a value in the JSON that it printed: of a text a part; `10 * /b` is ten
+//!   times another.
+//! - `holds PATH A | B` are parts of a file in the folder; `same A B` are two files that differ at
+//!   most in the first line.
+//! - `asked LINE` is the beginning of the next request to the played server; `with NAME: VALUE`,
+//!   `without NAME` and `body TEXT` go on about it.
+//! - `page NAME`: the page for people has a row for this mistake, with what the command told.
 
 use std::collections::HashMap;
 use std::fs;
