@@ -1,9 +1,13 @@
-# Pushpin, as Debian's package installs it. It alone must be installed: its programs look for each other.
+# Pushpin, as Debian's package installs it. It alone must be installed: its programs look for each
+# other.
 set -eu
 
 case $1 in
     prepare)
-        version=$(pushpin --version) || { echo "not installed (Debian: apt-get install pushpin)" >&2 && exit 1; }
+        version=$(pushpin --version) || {
+            echo "not installed (Debian: apt-get install pushpin)" >&2
+            exit 1
+        }
         echo "Pushpin ${version##* }, all its processes"
         ;;
     start)

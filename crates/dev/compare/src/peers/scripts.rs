@@ -1,5 +1,6 @@
 //! Peers as scripts: `NAME.sh prepare` gets one and prints its row's title, `NAME.sh start` writes
-//! its configuration and prints the command that starts it, a word on each line.
+//! its configuration and prints the command that starts it, a word on each line, behind the
+//! variables that it needs.
 //!
 //! They get their places by variables: `$HERE` with the scripts, `$CACHE` for what is fetched, and
 //! at the start `$FOLDER`, the addresses, a certificate where TLS is spoken, and the origin.
@@ -68,8 +69,11 @@ impl Script {
             ("DESCRIPTORS", throng_sys::limits::nofile().soft.to_string()),
         ]))?;
         let mut words = words.lines();
-        let program = words.next().context("the script names no program")?;
-        let mut command = Command::new(program);
+        let is_variable = |word: &&str| word.starts_with(|c: char| c.is_ascii_uppercase());
+        let variables: Vec<_> = words.clone().take_while(is_variable).collect();
+        let program = words.nth(variables.len());
+        let mut command = Command::new(program.context("the script names no program")?);
+        command.envs(variables.iter().filter_map(|word| word.split_once('=')));
         command.args(words);
         Ok(command)
     }
