@@ -1,7 +1,8 @@
 //! Names and numbers: the address, the channels and the messages of connection number `n`.
 //!
-//! Everything follows from the number, so that publisher and receivers agree without talking to
-//! each other.
+//! Everything follows from the number, so that `guest-crowd`, which publishes, and receivers agree
+//! without talking to each other. A message has 128 bytes: `round 0 all`, `round 0 17` or
+//! `own 17 -`, a space, and dots.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::str::FromStr;
@@ -12,7 +13,7 @@ const PORT_FIRST: u16 = 1_025;
 /// 127.1.0.1: all of 127.0.0.0/8 is loopback, and the server's own ports are on 127.0.0.1.
 const SOURCE_FIRST: u32 = 0x7f01_0001;
 /// As many channels as in the run of a million streams that the layout comes from.
-pub(crate) const GROUPS: u32 = 1_000;
+const GROUPS: u32 = 1_000;
 /// Most broadcasts in one run: each is a bit of a connection's state.
 pub(crate) const ROUNDS_MAX: u32 = 8;
 const MESSAGE_BYTES: usize = 128;
@@ -60,39 +61,6 @@ impl Layout {
             Self::Groups => format!("channel=group-{}", n % GROUPS),
         }
     }
-
-    /// The channels that together reach all connections once, with the message for each.
-    pub(crate) fn round(self, round: u32) -> Vec<(String, String)> {
-        match self {
-            Self::Own => vec![("all".to_owned(), message(&format!("round {round} all")))],
-            Self::Groups => (0..GROUPS)
-                .map(|g| (format!("group-{g}"), message(&format!("round {round} {g}"))))
-                .collect(),
-        }
-    }
-
-    pub(crate) fn subscriptions(self, connections: u32) -> u64 {
-        match self {
-            Self::Own => 2 * u64::from(connections),
-            Self::Groups => u64::from(connections),
-        }
-    }
-
-    pub(crate) const fn words(self) -> &'static str {
-        match self {
-            Self::Own => "each connection in `all` and in a channel of its own",
-            Self::Groups => "1,000 channels, each connection in one",
-        }
-    }
-}
-
-/// The channel and the message that only connection `n` may get.
-pub(crate) fn own(n: u32) -> (String, String) {
-    (format!("own-{n}"), message(&format!("own {n} -")))
-}
-
-fn message(head: &str) -> String {
-    format!("{head:.<MESSAGE_BYTES$}").replacen("..", " .", 1)
 }
 
 /// Meaning of a message for the connection that got it.
@@ -142,28 +110,31 @@ pub(crate) fn source(n: u32) -> SocketAddrV4 {
 mod tests {
     use super::*;
 
+    fn message(head: &str) -> String {
+        format!("{:.<MESSAGE_BYTES$}", format!("{head} "))
+    }
+
     #[test]
     fn every_message_is_understood_by_whom_it_is_for_and_by_nobody_else() {
         for n in [0, 7, 999, 1_000, 999_999] {
-            let (channel, text) = own(n);
-            assert_eq!(text.len(), MESSAGE_BYTES);
-            assert!(Layout::Own.query(n).ends_with(&channel));
-            assert_eq!(meaning(Layout::Own, n, text.as_bytes()), Meaning::Own);
-            assert_eq!(meaning(Layout::Own, n + 1, text.as_bytes()), Meaning::Stray);
-            let cut = &text.as_bytes()[1..];
-            assert_eq!(meaning(Layout::Own, n, cut), Meaning::Garbled);
-            for (channel, text) in Layout::Groups.round(3) {
-                let mine = Layout::Groups.query(n) == format!("channel={channel}");
+            let own = message(&format!("own {n} -"));
+            assert!(Layout::Own.query(n).ends_with(&format!("own-{n}")));
+            let of = |layout, n, text: &str| meaning(layout, n, text.as_bytes());
+            assert_eq!(of(Layout::Own, n, &own), Meaning::Own);
+            assert_eq!(of(Layout::Own, n + 1, &own), Meaning::Stray);
+            assert_eq!(of(Layout::Own, n, &own[1..]), Meaning::Garbled);
+            for group in 0..GROUPS {
+                let mine = Layout::Groups.query(n) == format!("channel=group-{group}");
                 let expect = if mine {
                     Meaning::Round(3)
                 } else {
                     Meaning::Stray
                 };
-                assert_eq!(meaning(Layout::Groups, n, text.as_bytes()), expect);
+                let text = message(&format!("round 3 {group}"));
+                assert_eq!(of(Layout::Groups, n, &text), expect);
             }
-            for (_, text) in Layout::Own.round(0) {
-                assert_eq!(meaning(Layout::Own, n, text.as_bytes()), Meaning::Round(0));
-            }
+            let all = message("round 0 all");
+            assert_eq!(of(Layout::Own, n, &all), Meaning::Round(0));
         }
     }
 

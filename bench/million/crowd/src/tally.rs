@@ -1,4 +1,4 @@
-//! What a `crowd hold` counted, as a file of lines that `crowd drive` adds up.
+//! Counters of a `crowd hold`, as a file of lines that `guest-crowd` adds up.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -6,8 +6,8 @@ use std::path::Path;
 
 use crate::plan::ROUNDS_MAX;
 
-/// Counters of one process, or the sum over several.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Counters of one process.
+#[derive(Default)]
 pub(crate) struct Tally {
     pub(crate) attempted: u64,
     /// Answered with 101 and the right `Sec-WebSocket-Accept`, or with 200 and an event stream.
@@ -36,57 +36,33 @@ impl Tally {
         *self.reasons.entry(reason.replace(' ', "_")).or_default() += 1;
     }
 
-    /// Sum that grows as long as a phase makes progress. Pings are left out: they never stop.
-    pub(crate) fn progress(&self) -> u64 {
-        self.opened + self.failed + self.own + self.rounds.iter().sum::<u64>()
-    }
-
-    /// Names and places of the plain counters, for both directions of the file.
-    fn fields(&mut self) -> Vec<(String, &mut u64)> {
-        let mut fields = vec![
-            ("attempted".to_owned(), &mut self.attempted),
-            ("opened".to_owned(), &mut self.opened),
-            ("alive".to_owned(), &mut self.alive),
-            ("failed".to_owned(), &mut self.failed),
-            ("lost".to_owned(), &mut self.lost),
-            ("pings".to_owned(), &mut self.pings),
-            ("pinged".to_owned(), &mut self.pinged),
-            ("own".to_owned(), &mut self.own),
-            ("duplicate".to_owned(), &mut self.duplicate),
-            ("stray".to_owned(), &mut self.stray),
-            ("garbled".to_owned(), &mut self.garbled),
-            ("bytes".to_owned(), &mut self.bytes),
-        ];
-        let rounds = self.rounds.iter_mut().enumerate();
-        fields.extend(rounds.map(|(n, count)| (format!("round_{n}"), count)));
-        fields
-    }
-
-    pub(crate) fn text(&self) -> String {
-        let mut copy = self.clone();
-        let reasons = std::mem::take(&mut copy.reasons);
+    /// Lines of a name and a number, which `guest-crowd` adds up over all processes.
+    fn text(&self) -> String {
         let mut text = String::new();
-        for (name, count) in copy.fields() {
-            text += &format!("{name} {count}\n");
+        let mut line = |name: &str, count: u64| text += &format!("{name} {count}\n");
+        for (name, count) in [
+            ("attempted", self.attempted),
+            ("opened", self.opened),
+            ("alive", self.alive),
+            ("failed", self.failed),
+            ("lost", self.lost),
+            ("pings", self.pings),
+            ("pinged", self.pinged),
+            ("own", self.own),
+            ("duplicate", self.duplicate),
+            ("stray", self.stray),
+            ("garbled", self.garbled),
+            ("bytes", self.bytes),
+        ] {
+            line(name, count);
         }
-        for (reason, count) in reasons {
-            text += &format!("because_{reason} {count}\n");
+        for (n, &count) in self.rounds.iter().enumerate() {
+            line(&format!("round_{n}"), count);
+        }
+        for (reason, &count) in &self.reasons {
+            line(&format!("because_{reason}"), count);
         }
         text
-    }
-
-    pub(crate) fn add(&mut self, text: &str) {
-        for line in text.lines() {
-            let Some((name, Ok(count))) = line.split_once(' ').map(|(n, c)| (n, c.parse::<u64>()))
-            else {
-                continue;
-            };
-            if let Some(reason) = name.strip_prefix("because_") {
-                *self.reasons.entry(reason.to_owned()).or_default() += count;
-            } else if let Some((_, place)) = self.fields().into_iter().find(|(n, _)| n == name) {
-                *place += count;
-            }
-        }
     }
 
     /// Writes the file in one step: a reader sees the old text or the new.
@@ -102,19 +78,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tallies_add_up() {
-        let mut one = Tally {
+    fn every_counter_is_a_line_and_so_is_every_reason() {
+        let mut tally = Tally {
             attempted: 5,
             lost: 2,
             ..Tally::default()
         };
-        one.rounds[7] = 3;
-        one.because("closed by the server");
-        let mut sum = Tally::default();
-        sum.add(&one.text());
-        assert_eq!(sum, one);
-        sum.add(&one.text());
-        assert_eq!((sum.attempted, sum.rounds[7]), (10, 6));
-        assert_eq!(sum.reasons["closed_by_the_server"], 2);
+        tally.rounds[7] = 3;
+        tally.because("closed by the server");
+        let text = tally.text();
+        assert_eq!(text.lines().count(), 12 + 8 + 1);
+        for line in [
+            "attempted 5",
+            "lost 2",
+            "round_7 3",
+            "because_closed_by_the_server 1",
+        ] {
+            assert!(text.lines().any(|other| other == line), "{line}");
+        }
     }
 }

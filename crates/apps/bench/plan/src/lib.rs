@@ -33,3 +33,6 @@ pub use scenario::{
 pub use section::Problem;
 pub(crate) use section::line_of;
 pub use throng_client::Target;
+
+#[cfg(test)]
+mod refused_tests;

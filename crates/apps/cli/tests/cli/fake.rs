@@ -93,3 +93,12 @@ pub(crate) fn answer(status: u16, body: &str) -> String {
         body.len()
     )
 }
+
+/// A stream of JSON that ends after one line.
+pub(crate) fn line_stream(line: &str) -> String {
+    format!(
+        "HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\
+         \r\n{:x}\r\n{line}\n\r\n0\r\n\r\n",
+        line.len() + 1
+    )
+}

@@ -1,7 +1,7 @@
 //! Starts the binary and waits for it, never longer than a broken program needs to show itself.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
@@ -26,39 +26,24 @@ impl Done {
         assert_eq!(self.code, Some(code), "{self:#?}");
         self
     }
-
-    #[track_caller]
-    pub(crate) fn says(self, parts: &[&str]) -> Self {
-        for part in parts {
-            assert!(
-                self.err.contains(part),
-                "{part:?} is missing on standard error: {self:#?}"
-            );
-        }
-        self
-    }
-
-    #[track_caller]
-    pub(crate) fn prints(self, parts: &[&str]) -> Self {
-        for part in parts {
-            assert!(
-                self.out.contains(part),
-                "{part:?} is missing on standard output: {self:#?}"
-            );
-        }
-        self
-    }
 }
 
 /// The binary with these arguments, and none of the caller's variables.
 pub(crate) fn throng(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_throng"));
+    let mut command = clean(env!("CARGO_BIN_EXE_throng"));
+    command.args(arguments);
+    command
+}
+
+/// A program that gets none of the caller's variables for ours, and no standard input.
+pub(crate) fn clean(program: &str) -> Command {
+    let mut command = Command::new(program);
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("THRONG_") {
             command.env_remove(name);
         }
     }
-    command.args(arguments).stdin(Stdio::null());
+    command.stdin(Stdio::null());
     command
 }
 
@@ -68,46 +53,13 @@ pub(crate) fn run(arguments: &[&str]) -> Done {
     Running::start(&mut throng(arguments)).wait()
 }
 
-/// Runs a line of words without spaces to its end.
-#[track_caller]
-pub(crate) fn run_line(line: &str) -> Done {
-    run(&words(line))
-}
-
-/// Runs commands, each on a line with `=>`, the exit code, and parts of what it tells, with bars
-/// between: of standard output for 0, else of standard error.
-#[track_caller]
-pub(crate) fn telling(lines: &str) {
-    for line in lines.lines() {
-        let (command, end) = line.split_once(" => ").expect(line);
-        let (code, parts) = end.split_once(' ').expect(line);
-        let parts: Vec<&str> = parts.split(" | ").collect();
-        let done = run_line(command).expect(code.parse().unwrap());
-        match code {
-            "0" => done.prints(&parts),
-            _ => done.says(&parts),
-        };
-    }
-}
-
 pub(crate) fn words(line: &str) -> Vec<&str> {
     line.split_whitespace().collect()
-}
-
-/// Runs to the end with something on standard input.
-#[track_caller]
-pub(crate) fn run_with(arguments: &[&str], input: &[u8]) -> Done {
-    let mut running = Running::start(throng(arguments).stdin(Stdio::piped()));
-    let mut stdin = running.stdin.take().unwrap();
-    stdin.write_all(input).unwrap();
-    drop(stdin);
-    running.wait()
 }
 
 /// A program whose lines are read as they come. It is killed if the test ends first.
 pub(crate) struct Running {
     child: Child,
-    stdin: Option<ChildStdin>,
     out: Receiver<String>,
     err: Receiver<String>,
 }
@@ -115,6 +67,14 @@ pub(crate) struct Running {
 impl Running {
     pub(crate) fn start(command: &mut Command) -> Self {
         Self::of(command.stdout(Stdio::piped()).stderr(Stdio::piped()))
+    }
+
+    /// Runs with something on standard input, which ends then.
+    pub(crate) fn start_with(command: &mut Command, input: &[u8]) -> Self {
+        let mut running = Self::start(command.stdin(Stdio::piped()));
+        let mut stdin = running.child.stdin.take().unwrap();
+        stdin.write_all(input).unwrap();
+        running
     }
 
     /// Runs with a closed standard error.
@@ -127,7 +87,6 @@ impl Running {
     fn of(command: &mut Command) -> Self {
         let mut child = command.spawn().unwrap();
         Self {
-            stdin: child.stdin.take(),
             out: lines(child.stdout.take().unwrap()),
             err: child.stderr.take().map_or_else(|| channel().1, lines),
             child,

@@ -1,28 +1,28 @@
 //! A real server, and the other commands against it.
 
 use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::process::Command;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::program::{Done, Running, run, run_line, run_with, telling, throng, words};
+use crate::program::{Done, Running, run, throng, words};
 use crate::proxy::Proxy;
 
 const SECRET: &str = "0123456789abcdef0123456789abcdef";
 
 /// A server on ports of its own, ready to serve.
-struct Server {
+pub(crate) struct Server {
     running: Running,
-    client: String,
-    api: String,
-    banner: String,
+    pub(crate) client: String,
+    pub(crate) api: String,
+    pub(crate) banner: String,
 }
 
 impl Server {
     #[track_caller]
-    fn start(more: &[&str]) -> Self {
+    pub(crate) fn start(more: &[&str]) -> Self {
         Self::start_by(Running::start, more)
     }
 
@@ -50,7 +50,7 @@ impl Server {
     }
 
     #[track_caller]
-    fn stop(self) -> Done {
+    pub(crate) fn stop(self) -> Done {
         signal(&self.running, Signal::TERM);
         self.running.wait().expect(0)
     }
@@ -76,72 +76,6 @@ impl Server {
 fn signal(running: &Running, signal: Signal) {
     let pid = Pid::from_raw(running.pid().try_into().unwrap()).unwrap();
     kill_process(pid, signal).unwrap();
-}
-
-#[test]
-fn what_is_published_arrives() {
-    let server = Server::start(&[]);
-    for part in [
-        "open mode",
-        "/ws?channel=news",
-        "/stream?channel=news",
-        "/connection/websocket",
-        "curl -d hello",
-        "connections",
-    ] {
-        assert!(server.banner.contains(part), "{}", server.banner);
-    }
-    let text = server.subscribe(&["--count", "2"]);
-    let json = server.subscribe(&["--count", "1", "--json"]);
-    assert_eq!(server.publish_until_heard(&text, &[]), "hello\n");
-    let line: Value = serde_json::from_str(&server.publish_until_heard(&json, &[])).unwrap();
-    assert_eq!(
-        (&line["channel"], &line["data"]),
-        (&"news".into(), &"hello".into())
-    );
-    json.wait().expect(0);
-    // What was published for the other one arrived here too, perhaps once, perhaps more often.
-    run(&["publish", "news", "hello", "--api", &server.api]).expect(0);
-    text.wait().expect(0);
-    let api = &server.api;
-    telling(&format!("publish un:known x --api {api} => 6 refused"));
-    server.stop();
-}
-
-#[test]
-fn history_has_positions() {
-    let server = Server::start(&words(
-        "--set channel.history_size=10 --set channel.history_ttl=1m",
-    ));
-    let offset = || {
-        let done = run(&["publish", "news", "x", "--json", "--api", &server.api]).expect(0);
-        let told: Value = serde_json::from_str(&done.out).unwrap();
-        told["offset"].as_u64().unwrap()
-    };
-    assert_eq!([offset(), offset()], [1, 2]);
-    server.stop();
-}
-
-#[test]
-fn a_protected_server_wants_keys() {
-    let secret = format!("auth.hmac_secret={SECRET}");
-    let server = Server::start(&["--set", &secret, "--set", "auth.api_keys=k"]);
-    assert!(server.banner.contains("clients need a token") && server.banner.contains("X-API-Key"));
-    assert!(!server.banner.contains(SECRET));
-    let (api, client) = (&server.api, &server.client);
-    telling(&format!(
-        "publish news x --api {api} => 6 --api-key
-publish news x --api {api} --api-key no => 6 auth.api_keys
-subscribe news --server {client} => 6 --token"
-    ));
-    let made = run_line(&format!(
-        "token create --user a --secret {SECRET} --allow-subscribe news"
-    ))
-    .expect(0);
-    let subscriber = server.subscribe(&["--token", made.out.trim_end(), "--count", "1"]);
-    server.publish_until_heard(&subscriber, &["--api-key", "k"]);
-    subscriber.wait().expect(0);
-    server.stop();
 }
 
 /// The line is cut, publications are missed, and all of them arrive in their order, each once.
@@ -233,35 +167,14 @@ fn a_second_signal_ends_it_at_once() {
     // More than the kernel holds for a connection that nobody reads.
     let large = vec![b'x'; 900_000];
     for _ in 0..24 {
-        run_with(&["publish", "news", "--api", &server.api], &large).expect(0);
+        let publish = ["publish", "news", "--api", &server.api];
+        let done = Running::start_with(&mut throng(&publish), &large).wait();
+        done.expect(0);
     }
     signal(&server.running, Signal::INT);
     server.running.until_err("again");
     signal(&server.running, Signal::INT);
     server.running.wait().expect(0);
-}
-
-#[test]
-fn what_keeps_it_from_starting_is_told() {
-    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = taken.local_addr().unwrap().to_string();
-    let host = "no-such-host.invalid:8000";
-    telling(&format!(
-        "serve --listen 127.0.0.1:0 --api {address} => 7 {address}
-serve --listen 0.0.0.0:0 => 4 auth.hmac_secret
-serve --shards many --api nowhere => 4 --shards | --api
-serve --set log.levle=info => 4 log.level
-serve --set log.level=loud => 4 flag --set log.level:
-serve --log-level loud => 4 flag --log-level:
-serve --listen {host} => 7 --listen {host}: cannot find the address of"
-    ));
-}
-
-#[test]
-fn it_listens_on_the_address_of_a_host() {
-    let server = Server::start(&["--listen", "localhost:0"]);
-    run(&["publish", "news", "x", "--api", &server.api]).expect(0);
-    server.stop();
 }
 
 /// `throng serve 2>&1 | head` must not take the server with it.
@@ -319,50 +232,6 @@ fn told_by_target(server: &Running, client: &str, api: &str, target: impl Fn(&st
     );
     stream.write_all(head.as_bytes()).unwrap();
     told("INFO throng::audit", "disconnect");
-}
-
-/// Configurations as the SDKs' suites and the documentation of Centrifugo have them, of our own.
-#[test]
-fn imported_configurations_start() {
-    const FORMS: &[&str] = &[
-        r#"{"client": {"insecure": true, "concurrency": 8, "token": {"hmac_secret_key": "short"}},
-            "http_stream": {"enabled": true}, "sse": {"enabled": true}, "http_api": {"key": "k"},
-            "proxies": [{"name": "poll", "endpoint": "http://127.0.0.1:9/", "timeout": "5s"}],
-            "channel": {"without_namespace": {"presence": true, "allowed_delta_types": ["fossil"],
-                "delta_publish": true, "history_size": 10, "history_ttl": "60s",
-                "force_recovery": true},
-              "namespaces": [{"name": "cursors", "subscription_type": "map",
-                "map": {"mode": "ephemeral", "key_ttl": "60s", "allow_publish_for_client": true},
-                "allow_subscribe_for_client": true}]}}"#,
-        r#"{"client": {"insecure": true}, "http_api": {"insecure": true},
-            "channel": {"without_namespace": {"force_positioning": true, "history_size": 10,
-                "history_ttl": "60s", "join_leave": true, "force_push_join_leave": true}}}"#,
-        r#"{"client": {"token": {"hmac_secret_key": "short"},
-              "subscribe_to_user_personal_channel": {"enabled": true}},
-            "channel": {"without_namespace": {"presence": true, "join_leave": true,
-                "allow_publish_for_subscriber": true, "allow_history_for_subscriber": true,
-                "history_size": 10, "history_ttl": "60s", "force_recovery": true}}}"#,
-        r#"{"token_hmac_secret_key": "short", "api_key": "k", "admin": true,
-            "allowed_origins": ["http://localhost:3000"], "granular_proxy_mode": true,
-            "connect_proxy_name": "a", "rpc_proxy_name": "a", "proxies": [{"name": "a",
-                "endpoint": "http://127.0.0.1:9/", "http_headers": ["Cookie", "Host",
-                "Content-Type", "Authorization"], "static_http_headers": {"Authorization": "x"}}],
-            "namespaces": [{"name": "chat", "subscribe_proxy_name": "a", "presence": true}]}"#,
-        r#"{"v3_use_offset": true, "token_hmac_secret_key": "short", "api_key": "k",
-            "proxy_connect_endpoint": "http://127.0.0.1:9/", "proxy_connect_timeout": "2s",
-            "namespaces": [{"name": "public", "history_size": 5, "history_ttl": "60s",
-                "allow_recovery": true, "allow_subscribe_for_client": true}]}"#,
-    ];
-    let folder = tempfile::tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name).display().to_string();
-    let (from, to) = (path("centrifugo.json"), path("throng.toml"));
-    for form in FORMS {
-        std::fs::write(&from, form).unwrap();
-        let done = run(&["config", "import", &from, "--out", &to, "--force"]).expect(0);
-        assert!(!done.err.contains("not good yet"), "{done:#?}");
-        run(&["config", "check", &to]).expect(0);
-        Server::start(&["--config", &to]).stop();
-    }
 }
 
 #[test]

@@ -4,10 +4,7 @@
 //! - no compression, no access log, no pings within a measurement, connections may idle;
 //! - one worker thread, except in the row that says otherwise.
 
-mod bun;
-mod nchan;
-mod pushpin;
-mod socketify;
+mod scripts;
 mod throng;
 
 use anyhow::{Result, ensure};
@@ -17,8 +14,6 @@ use crate::cache::Cache;
 use crate::origin::Origin;
 use crate::server::Peer;
 use crate::suite::Suite;
-
-type Prepare = fn(&Cache, Option<&Origin>) -> Result<Peer>;
 
 /// Servers that take part in a comparison.
 pub(crate) struct Field {
@@ -34,18 +29,14 @@ pub(crate) struct Field {
 /// # Errors
 /// If Throng itself cannot be built, or a name is unknown.
 pub(crate) fn prepare(args: &Args, cache: &Cache) -> Result<Field> {
-    let others: &[(&str, Prepare)] = match args.suite() {
-        Suite::Channels => &[
-            (nchan::KEY, nchan::prepare),
-            (bun::KEY, bun::prepare),
-            (socketify::KEY, socketify::prepare),
-        ],
-        Suite::Tls => &[(nchan::KEY, nchan::prepare), (bun::KEY, bun::prepare)],
-        Suite::Grip => &[(pushpin::KEY, pushpin::prepare)],
+    let others: &[&str] = match args.suite() {
+        Suite::Channels => &["nchan", "bun", "socketify"],
+        Suite::Tls => &["nchan", "bun"],
+        Suite::Grip => &["pushpin"],
         Suite::Shards => &[],
     };
     let keys = throng::keys(args.suite()).iter().copied();
-    let keys: Vec<_> = keys.chain(others.iter().map(|(key, _)| *key)).collect();
+    let keys: Vec<_> = keys.chain(others.iter().copied()).collect();
     for name in &args.only {
         ensure!(
             keys.contains(&name.as_str()),
@@ -59,12 +50,12 @@ pub(crate) fn prepare(args: &Args, cache: &Cache) -> Result<Field> {
     };
     let mut peers = throng::prepare(args, origin.as_ref())?;
     let mut left_out = Vec::new();
-    for &(key, prepare) in others {
+    for &key in others {
         if !args.wants(key) {
             continue;
         }
         eprintln!("preparing {key}");
-        match prepare(cache, origin.as_ref()) {
+        match scripts::prepare(key, cache, origin.as_ref()) {
             Ok(peer) => peers.push(peer),
             Err(error) => left_out.push(format!("{key}: {error:#}")),
         }

@@ -28,7 +28,8 @@ use anyhow::Result;
 
 pub(crate) use scale::Scale;
 
-use crate::client::{Names, Pace};
+use self::traffic::Figure::{self, P50Ms, P99Ms, PerCpuSecond, PerSecond};
+use crate::client::{Load, Names, Pace};
 use crate::origin::Origin;
 use crate::results::{Metric, Samples};
 use crate::server::Server;
@@ -41,41 +42,92 @@ pub(crate) fn measure(
     scale: &Scale,
     origin: Option<&Origin>,
 ) -> Result<Samples> {
+    use Metric::*;
+    let load = |channels, subscribers, pace| Load {
+        channels,
+        subscribers,
+        pace,
+        names: Names::Any,
+        window: scale.window,
+    };
+    let fan_out = |subscribers, in_flight| load(1, subscribers, Pace::InFlight(in_flight));
+    let wide = |pace| load(scale.wide_channels, 1, pace);
+    let rooms = |pace| load(scale.room_channels, scale.room_subscribers, pace);
+    let pipelined = Pace::Pipelined(scale.pipelined);
+    let flows = |loads: &[(Load, &[(Metric, Figure)])]| traffic::flows(server, scale, loads);
+    let costs = |load, columns| traffic::costs(server, scale, &load, columns);
     match scenario {
         Scenario::Idle => connections::idle(server, scale),
         Scenario::Own => connections::idle_own_channels(server, scale),
         Scenario::Burst => connections::burst(server, scale),
-        Scenario::FanOut => {
-            let metrics = [Metric::SmallOne, Metric::SmallFour];
-            traffic::fan_out(server, scale, scale.fan_out_small, metrics)
-        }
-        Scenario::FanOutLarge => {
-            let metrics = [Metric::LargeOne, Metric::LargeFour];
-            traffic::fan_out(server, scale, scale.fan_out_large, metrics)
-        }
-        Scenario::Wide => traffic::wide(server, scale),
-        Scenario::Pipelined => {
-            use Metric::{Pipelined, PipelinedP99Ms, PipelinedRate};
-            let metrics = [Pipelined, PipelinedRate, PipelinedP99Ms];
-            traffic::as_fast_as_it_goes(server, scale, Pace::Pipelined(scale.pipelined), metrics)
-        }
-        Scenario::Socket => {
-            let metrics = [Metric::Socket, Metric::SocketRate, Metric::SocketP99Ms];
-            traffic::as_fast_as_it_goes(server, scale, Pace::Socket(scale.pipelined), metrics)
-        }
-        Scenario::Rooms => traffic::rooms(server, scale),
         Scenario::Links => connections::links(server, scale, origin),
-        Scenario::CostsOne => {
-            use Metric::{OneCpu, OneMail, OneSwitches, OneWakes, OneWrites};
-            let columns = [OneCpu, OneSwitches, OneMail, OneWakes, OneWrites];
-            traffic::costs_one_to_one(server, scale, Names::Any, columns)
+        Scenario::FanOut => flows(&[
+            (fan_out(scale.fan_out_small, 1), &[(SmallOne, PerCpuSecond)]),
+            (
+                fan_out(scale.fan_out_small, 4),
+                &[(SmallFour, PerCpuSecond)],
+            ),
+        ]),
+        Scenario::FanOutLarge => flows(&[
+            (fan_out(scale.fan_out_large, 1), &[(LargeOne, PerCpuSecond)]),
+            (
+                fan_out(scale.fan_out_large, 4),
+                &[(LargeFour, PerCpuSecond)],
+            ),
+        ]),
+        Scenario::Wide => {
+            let load = wide(Pace::PerSecond(scale.wide_rate_per_s));
+            flows(&[(load, &[(Wide, PerCpuSecond)])])
         }
-        Scenario::CostsSkew => {
-            use Metric::{SkewCpu, SkewMail, SkewSwitches, SkewWakes, SkewWrites};
-            let columns = [SkewCpu, SkewSwitches, SkewMail, SkewWakes, SkewWrites];
-            traffic::costs_one_to_one(server, scale, Names::OneHome, columns)
-        }
-        Scenario::CostsRooms => traffic::costs_rooms(server, scale),
-        Scenario::CostsFanOut => traffic::costs_fan_out(server, scale),
+        Scenario::Pipelined => flows(&[(
+            wide(pipelined),
+            &[
+                (Pipelined, PerCpuSecond),
+                (PipelinedRate, PerSecond),
+                (PipelinedP99Ms, P99Ms),
+            ],
+        )]),
+        Scenario::Socket => flows(&[(
+            wide(Pace::Socket(scale.pipelined)),
+            &[
+                (Socket, PerCpuSecond),
+                (SocketRate, PerSecond),
+                (SocketP99Ms, P99Ms),
+            ],
+        )]),
+        Scenario::Rooms => flows(&[(
+            rooms(Pace::PerSecond(scale.room_rate_per_s)),
+            &[
+                (Rooms, PerCpuSecond),
+                (RoomsP50Ms, P50Ms),
+                (RoomsP99Ms, P99Ms),
+            ],
+        )]),
+        // Counts of what shards cost each other do not depend on how busy a machine is.
+        Scenario::CostsOne => costs(
+            wide(pipelined),
+            [OneCpu, OneSwitches, OneMail, OneWakes, OneWrites],
+        ),
+        Scenario::CostsSkew => costs(
+            Load {
+                names: Names::OneHome,
+                ..wide(pipelined)
+            },
+            [SkewCpu, SkewSwitches, SkewMail, SkewWakes, SkewWrites],
+        ),
+        Scenario::CostsRooms => costs(
+            rooms(Pace::Pipelined(scale.pipelined / 8)),
+            [RoomsCpu, RoomsSwitches, RoomsMail, RoomsWakes, RoomsWrites],
+        ),
+        Scenario::CostsFanOut => costs(
+            fan_out(scale.fan_out_small, 4),
+            [
+                FanOutCpu,
+                FanOutSwitches,
+                FanOutMail,
+                FanOutWakes,
+                FanOutWrites,
+            ],
+        ),
     }
 }

@@ -495,40 +495,6 @@ mod tests {
         );
     }
 
-    #[test]
-    fn what_is_not_supported_is_refused_by_name() {
-        for (arguments, part) in [
-            (&["-c", "1"][..], "no host:port"),
-            (&["h"], "port is missing"),
-            (&["h:1", "-c"], "`-c` needs a value"),
-            (&["h:1", "-c", "x"], "`-c`"),
-            (&["h:1", "-c", "0"], "no clients"),
-            (&["h:1", "--connect-rate", "0"], "must be above zero"),
-            (
-                &["h:1", "--frobnicate"],
-                "`--frobnicate` of tcpkali is not supported: it is unknown",
-            ),
-            (&["h:1", "-l", "80"], "`-l`"),
-            (&["h:1", "--server", "x"], "throng bench agent"),
-            (&["h:1", "-r", "@100ms"], "--until"),
-            (&["h:1", "-m", "x"], "without `-r`"),
-            (
-                &["h:1", "-m", r"\{connection.ptr}", "-r", "1"],
-                "`\\{connection.ptr}`",
-            ),
-            (&["h:1", "-1", r"\{re [a-z]+}"], "not supported"),
-            (&["h:1", "-1", r"\{connection.uid%0}"], "not supported"),
-            (&["h:1", "-1", r"\{connection.uid"], "never closed"),
-            (&["h:1", "-e", "-1", r"\xff"], "messages are UTF-8"),
-            (&["h:1", "-e", "-1", r"\q"], "escape `\\q`"),
-            (&["h:1", "-H", "a: b"], "without `--ws`"),
-            (&["h:1", "--dump-all"], "not dumped"),
-        ] {
-            let error = read(arguments).unwrap_err();
-            assert!(error.contains(part), "{arguments:?}: {error}");
-        }
-    }
-
     proptest! {
         #[test]
         fn no_message_panics_and_every_result_compiles(

@@ -1,4 +1,4 @@
-//! The file of the million-connection run, and what is refused.
+//! The file of the million-connection run, and small ones.
 
 use super::*;
 use crate::schedule::Spread;
@@ -58,25 +58,18 @@ fn it_runs_scaled_bounded_and_against_another_target() {
     );
 }
 
-/// A file with these parts; the session's first line is line 5.
-fn file(load: &str, options: &str, session: &str) -> String {
+/// A file with these parts.
+fn file(load: &str, session: &str) -> String {
     format!(
         "<tsung>\n<servers><server host='h' port='80' type='tcp'/></servers>\n<load><arrivalphase \
          phase='1' duration='10' unit='second'>{load}</arrivalphase></load>\n\
-         <options>{options}</options>\n<sessions><session name='s' probability='100' \
+         <sessions><session name='s' probability='100' \
          type='ts_websocket'>{session}</session></sessions>\n</tsung>"
     )
 }
 
 const USERS: &str = "<users arrivalrate='5' unit='second'/>";
 const CONNECT: &str = "<request><websocket type='connect' path='/a'/></request>";
-
-#[track_caller]
-fn check_refused(text: &str, line: usize, part: &str) {
-    let problem = read_tsung(text, &TsungOptions::default()).unwrap_err();
-    assert!(problem.message.contains(part), "{part}: {problem}");
-    assert_eq!(problem.line, Some(line), "{problem}");
-}
 
 #[test]
 fn messages_are_understood_where_they_are_simple() {
@@ -86,7 +79,7 @@ fn messages_are_understood_where_they_are_simple() {
          incr='3'><request><websocket type='message' ack='no_ack'>hi \
          {{n}}</websocket></request><thinktime value='2.5'/></for>"
     );
-    let scenario = read_tsung(&file(USERS, "", &session), &TsungOptions::default())
+    let scenario = read_tsung(&file(USERS, &session), &TsungOptions::default())
         .unwrap()
         .scenario;
     let say = scenario.say.unwrap();
@@ -111,100 +104,11 @@ fn rates_come_in_every_unit() {
         ("<users arrivalrate='60' unit='minute'/>", 10),
         ("<users arrivalrate='5' unit='second' maxnumber='7'/>", 7),
     ] {
-        let scenario = read_tsung(&file(users, "", CONNECT), &TsungOptions::default())
+        let scenario = read_tsung(&file(users, CONNECT), &TsungOptions::default())
             .unwrap()
             .scenario;
         assert_eq!(scenario.clients, clients, "{users}");
     }
-}
-
-#[test]
-fn what_is_not_supported_is_refused_with_its_line() {
-    let session = |text: &str| file(USERS, "", text);
-    check_refused("<tsunk/>", 1, "not <tsung>");
-    check_refused("<tsung>\n<foo/></tsung>", 2, "<foo> is not supported");
-    check_refused("<tsung speed='9'/>", 1, "the attribute `speed` of <tsung>");
-    check_refused("<tsung/>", 1, "no <session>");
-    check_refused(
-        &file("<user session='s'/>", "", CONNECT),
-        3,
-        "<user> is not supported",
-    );
-    check_refused(
-        &file("<users unit='second'/>", "", CONNECT),
-        3,
-        "either `arrivalrate` or `interarrival`",
-    );
-    check_refused(
-        &file("<users arrivalrate='x'/>", "", CONNECT),
-        3,
-        "not a number",
-    );
-    check_refused(
-        &file("<users arrivalrate='1' unit='week'/>", "", CONNECT),
-        3,
-        "the unit `week`",
-    );
-    check_refused(
-        &file(USERS, "<option name='rate_limit' value='5'/>", CONNECT),
-        4,
-        "the option `rate_limit`",
-    );
-    check_refused(&session(""), 5, "never connects");
-    check_refused(
-        &session(&format!("{CONNECT}\n<if var='x' eq='1'/>")),
-        6,
-        "<if> is not supported",
-    );
-    check_refused(
-        &session(&format!(
-            "{CONNECT}\n\n<thinktime value='3' random='true'/>"
-        )),
-        7,
-        "random thinktime",
-    );
-    check_refused(
-        &session(&format!("{CONNECT}\n<thinktime min='1' max='2'/>")),
-        6,
-        "the attribute `min`",
-    );
-    check_refused(
-        &session(&format!("{CONNECT}{CONNECT}")),
-        5,
-        "second connect",
-    );
-    check_refused(
-        &session("<request subst='true'>\n<websocket type='connect' path='/%%_x%%'/></request>"),
-        6,
-        "substitution",
-    );
-    check_refused(
-        &session("<request><http url='/'/></request>"),
-        5,
-        "<http> is not supported",
-    );
-    check_refused(
-        &session(&format!(
-            "{CONNECT}<request>\n<websocket type='message' ack='parse'>x</websocket></request>"
-        )),
-        6,
-        "waiting for an answer",
-    );
-    check_refused(
-        &session(&format!("{CONNECT}<for from='1' to='2' incr='0' var='i'/>")),
-        5,
-        "never ends",
-    );
-    check_refused(
-        "<tsung>\n<sessions>\n<session type='ts_http'/></sessions></tsung>",
-        3,
-        "type `ts_http`",
-    );
-    check_refused(
-        "<tsung>\n<servers><server host='h' port='1' type='bosh'/></servers></tsung>",
-        2,
-        "type `bosh`",
-    );
 }
 
 #[test]
