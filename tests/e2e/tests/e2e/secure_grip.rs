@@ -1,33 +1,12 @@
-//! Each family of clients by TLS: the gateways do not notice, and GRIP's backends are told.
+//! GRIP's backends are told that clients came by TLS.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
+use std::process::Command;
 use std::thread;
 
 use serde_json::json;
-
-use super::{Scene, stream};
-
-#[test]
-fn appwrite_s_clients_connect() {
-    let scene = Scene::default();
-    let server =
-        scene.start("records = \"lean\"\n[appwrite]\n[[appwrite.project]]\nid = \"console\"\n");
-    let url = format!(
-        "wss://{}/v1/realtime?project=console&channels[]=files",
-        server.clients()
-    );
-    let ws = scene.script("ws.mjs", &[&url]);
-    ws.event("open", &json!({}));
-    let first = ws.event("message", &json!({}));
-    assert!(
-        first["data"]
-            .as_str()
-            .is_some_and(|data| data.contains("connected")),
-        "{first}"
-    );
-    server.stop();
-}
+use throng_testkit::{Process, Setup, TlsFiles, request};
 
 /// A backend that holds every request as a stream on `room`, and answers with what it received.
 fn backend() -> std::net::SocketAddr {
@@ -63,14 +42,18 @@ fn backend() -> std::net::SocketAddr {
 
 #[test]
 fn backends_of_grip_hear_that_clients_came_by_tls() {
-    let scene = Scene::default();
+    let tls = TlsFiles::default();
     let route = format!(
         "[grip]\nhttp_publish = \"127.0.0.1:0\"\n[[grip.route]]\npath = \"/\"\norigin = \
          [\"http://{}\"]\n",
         backend()
     );
-    let server = scene.start(&route);
-    let held = stream(&scene, &format!("https://{}/anything", server.clients()));
+    let config = tls.config(&route);
+    let server = Setup::new(&config).shards(2).tls_clients().start();
+    let mut curl = Command::new("curl");
+    curl.args(["--silent", "--cacert", &tls.trusted, "--no-buffer"]);
+    curl.arg(format!("https://{}/anything", server.clients()));
+    let held = Process::start(&mut curl, "see .ci/packages");
     held.out("what the backend was told", |lines| {
         lines.iter().any(|line| line == "told https")
     });
@@ -78,7 +61,7 @@ fn backends_of_grip_hear_that_clients_came_by_tls() {
         "channel": "room", "formats": { "http-stream": { "content": "hello\n" } },
     }] });
     let to = server.grip("http_publish");
-    let answer = throng_testkit::request(to, "POST", "/publish/", &[], &item.to_string());
+    let answer = request(to, "POST", "/publish/", &[], &item.to_string());
     assert_eq!(answer.status, 200, "{answer:?}");
     held.out("what was published", |lines| {
         lines.iter().any(|line| line == "hello")
