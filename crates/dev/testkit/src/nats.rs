@@ -15,8 +15,9 @@ use crate::{Deadline, free_port, until};
 
 /// Refusals of a stream after which a server of a new cluster is started again.
 const REFUSED_MAX: usize = 200;
-/// Deadline for one answer.
+/// Deadline for an answer, and what each further one of many adds to it.
 const ANSWER: Duration = Duration::from_secs(5);
+const EACH_ANSWER: Duration = Duration::from_millis(50);
 
 /// Runs until it is dropped, on a port of its own, with its files in a temporary folder.
 pub struct NatsServer {
@@ -171,7 +172,8 @@ impl NatsServer {
             );
         }
         (&nats).write_all(text.as_bytes()).expect("it reads");
-        let nats = Deadline::after(ANSWER).over(&nats);
+        let all = ANSWER + EACH_ANSWER * bodies.len() as u32;
+        let nats = Deadline::after(all).over(&nats);
         let mut lines = BufReader::new(nats).lines().map_while(Result::ok);
         let mut answers = Vec::new();
         while answers.len() < bodies.len() {

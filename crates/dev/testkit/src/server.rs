@@ -341,7 +341,7 @@ impl Server {
     pub fn upgrade(&self) -> Output {
         let port = self.api_address().port().to_string();
         let mut command = Command::new(binary::throng());
-        command.args(["upgrade", "--api-port", &port, "--patience", "60"]);
+        command.args(["upgrade", "--api-port", &port, "--patience", "180"]);
         command.output().expect("the binary runs")
     }
 

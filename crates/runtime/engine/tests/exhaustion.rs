@@ -14,7 +14,7 @@ use throng_sys::socket;
 use throng_types::{ConnId, Now, ShardId};
 
 /// Reached only by failing tests.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(3);
 
 #[derive(Debug, PartialEq, Eq)]
 enum Event {

@@ -1,4 +1,4 @@
-//! `/metrics`, `/stats` and `/healthz`: there is one truth, and it is well formed.
+//! `/metrics` and `/stats`: there is one truth, and it is well formed.
 
 use serde_json::json;
 use throng_testkit::{Setup, request, until};
@@ -43,22 +43,5 @@ fn metrics_pass_a_strict_reader_and_agree_with_stats() {
     });
     server.counts("throng_subscriptions", 0);
     server.counts("throng_connections_closed_total{reason=\"client\"}", 1);
-    server.stop();
-}
-
-#[test]
-fn health_is_told_on_both_ports_without_a_key() {
-    let server = Setup::default().api_key("k").start();
-    for address in [server.clients(), server.api_address()] {
-        let health = request(address, "GET", "/healthz", &[], "");
-        assert_eq!((health.status, &*health.body), (200, "ok\n"));
-    }
-    for target in ["/metrics", "/stats"] {
-        assert_eq!(
-            request(server.api_address(), "GET", target, &[], "").status,
-            401
-        );
-        assert_eq!(server.ask("GET", target, "").status, 200);
-    }
     server.stop();
 }

@@ -4,9 +4,8 @@
 use std::net::SocketAddr;
 
 use serde_json::{Value, json};
-use throng_testkit::{HANDSHAKE, Server, Setup, Wire, escaped, sign, unix_s};
+use throng_testkit::{Backend, HANDSHAKE, Server, Setup, Wire, escaped, sign, unix_s};
 
-use crate::asked::backend;
 use crate::support::SECRET;
 
 /// Transport by which a client comes in.
@@ -216,29 +215,35 @@ fn every_right_is_the_same_on_every_transport() {
     server.stop();
 }
 
-/// A subscription opened by a token ends with it, where the transport has no way to renew it.
+/// Seconds for which a token is good that ends while its client is there: a client may be slow to
+/// come.
+const SHORT_S: u64 = 8;
+
+/// A subscription opened by a token ends with it, where the transport has no way to renew it. An
+/// SDK has 25 seconds to bring another: see `dialogues/lifetimes.txt`.
 #[test]
 fn a_subscription_ends_with_its_token_on_every_transport() {
     let server = server();
     let ann = sign(&json!({ "sub": "ann" }), SECRET);
-    for way in WAYS {
-        if way == Way::Sdk {
-            // It has 25 seconds to bring another: see `tokens.rs`.
-            continue;
-        }
-        let exp = unix_s() + 2;
-        let short = sign(
-            &json!({ "sub": "ann", "channel": "$closed:1", "exp": exp }),
-            SECRET,
-        );
+    let ways = WAYS.into_iter().filter(|way| *way != Way::Sdk);
+    let open = ways.map(|way| {
+        let exp = unix_s() + SHORT_S;
+        let short = json!({ "sub": "ann", "channel": "$closed:1", "exp": exp });
         let brings = Brings {
             token: &ann,
             channel: "$closed:1",
-            sub_token: &short,
+            sub_token: &sign(&short, SECRET),
             fields: "",
         };
         let entered = enter(way, server.clients(), brings);
-        let mut wire = entered.unwrap_or_else(|why| panic!("{way:?}: {why}"));
+        (
+            way,
+            exp,
+            entered.unwrap_or_else(|why| panic!("{way:?}: {why}")),
+        )
+    });
+    // All wait at the same time.
+    for (way, exp, mut wire) in open.collect::<Vec<_>>() {
         let end = match way {
             Way::Plain("ws") => "connection expired",
             Way::Plain(_) => "{\"unsubscribed\":\"$closed:1\"}",
@@ -251,32 +256,7 @@ fn a_subscription_ends_with_its_token_on_every_transport() {
 }
 
 /// A backend that knows some clients by a field of their requests, and some channels.
-fn decides(path: &str, asked: &Value) -> (u16, Value) {
-    let result = |result: Value| (200, json!({ "result": result }));
-    let error = |code: u32| (200, json!({ "error": { "code": code, "message": "no" } }));
-    let disconnect = |code: u32| {
-        (
-            200,
-            json!({ "disconnect": { "code": code, "reason": "out" } }),
-        )
-    };
-    let said = asked["x-said"].as_str().unwrap_or_default();
-    let channel = asked["channel"].as_str().unwrap_or_default();
-    match (path, said, channel) {
-        ("/connect", "ann", _) => result(json!({ "user": "ann", "channels": ["closed:own"] })),
-        ("/connect", "short", _) => {
-            result(json!({ "user": "ann", "expire_at": unix_s() + 2, "channels": ["closed:own"] }))
-        }
-        ("/connect", "out", _) => disconnect(4501),
-        ("/connect", "nobody", _) => (200, json!({})),
-        ("/connect", "stranger", _) => error(1000),
-        ("/subscribe", _, "asked:yes") if asked["user"] == "ann" => result(json!({})),
-        ("/subscribe", _, "asked:short") => result(json!({ "expire_at": unix_s() + 2 })),
-        ("/subscribe", _, "asked:out") => disconnect(4502),
-        ("/subscribe", _, "asked:no") => error(403),
-        _ => (500, json!({})),
-    }
-}
+const DECIDES: &str = include_str!("rights.txt");
 
 fn server_with(to: SocketAddr) -> Server {
     let config = format!(
@@ -296,8 +276,8 @@ type Heard<'a> = Result<&'a [&'a str], &'a str>;
 
 #[test]
 fn backends_decide_the_same_on_every_transport() {
-    let (to, asked) = backend(decides);
-    let server = server_with(to);
+    let backend = Backend::start(DECIDES);
+    let server = server_with(backend.address());
     let ann = sign(&json!({ "sub": "ann" }), SECRET);
     let bob = sign(&json!({ "sub": "bob" }), SECRET);
     let cases: [(&str, &str, &str, Heard<'_>); 18] = [
@@ -348,7 +328,7 @@ fn backends_decide_the_same_on_every_transport() {
         }
     }
     // One question about each, and the same for each transport but its name.
-    let asked = std::mem::take(&mut *asked.lock().expect("no test panicked"));
+    let asked = backend.take();
     let names = [
         "plain_websocket",
         "plain_sse",
@@ -381,9 +361,10 @@ fn backends_decide_the_same_on_every_transport() {
 /// again.
 #[test]
 fn what_a_backend_opens_ends_when_it_says_so_on_every_transport() {
-    let (to, _) = backend(decides);
-    let server = server_with(to);
+    let backend = Backend::start(DECIDES);
+    let server = server_with(backend.address());
     let ann = sign(&json!({ "sub": "ann" }), SECRET);
+    let mut open = Vec::new();
     for way in WAYS {
         for (said, token, channel) in [("short", "", ""), ("", &*ann, "asked:short")] {
             let fields = format!("X-Said: {said}\r\n");
@@ -395,7 +376,7 @@ fn what_a_backend_opens_ends_when_it_says_so_on_every_transport() {
             };
             let begun = unix_s();
             let entered = enter(way, server.clients(), brings);
-            let mut wire = entered.unwrap_or_else(|why| panic!("{way:?}: {why}"));
+            let wire = entered.unwrap_or_else(|why| panic!("{way:?}: {why}"));
             let end = match (way, channel) {
                 (_, "") | (Way::Plain("ws"), _) => "connection expired",
                 (Way::Plain(_), _) => "{\"unsubscribed\":\"asked:short\"}",
@@ -403,9 +384,13 @@ fn what_a_backend_opens_ends_when_it_says_so_on_every_transport() {
                 (Way::Sdk, _) => continue,
                 _ => "subscription expired",
             };
-            wire.through(end);
-            assert!(unix_s() >= begun + 2, "{way:?}");
+            open.push((way, begun, wire, end));
         }
+    }
+    // All wait at the same time.
+    for (way, begun, mut wire, end) in open {
+        wire.through(end);
+        assert!(unix_s() >= begun + SHORT_S, "{way:?}");
     }
     server.stop();
 }

@@ -56,16 +56,6 @@ pub(crate) fn subscribed(start: Start, address: SocketAddr, channel: &str) -> Sd
     client
 }
 
-/// A client that has connected with a token of this user, and its id.
-#[track_caller]
-pub(crate) fn signed_in(start: Start, server: &Server, user: &str) -> (Sdk, Value) {
-    let mut client = start();
-    let mut order = url(server.clients());
-    order["token"] = json!(token(user, 600));
-    let id = client.connect(&order)["client"].clone();
-    (client, id)
-}
-
 /// The npm package `ws`, with an open connection.
 #[track_caller]
 pub(crate) fn ws(server: &Server, target: &str) -> Sdk {
@@ -93,15 +83,6 @@ pub(crate) fn publish(server: &Server, channel: &str, data: &[Value]) {
 pub(crate) fn token(user: &str, seconds: i64) -> String {
     sign(
         &json!({ "sub": user, "exp": unix_s().saturating_add_signed(seconds) }),
-        SECRET,
-    )
-}
-
-/// A subscription token that is good for so many seconds from now.
-pub(crate) fn channel_token(user: &str, channel: &str, seconds: i64) -> String {
-    let exp = unix_s().saturating_add_signed(seconds);
-    sign(
-        &json!({ "sub": user, "channel": channel, "exp": exp }),
         SECRET,
     )
 }

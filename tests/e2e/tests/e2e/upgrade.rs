@@ -1,18 +1,13 @@
-//! A running server hands over to a new process: no client notices, or nothing changes.
+//! A running server hands over to a new process under traffic, and no client notices; see also
+//! `dialogues/upgrade.txt`.
 
-use std::fs;
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use serde_json::json;
-use throng_testkit::{
-    HANDSHAKE, Installed, Sdk, Server, Setup, Signal, TlsFiles, Wire, escaped, post, throng,
-};
-
-use crate::support::{data, emulated, publish, sdks, url};
+use throng_testkit::{HANDSHAKE, Installed, Server, Setup, TlsFiles, Wire, escaped, post, throng};
 
 /// History, and nothing that happens by itself while a test looks.
 const CONFIG: &str = r#"
@@ -192,89 +187,4 @@ fn upgrades_in_a_row(
     }
     // The first process has ended by itself.
     assert_eq!(server.wait().code(), Some(0));
-}
-
-/// One of each SDK. Whether it has to come back is counted from here on.
-pub(crate) fn connected(server: &Server) -> Vec<(&'static str, Sdk)> {
-    let sdks = sdks().into_iter().chain(emulated());
-    sdks.map(|(name, start)| {
-        let mut client = start();
-        client.connect(&url(server.clients()));
-        client.forget("connecting");
-        (name, client)
-    })
-    .collect()
-}
-
-#[test]
-fn sdks_notice_nothing() {
-    let installed = Installed::default();
-    let server = start(&installed);
-    let mut clients = connected(&server);
-    for (_, client) in &mut clients {
-        client.subscribe("sdk");
-    }
-    server.upgrade_well();
-    publish(&server, "sdk", &data("after", 3));
-    for (name, client) in &mut clients {
-        assert_eq!(client.publications("sdk", 3), data("after", 3), "{name}");
-        // What it asks is carried out by the new process.
-        let order = json!({ "channel": "sdk", "data": { "by": name } });
-        client.result("publish", &order);
-        assert_eq!(client.left("connecting"), 0, "{name} had to come back");
-    }
-}
-
-#[test]
-fn a_binary_that_does_not_take_over_changes_nothing() {
-    let installed = Installed::default();
-    let mut server = start(&installed);
-    let mut listener = server.stream("/sse?channel=c0");
-    let port = server.api_address().port().to_string();
-    let real = throng().display().to_string();
-    let config = format!("exec {real} serve --config /nowhere --take-over");
-    for (n, (script, says)) in [
-        ("exit 3", "ended"),
-        ("kill -9 $$", "ended"),
-        ("exec sleep 600", "longer than"),
-        // Its output cannot be understood.
-        ("echo hello >&0; exec sleep 600", ""),
-        (&*config, "ended"),
-        ("exec /nowhere/throng", "ended"),
-    ]
-    .into_iter()
-    .enumerate()
-    {
-        installed.install_script(script);
-        let mut command = Command::new(throng());
-        command.args(["upgrade", "--api-port", &port, "--patience", "2"]);
-        let output = command.output().expect("the binary runs");
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(6), "{script}: {said}");
-        assert!(
-            said.contains("nothing has changed") && said.contains(says),
-            "{said}"
-        );
-        server.publish("c0", &format!("<{n}>"));
-        listener.through(&format!("<{n}>"));
-        assert!(server.runs());
-    }
-    fs::remove_file(installed.path()).expect("a link");
-    let output = server.upgrade();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("cannot start"), "{said}");
-    // And a good one takes over after all of them.
-    installed.install(throng());
-    server.signal(Signal::USR2);
-    assert_eq!(server.wait().code(), Some(0));
-    server.publish("c0", "<last>");
-    listener.through("<last>");
-}
-
-#[test]
-fn without_a_server_there_is_nothing_to_upgrade() {
-    let mut command = Command::new(throng());
-    let output = command.args(["upgrade", "--api-port", "1"]).output();
-    let output = output.expect("the binary runs");
-    assert_eq!(output.status.code(), Some(5));
 }

@@ -27,7 +27,7 @@ fn each_fault_has_its_status() {
             _ => reply(stream, &[], "fine"),
         }
     });
-    let server = server(&[backend.address], "response_timeout = \"500ms\"");
+    let server = server(&[backend.address], "response_timeout = \"5s\"");
     for (target, status) in [
         ("/dies", 502),
         ("/garbage", 502),

@@ -35,7 +35,7 @@ fn through(stream: &mut TcpStream, mark: &[u8]) -> Vec<u8> {
 #[test]
 fn a_client_that_sends_a_byte_now_and_then_is_given_up() {
     let backend = Backend::start(|_, stream| reply(stream, &[], "done"));
-    let server = server(&[backend.address], "[limits]\nhead_timeout = \"500ms\"");
+    let server = server(&[backend.address], "[limits]\nhead_timeout = \"3s\"");
     let mut wire = Wire::connect(server.clients());
     wire.send("POST / HTTP/1.1\r\nHost: t\r\nContent-Length: 100000\r\n\r\n");
     let mut writer = wire.writer();

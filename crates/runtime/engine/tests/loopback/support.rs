@@ -14,7 +14,7 @@ use throng_tls::ServerTls;
 use throng_types::{ConnId, Frame, Millis, Now, ShardId};
 
 /// Longest wait of a test for an event that must happen. Only failing tests reach it.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
 
 type Job = Box<dyn FnOnce(&mut Conns<u64>, &mut Probe) + Send>;
 
