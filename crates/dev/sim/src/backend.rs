@@ -22,7 +22,6 @@ use throng_types::ConnId;
 use answer::{Answered, Tunnel, field};
 pub(crate) use site::{LOGS, Site, log_channel};
 
-use crate::fault::Fault;
 use crate::net::Net;
 
 /// A request, and what of its answer has not been sent.
@@ -164,7 +163,7 @@ impl Requests {
             return false;
         };
         if let OriginEvent::Failed(_) = event {
-            net.hit(Fault::BackendFailed);
+            net.count("a backend of GRIP's fails");
         }
         net.note(format_args!("the backend answers {conn:?}: {event:?}"));
         let is_taken = Assembly::answer(mailboxes, conn, token, event).is_ok();

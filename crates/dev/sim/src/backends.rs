@@ -9,7 +9,7 @@
 mod answers;
 mod calls;
 mod sites;
-mod tally;
+mod troubles;
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -19,16 +19,12 @@ use throng_backend::{Backend, BackendLimits};
 use throng_engine::MailboxSender;
 use throng_outward::{CallSender, Outward, ResolvedName};
 
-pub use tally::Tally;
-
 use calls::{Calls, Inbox, Token};
 use sites::{Around, Site};
-use tally::Troubles;
+use troubles::Troubles;
 
-use crate::fault::Fault;
 use crate::net::{Net, Odds};
 use crate::stage::Stage;
-use crate::{Failure, attempt};
 
 /// Calls at a time.
 const CALLS_MAX: usize = 12;
@@ -62,7 +58,6 @@ struct Outside {
     dials: Vec<(usize, SocketAddr)>,
     sites: Vec<Site>,
     troubles: Troubles,
-    tally: Tally,
     is_calm: bool,
     is_ending: bool,
     /// Servers say more than they are asked.
@@ -72,11 +67,9 @@ struct Outside {
 impl Outside {
     /// The troubles so far, those of the kernel among them.
     fn troubles(&self) -> Troubles {
-        let hits = self.net.0.borrow().hits;
+        let refused = self.net.0.borrow().tally.of("no descriptor is left");
         Troubles {
-            unreachable: self.troubles.unreachable
-                + hits.of(Fault::NoDescriptor)
-                + lock(&self.names).refused,
+            unreachable: self.troubles.unreachable + refused + lock(&self.names).refused,
             ..self.troubles
         }
     }
@@ -105,7 +98,7 @@ impl Outside {
         };
         if !matches!(&found, Ok(all) if all.contains(&address(1))) {
             self.troubles.unreachable += 1;
-            self.tally.count("a name has no address");
+            self.net.count("a name has no address");
         }
         self.net.note(format_args!("{name} is {found:?}"));
         assert!(self.mailbox.send(ResolvedName::Found(name, found)).is_ok());
@@ -127,7 +120,7 @@ impl Outside {
             // There is another address to try.
             self.net.answer_dial(conn, true);
         } else if is_at(NOWHERE) || !self.is_calm && chance < 8 {
-            self.tally.count("a connection is refused");
+            self.net.count("a connection is refused");
             self.net
                 .note(format_args!("the connection {conn} to {to} is refused"));
             self.troubles.unreachable += 1;
@@ -149,7 +142,6 @@ impl Outside {
             net: &self.net,
             calls: &mut self.calls,
             troubles: &mut self.troubles,
-            tally: &mut self.tally,
             is_calm: self.is_calm,
             strays: self.strays,
         };
@@ -162,7 +154,7 @@ impl Outside {
     /// Gives every party a turn.
     fn act_all(&mut self) -> bool {
         let now = self.reasons();
-        let mut busy = self.calls.hear(&self.net, now, &mut self.tally);
+        let mut busy = self.calls.hear(&self.net, now);
         busy |= self.answer_name();
         busy |= self.answer_dial();
         for site in 0..self.sites.len() {
@@ -173,7 +165,7 @@ impl Outside {
             self.net.arrive(conn, usize::MAX);
         }
         for n in self.calls.live() {
-            busy |= self.calls.act(n, true, &self.net, &mut self.tally);
+            busy |= self.calls.act(n, true, &self.net);
         }
         self.sites.retain(|site| !site.is_over);
         busy
@@ -227,7 +219,6 @@ impl Play {
             dials: Vec::new(),
             sites: Vec::new(),
             troubles: Troubles::default(),
-            tally: Tally::default(),
             is_calm: net.percent(20),
             is_ending: false,
             strays,
@@ -254,12 +245,12 @@ impl Play {
                     outside.calls.begin(&net, before);
                 } else if !live.is_empty() {
                     let n = net.pick(&live);
-                    outside.calls.act(n, false, &net, &mut outside.tally);
+                    outside.calls.act(n, false, &net);
                 }
             }
             80..86 => {
                 let now = outside.reasons();
-                outside.calls.hear(&net, now, &mut outside.tally);
+                outside.calls.hear(&net, now);
             }
             86..90 => drop(outside.answer_dial()),
             90 => drop(outside.answer_name()),
@@ -278,7 +269,7 @@ impl Play {
                 lock(&outside.names).is_full = !outside.is_calm && net.percent(30);
             }
             98 if net.percent(10) && !outside.is_calm => {
-                net.hit(Fault::ClockLeap);
+                net.count("the clock leaps");
                 outside.troubles.stalls += 1;
                 outside.troubles.unreachable += 1;
                 net.pass_us(net.pick(&[50_000, 1_500_000, 20_000_000]));
@@ -331,19 +322,12 @@ impl Play {
     }
 }
 
-/// Runs one seed of backends for so many steps; gives the hash of its trace.
-///
-/// # Errors
-/// If anything did not hold; also where the engine panicked.
-pub fn run_backends(seed: u64, steps: usize, print: bool) -> Result<(u64, Tally), Failure> {
-    attempt(seed, print, |net| {
-        // By the seed alone: what is drawn elsewhere stays.
-        let mut play = Play::new(net, seed % 4 == 1);
-        for _ in 0..steps {
-            play.step();
-        }
-        play.end();
-        let hash = play.outside.net.0.borrow().trace.hash();
-        (hash, play.outside.tally.clone())
-    })
+/// Plays one seed of backends.
+pub(crate) fn run(net: Net, seed: u64, steps: usize) {
+    // By the seed alone: what is drawn elsewhere stays.
+    let mut play = Play::new(net, seed % 4 == 1);
+    for _ in 0..steps {
+        play.step();
+    }
+    play.end();
 }

@@ -17,7 +17,6 @@ mod wire;
 use std::collections::BTreeMap;
 
 use crate::directory::USERS;
-use crate::fault::Fault;
 use crate::setup::{APPWRITE, CHANNELS, GRIP, PORT_CLIENT};
 
 use kind::Kind;
@@ -107,7 +106,7 @@ impl Client {
             // Sends nothing more and goes on reading.
             link.shut = true;
             around.net.client_fin(link.conn);
-            around.net.hit(Fault::HalfClose);
+            around.net.count("a client shuts its sending side");
             around
                 .net
                 .note(format_args!("{} shuts its side", self.who()));
@@ -120,11 +119,7 @@ impl Client {
     pub(crate) fn leave(&mut self, around: &mut Around<'_>) {
         let who = self.who();
         if let Some(link) = self.forget_link(around) {
-            let reset = around.net.percent(50);
-            around
-                .net
-                .hit(if reset { Fault::Reset } else { Fault::Left });
-            around.net.client_leaves(link.conn, reset);
+            let reset = around.net.client_drops(link.conn);
             around
                 .net
                 .note(format_args!("{who} leaves, reset: {reset}"));
@@ -154,24 +149,16 @@ impl Client {
     }
 
     fn read_stream(&mut self, around: &mut Around<'_>) -> bool {
-        let now_us = around.net.0.borrow().mono_us;
         let Some(link) = self.link.as_mut() else {
             return false;
         };
+        let mut wanted = self.read_bytes_max;
         if !self.calm {
-            if now_us < link.reads_from_us {
+            let Some(bytes) = around.net.reads(&mut link.reads_from_us, wanted) else {
                 return false;
-            }
-            if around.net.percent(4) {
-                around.net.hit(Fault::SlowReader);
-                link.reads_from_us = now_us + around.net.pick(&[5_000, 300_000]);
-            }
+            };
+            wanted = bytes;
         }
-        let wanted = if self.calm {
-            self.read_bytes_max
-        } else {
-            around.net.between(1, self.read_bytes_max)
-        };
         let Some(mut bytes) = around.net.client_recv(link.conn, wanted) else {
             let who = self.who();
             around.net.note(format_args!("{who} sees the end"));

@@ -42,12 +42,9 @@ use self::reader::Reader;
 use self::redis::Redis;
 use self::witness::Witness;
 use crate::backend::Requests;
-use crate::fault::Fault;
 use crate::net::{Net, Odds};
-use crate::{Failure, attempt};
 
-pub use broker::BrokerKind;
-pub use witness::{GuestSummary, Summary as ClusterSummary};
+pub(crate) use broker::BrokerKind;
 
 struct Play {
     net: Net,
@@ -205,11 +202,8 @@ impl Play {
             930..980 if self.net.percent(self.trouble * 3) => self.broker_trouble(),
             980..990 => self.heals(),
             990.. if self.net.percent(self.trouble * 2) => {
-                self.net.hit(Fault::ClockLeap);
                 self.net.fault();
-                let ms = self.net.pick(&[200, 700, 3_000, 12_000]);
-                self.net.note(format_args!("the clock leaps by {ms} ms"));
-                self.net.pass_us(ms * 1000);
+                self.net.leap_ms(self.net.pick(&[200, 700, 3_000, 12_000]));
             }
             _ => {}
         }
@@ -570,29 +564,16 @@ impl Play {
             let count = there.len() as u64;
             assert_eq!(counted, Some(count), "their number, says node {node}");
         }
-        self.witness.sum.members += there.len() as u64;
+        self.net
+            .add("a member is listed at the end", there.len() as u64);
     }
 }
 
-/// Runs one seed of a cluster for so many steps; gives the hash of its trace.
-///
-/// # Errors
-/// If anything did not hold; also where a node panicked.
-pub fn run_cluster(
-    seed: u64,
-    steps: usize,
-    kind: BrokerKind,
-    print: bool,
-) -> Result<(u64, ClusterSummary), Failure> {
-    attempt(seed, print, |net| {
-        let mut play = Play::new(net, seed, kind);
-        for _ in 0..steps {
-            play.step();
-        }
-        play.settle();
-        let hash = play.net.0.borrow().trace.hash();
-        let guests = play.guests.map(|guests| guests.sum);
-        play.witness.sum.guests = guests.unwrap_or_default();
-        (hash, play.witness.sum)
-    })
+/// Plays one seed of a cluster.
+pub(crate) fn run(net: Net, seed: u64, steps: usize, kind: BrokerKind) {
+    let mut play = Play::new(net, seed, kind);
+    for _ in 0..steps {
+        play.step();
+    }
+    play.settle();
 }

@@ -18,24 +18,18 @@ mod witness;
 use throng_feeds::FeedOrder;
 
 use self::node::Node;
-use self::server::{Server, Source};
+use self::server::Server;
 use self::witness::{Kind, Witness};
-use crate::fault::Fault;
 use crate::net::{Net, Odds};
-use crate::{Failure, attempt};
 
-pub use witness::Summary as FeedSummary;
+pub(crate) use self::kafka::Kafka;
+pub(crate) use self::nats::Nats;
+pub(crate) use self::postgres::Postgres;
+pub(crate) use self::redis::Redis;
+pub(crate) use self::server::Source;
 
-/// Sources of a run of feeds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FeedKind {
-    Redis,
-    Postgres,
-    /// Three brokers, which lead partitions.
-    Kafka,
-    Nats,
-}
-
+/// Counted for each of a node's own troubles.
+const MOVES: &str = "a node sleeps, is killed, or gives its source back";
 /// Events of a run before the faults end, at most.
 const EVENTS_MAX: usize = 300;
 /// Rounds, half a second each, within which all is published once the faults are over: longer than
@@ -44,7 +38,6 @@ const ROUNDS_MAX: usize = 240;
 
 struct Play {
     net: Net,
-    kind: FeedKind,
     server: Server,
     nodes: Vec<Node>,
     witness: Witness,
@@ -55,23 +48,16 @@ struct Play {
 }
 
 impl Play {
-    fn new(net: Net, kind: FeedKind) -> Self {
+    fn new(net: Net, source: fn(&Net) -> Box<dyn Source>) -> Self {
         {
             let world = &mut *net.0.borrow_mut();
             world.odds = Odds::draw(&mut world.rng);
             world.odds.accept = 0;
         }
-        let source: Box<dyn Source> = match kind {
-            FeedKind::Redis => Box::new(redis::Redis::new(&net)),
-            FeedKind::Postgres => Box::new(postgres::Postgres::new(&net)),
-            FeedKind::Kafka => Box::new(kafka::Kafka::new(&net)),
-            FeedKind::Nats => Box::new(nats::Nats::new(&net)),
-        };
         let mut play = Self {
-            server: Server::new(&net, source),
-            kind,
+            server: Server::new(&net, source(&net)),
             nodes: Vec::new(),
-            witness: Witness::new(net.percent(30)),
+            witness: Witness::new(&net, net.percent(30)),
             batch_max: net.pick(&[1, 3, 10, 100]),
             channels: net.between(1, 5),
             trouble: net.pick(&[0, 10, 30, 60]),
@@ -115,10 +101,7 @@ impl Play {
             93 if self.net.percent(20) => self.server.copy(),
             94..97 if self.net.percent(self.trouble) => self.server.trouble(&mut self.witness),
             97 if self.net.percent(self.trouble) => {
-                self.net.hit(Fault::ClockLeap);
-                let ms = self.net.pick(&[200, 700, 3_000, 12_000]);
-                self.net.note(format_args!("the clock leaps by {ms} ms"));
-                self.net.pass_us(ms * 1000);
+                self.net.leap_ms(self.net.pick(&[200, 700, 3_000, 12_000]));
             }
             98.. if self.net.percent(self.trouble) => self.node_trouble(),
             _ => {}
@@ -153,18 +136,18 @@ impl Play {
         let node = &mut self.nodes[at];
         match net.below(8) {
             0 | 1 => {
-                self.witness.sum.moves += 1;
+                net.count(MOVES);
                 let ms = net.pick(&[300, 5_000, 30_000]);
                 net.note(format_args!("node {at} sleeps for {ms} ms"));
                 node.asleep_until_us = net.0.borrow().mono_us + ms * 1000;
             }
             2 => {
-                self.witness.sum.moves += 1;
+                net.count(MOVES);
                 net.note(format_args!("node {at} is killed"));
                 self.nodes[at] = self.node();
             }
             3 if !node.is_paused() => {
-                self.witness.sum.moves += 1;
+                net.count(MOVES);
                 net.note(format_args!("node {at} gives the source back"));
                 node.give_back(FeedOrder::Pause);
                 // What it had offered may be answered once it has gone on.
@@ -254,30 +237,14 @@ impl Play {
         }
         self.pass(1);
         assert!(self.nodes.iter().all(Node::is_over), "something is left");
-        self.net.note(format_args!(
-            "{:?} is done: {:?}",
-            self.kind, self.witness.sum
-        ));
     }
 }
 
-/// Runs one seed of feeds from this kind of source for so many steps; gives the hash of its trace.
-///
-/// # Errors
-/// If anything did not hold; also where a node panicked.
-pub fn run_feeds(
-    seed: u64,
-    steps: usize,
-    kind: FeedKind,
-    print: bool,
-) -> Result<(u64, FeedSummary), Failure> {
-    attempt(seed, print, |net| {
-        let mut play = Play::new(net, kind);
-        for _ in 0..steps {
-            play.step();
-        }
-        play.settle();
-        let hash = play.net.0.borrow().trace.hash();
-        (hash, play.witness.sum)
-    })
+/// Plays one seed of feeds from such a source.
+pub(crate) fn run(net: Net, steps: usize, source: fn(&Net) -> Box<dyn Source>) {
+    let mut play = Play::new(net, source);
+    for _ in 0..steps {
+        play.step();
+    }
+    play.settle();
 }

@@ -17,7 +17,6 @@ use std::time::Duration;
 use throng_engine::{Interest, Kernel, Ready, Source};
 use throng_sys::errno::{ECONNABORTED, ECONNREFUSED, ECONNRESET, EMFILE, EPIPE};
 
-use crate::fault::Fault;
 use crate::net::{Conn, Net, Port, ShardSide, SimSpare, SimWake, World};
 
 pub(crate) use ring::{SimReceiver, SimSender};
@@ -96,10 +95,10 @@ fn error(number: i32) -> io::Error {
 }
 
 impl World {
-    pub(crate) fn fault(&mut self, percent: usize, fault: Fault) -> bool {
+    pub(crate) fn fault(&mut self, percent: usize, what: &'static str) -> bool {
         let hit = percent > 0 && (self.rng.below(100) as usize) < percent;
         if hit {
-            self.hits.count(fault);
+            self.tally.count(what);
         }
         hit
     }
@@ -115,10 +114,10 @@ impl World {
         }
         assert!(!conn.server_fin, "nothing is written after the end");
         let room = conn.room();
-        let refused = self.fault(odds.no_room, Fault::NoRoom);
+        let refused = self.fault(odds.no_room, "a write finds no room");
         if room == 0 || refused {
             if room == 0 {
-                self.hits.count(Fault::NoRoom);
+                self.tally.count("a write finds no room");
             }
             let conn = &mut self.conns[number];
             conn.wants_room = true;
@@ -127,7 +126,12 @@ impl World {
             return Err(io::ErrorKind::WouldBlock.into());
         }
         let whole = room.min(bytes);
-        if whole > 1 && self.fault(odds.short_write, Fault::ShortWrite) {
+        if whole > 1
+            && self.fault(
+                odds.short_write,
+                "the kernel takes less than it has room for",
+            )
+        {
             return Ok(1 + self.rng.below(whole as u64 - 1) as usize);
         }
         Ok(whole)
@@ -163,7 +167,7 @@ impl Kernel for SimKernel {
         ready.clear();
         let world = &mut *self.net.0.borrow_mut();
         let odds = world.odds;
-        if world.fault(odds.interrupted, Fault::Interrupted) {
+        if world.fault(odds.interrupted, "a wait is interrupted") {
             return Ok(());
         }
         let quiet = |source| Ready {
@@ -174,7 +178,7 @@ impl Kernel for SimKernel {
             error: false,
         };
         if world.shards[self.shard].woken.load(Ordering::Relaxed)
-            && !world.fault(odds.late_wake, Fault::LateWake)
+            && !world.fault(odds.late_wake, "a shard learns late that it was woken")
         {
             world.shards[self.shard]
                 .woken
@@ -198,10 +202,10 @@ impl Kernel for SimKernel {
                 edge_in, edge_room, ..
             } = world.conns[number];
             let spurious = !edge_in && !edge_room;
-            if spurious && !world.fault(odds.spurious, Fault::SpuriousEvent) {
+            if spurious && !world.fault(odds.spurious, "readiness is reported for nothing") {
                 continue;
             }
-            if !spurious && world.fault(odds.late_event, Fault::LateEvent) {
+            if !spurious && world.fault(odds.late_event, "readiness is reported late") {
                 continue;
             }
             let terse = (world.rng.below(100) as usize) < odds.terse;
@@ -244,13 +248,13 @@ impl Kernel for SimKernel {
         if world.shards[self.shard].ports[port].backlog.is_empty() {
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        if world.descriptors == 0 || world.fault(odds.accept, Fault::NoDescriptor) {
+        if world.descriptors == 0 || world.fault(odds.accept, "no descriptor is left") {
             if world.descriptors == 0 {
-                world.hits.count(Fault::NoDescriptor);
+                world.tally.count("no descriptor is left");
             }
             return Err(error(EMFILE));
         }
-        let aborted = world.fault(odds.accept, Fault::AcceptAborted);
+        let aborted = world.fault(odds.accept, "a connection is aborted before it is accepted");
         let number = world.shards[self.shard].ports[port].backlog.pop_front();
         let number = number.expect("one waits");
         if aborted {
@@ -276,7 +280,7 @@ impl Kernel for SimKernel {
     fn connect(&mut self, _: Option<SocketAddr>, to: SocketAddr) -> io::Result<SimSocket> {
         let world = &mut *self.net.0.borrow_mut();
         let odds = world.odds;
-        if world.descriptors == 0 || world.fault(odds.accept, Fault::NoDescriptor) {
+        if world.descriptors == 0 || world.fault(odds.accept, "no descriptor is left") {
             return Err(error(EMFILE));
         }
         world.descriptors -= 1;

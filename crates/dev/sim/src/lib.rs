@@ -1,20 +1,15 @@
 //! The seeded simulator: the engine's loop and the server as they are, over a played kernel.
 //!
 //! A run is drawn from one number: how many shards, clients and publishers there are, how small
-//! buffers and mailboxes are, who does what next, and which faults befall it ([`Fault`]). The
+//! buffers and mailboxes are, who does what next, and which faults befall it (`shown.txt`). The
 //! shards are the real [`throng_engine::Running`] with the real [`throng_server::ShardApp`], so
 //! sessions, hub and broker run as they are. Played are the kernel (sockets, readiness, clock,
 //! mailboxes between shards), GRIP's backend, Appwrite's events and users, the network and the
 //! clients.
 //!
-//! Six kinds of runs: [`run_server`], [`run_hand_overs`] with a server that hands over to another
-//! process now and then, [`run_engine`] with the smallest app that uses all of the engine
-//! ([`run_secure_engine`] is that with TLS between the clients and the kernel),
-//! [`run_backends`] with the host of HTTP backends, around which servers and callers are played,
-//! [`run_cluster`] with several nodes that share a played Redis or NATS, or one node, before a
-//! played Appwrite, and [`run_feeds`] with the host of feeds before a played source. A model
-//! beside them checks what each client got; see `witness.rs`. It knows nothing of the server's
-//! insides.
+//! The kinds of runs are those of [`Run`]. A model beside each checks what its clients got; that of
+//! the server is `witness.rs`. It knows nothing of the server's insides. What runs of a kind are to
+//! show, lest they prove nothing, stands in `shown.txt`.
 //!
 //! Invariant: the same code and the same seed give the same trace, to the last byte.
 //!
@@ -26,7 +21,6 @@ mod backends;
 mod client;
 mod cluster;
 mod directory;
-mod fault;
 mod feeds;
 mod kernel;
 mod net;
@@ -36,6 +30,7 @@ mod publisher;
 mod relay;
 mod setup;
 mod stage;
+mod tally;
 mod trace;
 mod visitor;
 mod witness;
@@ -44,21 +39,122 @@ mod zmq;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-pub use backends::{Tally, run_backends};
-pub use cluster::{BrokerKind, ClusterSummary, GuestSummary, run_cluster};
-pub use fault::{Fault, Hits};
-pub use feeds::{FeedKind, FeedSummary, run_feeds};
-pub use play::{Outcome, run_hand_overs, run_server};
-pub use relay::{run_engine, run_secure_engine};
-pub use witness::Summary;
+use cluster::BrokerKind;
+pub use tally::Tally;
 
 use net::Net;
 use throng_sys::random;
 use trace::Detail;
 
+/// Kinds of runs, by the part of the product that they play.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Run {
+    /// The engine, with the smallest app that uses all of it.
+    Engine,
+    /// The same, with TLS between the clients and the kernel.
+    SecureEngine,
+    /// One server.
+    Server,
+    /// One server that hands over to another process now and then.
+    HandOvers,
+    /// The host of HTTP backends, between played servers and callers.
+    Backends,
+    /// Several nodes on a played Redis.
+    Redis,
+    /// Several nodes on a played NATS.
+    Nats,
+    /// One node before a played Appwrite and GRIP's backend.
+    Alone,
+    /// The host of feeds, before a played source.
+    FeedRedis,
+    FeedPostgres,
+    FeedKafka,
+    FeedNats,
+}
+
+impl Run {
+    /// Each kind with its name, the steps of a run, and the seeds of an ordinary test.
+    const ALL: [(Self, &str, usize, u64); 12] = [
+        (Self::Engine, "engine", 1000, 256),
+        (Self::SecureEngine, "secure-engine", 1000, 256),
+        (Self::Server, "server", 1500, 256),
+        (Self::HandOvers, "hand-overs", 1500, 256),
+        (Self::Backends, "backends", 2500, 256),
+        (Self::Redis, "redis", 3000, 500),
+        (Self::Nats, "nats", 3000, 500),
+        (Self::Alone, "alone", 3000, 260),
+        (Self::FeedRedis, "feed-redis", 1500, 260),
+        (Self::FeedPostgres, "feed-postgres", 1500, 260),
+        (Self::FeedKafka, "feed-kafka", 1500, 260),
+        (Self::FeedNats, "feed-nats", 1500, 260),
+    ];
+
+    /// All kinds.
+    pub fn all() -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().map(|(run, ..)| run)
+    }
+
+    /// Name by which `shown.txt` knows it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        Self::ALL[self as usize].1
+    }
+
+    /// Number of seeds of an ordinary test.
+    #[must_use]
+    pub const fn seeds(self) -> u64 {
+        Self::ALL[self as usize].3
+    }
+
+    /// Plays a seed; `print` shows each event as it happens. Gives the hash of the trace, which is
+    /// the same for the same seed, and what happened.
+    ///
+    /// # Errors
+    /// If anything did not hold; also where the product panicked.
+    pub fn seed(self, seed: u64, print: bool) -> Result<(u64, Tally), Failure> {
+        let net = Net::new(seed, if print { Detail::Print } else { Detail::Last });
+        let world = net.clone();
+        random::repeat(Some(seed));
+        let played = catch_unwind(AssertUnwindSafe(|| self.play(world, seed)));
+        random::repeat(None);
+        let world = net.0.borrow();
+        if let Err(panic) = played {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+            return Err(Failure {
+                run: self.name(),
+                seed,
+                message: text.unwrap_or("a panic without words").to_owned(),
+                events: world.trace.last(),
+            });
+        }
+        Ok((world.trace.hash(), world.tally.clone()))
+    }
+
+    fn play(self, net: Net, seed: u64) {
+        let steps = Self::ALL[self as usize].2;
+        match self {
+            Self::Engine => relay::run(net, seed, steps, false),
+            Self::SecureEngine => relay::run(net, seed, steps, true),
+            Self::Server => play::run_server(net, seed, steps),
+            Self::HandOvers => play::run_hand_overs(net, seed, steps),
+            Self::Backends => backends::run(net, seed, steps),
+            Self::Redis => cluster::run(net, seed, steps, BrokerKind::Redis),
+            Self::Nats => cluster::run(net, seed, steps, BrokerKind::Nats),
+            Self::Alone => cluster::run(net, seed, steps, BrokerKind::Memory),
+            Self::FeedRedis => feeds::run(net, steps, |net| Box::new(feeds::Redis::new(net))),
+            Self::FeedPostgres => feeds::run(net, steps, |net| Box::new(feeds::Postgres::new(net))),
+            Self::FeedKafka => feeds::run(net, steps, |net| Box::new(feeds::Kafka::new(net))),
+            Self::FeedNats => feeds::run(net, steps, |net| Box::new(feeds::Nats::new(net))),
+        }
+    }
+}
+
 /// Failure of one run, with what repeats and explains it.
 #[derive(Clone, Debug)]
 pub struct Failure {
+    /// Name of its kind.
+    pub run: &'static str,
     /// Seed of the run.
     pub seed: u64,
     /// Describes the promise that was broken.
@@ -72,8 +168,10 @@ impl fmt::Display for Failure {
         for event in &self.events {
             writeln!(f, "{event}")?;
         }
-        let Self { seed, message, .. } = self;
-        writeln!(f, "seed {seed} fails: {message}")?;
+        let Self {
+            run, seed, message, ..
+        } = self;
+        writeln!(f, "seed {seed} of {run} fails: {message}")?;
         write!(
             f,
             "replay it with THRONG_SIM_SEED={seed} cargo test -p throng-sim -- --nocapture"
@@ -82,21 +180,3 @@ impl fmt::Display for Failure {
 }
 
 impl std::error::Error for Failure {}
-
-/// Runs in a world of this seed, and makes a panic a failure with the last events.
-pub(crate) fn attempt<R>(seed: u64, print: bool, run: impl FnOnce(Net) -> R) -> Result<R, Failure> {
-    let net = Net::new(seed, if print { Detail::Print } else { Detail::Last });
-    let world = net.clone();
-    random::repeat(Some(seed));
-    let result = catch_unwind(AssertUnwindSafe(|| run(world)));
-    random::repeat(None);
-    result.map_err(|panic| {
-        let text = panic.downcast_ref::<String>().map(String::as_str);
-        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-        Failure {
-            seed,
-            message: text.unwrap_or("a panic without words").to_owned(),
-            events: net.0.borrow().trace.last(),
-        }
-    })
-}

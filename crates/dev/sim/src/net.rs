@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use throng_engine::Wake;
 use throng_types::{Now, Rng};
 
-use crate::fault::{Fault, Hits};
+use crate::tally::Tally;
 use crate::trace::{Detail, Trace};
 
 /// 2023-11-14, when every run begins.
@@ -183,7 +183,7 @@ pub(crate) struct World {
     pub(crate) live: Vec<usize>,
     pub(crate) shards: Vec<ShardSide>,
     pub(crate) odds: Odds,
-    pub(crate) hits: Hits,
+    pub(crate) tally: Tally,
     pub(crate) trace: Trace,
     /// Connections that shards opened and that have no answer yet, with their targets.
     pub(crate) dialled: VecDeque<(usize, SocketAddr)>,
@@ -231,7 +231,7 @@ impl Net {
             live: Vec::new(),
             shards: Vec::new(),
             odds: Odds::default(),
-            hits: Hits::default(),
+            tally: Tally::default(),
             trace: Trace::new(detail),
             dialled: VecDeque::new(),
             descriptors: 1000,
@@ -292,8 +292,20 @@ impl Net {
         world.trace.note(world.mono_us, words);
     }
 
-    pub(crate) fn hit(&self, fault: Fault) {
-        self.0.borrow_mut().hits.count(fault);
+    /// Counts something that `shown.txt` names.
+    pub(crate) fn count(&self, what: &'static str) {
+        self.add(what, 1);
+    }
+
+    pub(crate) fn add(&self, what: &'static str, times: u64) {
+        self.0.borrow_mut().tally.add(what, times);
+    }
+
+    /// The clock leaps.
+    pub(crate) fn leap_ms(&self, ms: u64) {
+        self.count("the clock leaps");
+        self.note(format_args!("the clock leaps by {ms} ms"));
+        self.pass_us(ms * 1000);
     }
 
     /// A fault may end connections, or lose what was on them.
@@ -349,7 +361,7 @@ impl Net {
         }
         conn.flying.extend(bytes);
         if splits {
-            world.hits.count(Fault::SplitInput);
+            world.tally.count("a client's bytes arrive in pieces");
         } else {
             drop(world);
             self.arrive(number, usize::MAX);
@@ -406,6 +418,31 @@ impl Net {
         }
         conn.edge_room |= conn.watched.is_some();
         conn.changed();
+    }
+
+    /// A client is gone at once, with a reset or without; gives which.
+    pub(crate) fn client_drops(&self, number: usize) -> bool {
+        let reset = self.percent(50);
+        self.count(match reset {
+            true => "a client resets its connection",
+            false => "a client leaves with bytes to read",
+        });
+        self.client_leaves(number, reset);
+        reset
+    }
+
+    /// Bytes of the next read of a client that reads as it likes, now and then not for a while;
+    /// `None` while it does not.
+    pub(crate) fn reads(&self, from_us: &mut u64, bytes_max: usize) -> Option<usize> {
+        let now_us = self.0.borrow().mono_us;
+        if now_us < *from_us {
+            return None;
+        }
+        if self.percent(4) {
+            self.count("a client does not read for a while");
+            *from_us = now_us + self.pick(&[5_000, 300_000]);
+        }
+        Some(self.between(1, bytes_max))
     }
 
     /// A client reads, at most so many bytes; `None` at the end of the stream.

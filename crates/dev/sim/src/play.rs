@@ -12,19 +12,16 @@ use std::sync::Arc;
 use throng_engine::ConnLimits;
 use throng_server::{Assembly, Options, ShardApp, Start};
 
-use crate::Failure;
 use crate::appwrite_feed::AppwriteFeed;
-use crate::attempt;
 use crate::backend::Requests;
 use crate::client::{Around, Client};
 use crate::directory::Directory;
-use crate::fault::{Fault, Hits};
 use crate::net::{Net, Odds};
 use crate::publisher::Publisher;
 use crate::setup::Setup;
 use crate::stage::Stage;
 use crate::visitor::Visitor;
-use crate::witness::{Summary, Witness};
+use crate::witness::Witness;
 use crate::zmq::{Speaks, ZmqPublisher};
 
 struct Play {
@@ -146,7 +143,7 @@ impl Play {
     fn step(&mut self, step: usize) {
         if self.setup.drain_at == Some(step) {
             self.draining = true;
-            self.net.hit(Fault::Drain);
+            self.net.count("the server drains");
             self.net.note("the drain begins");
             for mailbox in &self.stage.mailboxes {
                 assert!(self.assembly.drain(mailbox), "room for one word");
@@ -157,7 +154,7 @@ impl Play {
             0..40 => {
                 let shard = self.net.below(self.stage.len());
                 if self.net.percent(3) {
-                    self.net.hit(Fault::LateTurn);
+                    self.net.count("a turn begins late");
                     self.net.pass_us(50_000);
                 }
                 if self.stage.is_awake(shard) {
@@ -181,7 +178,7 @@ impl Play {
             96..98 => {
                 let shard = self.net.below(self.stage.len());
                 let stray = self.net.below(12) as u32;
-                self.net.hit(Fault::SpuriousEvent);
+                self.net.count("readiness is reported for nothing");
                 let kernel = self.stage.kernel(shard);
                 self.net.0.borrow_mut().shards[kernel].strays.push(stray);
             }
@@ -189,9 +186,7 @@ impl Play {
                 if self.net.percent(self.setup.leap_percent * 3) {
                     let leaps = [2_000, 9_000, 30_000, 70_000, 700_000, 8_000_000];
                     let ms = self.net.pick(&leaps);
-                    self.net.hit(Fault::ClockLeap);
-                    self.net.note(format_args!("the clock leaps by {ms} ms"));
-                    self.net.pass_us(ms * 1000);
+                    self.net.leap_ms(ms);
                 }
             }
         }
@@ -234,63 +229,30 @@ impl Play {
     }
 }
 
-/// Result of a run of the server.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Outcome {
-    /// The hash of its trace: the same seed gives the same.
-    pub hash: u64,
-    /// The faults that it met.
-    pub hits: Hits,
-    /// Counts of what the run did.
-    pub sum: Summary,
-}
-
-/// Runs one seed of the server for so many steps; `print` shows each event as it happens.
-///
-/// # Errors
-/// If anything did not hold; also where the server panicked.
-pub fn run_server(seed: u64, steps: usize, print: bool) -> Result<Outcome, Failure> {
+/// Plays one seed of the server.
+pub(crate) fn run_server(net: Net, seed: u64, steps: usize) {
+    let mut setup = Setup::draw(&net, steps);
     // By the seed alone, so that no other run is another one by it.
-    let stingy = seed % 8 == 7;
-    let is_tight = seed % 8 == 5;
-    run(seed, steps, print, |net, steps| {
-        let mut setup = Setup::draw(net, steps);
-        setup.stingy = stingy;
-        if is_tight {
-            // Answers of the API find room.
-            setup.queued_bytes_max = (2 * setup.queue_bytes_max).max(20_000);
-        }
-        setup
-    })
+    match seed % 8 {
+        7 => setup.stingy = true,
+        // Answers of the API find room.
+        5 => setup.queued_bytes_max = (2 * setup.queue_bytes_max).max(20_000),
+        _ => {}
+    }
+    run(net, seed, steps, setup);
 }
 
-/// Runs one seed of a server that hands over to another process now and then, or tries to.
-///
-/// # Errors
-/// As [`run_server`].
-pub fn run_hand_overs(seed: u64, steps: usize, print: bool) -> Result<Outcome, Failure> {
-    run(seed, steps, print, Setup::draw_handing_over)
+/// Plays one seed of a server that hands over to another process now and then, or tries to.
+pub(crate) fn run_hand_overs(net: Net, seed: u64, steps: usize) {
+    let setup = Setup::draw_handing_over(&net, steps);
+    run(net, seed, steps, setup);
 }
 
-fn run(
-    seed: u64,
-    steps: usize,
-    print: bool,
-    draw: impl FnOnce(&Net, usize) -> Setup,
-) -> Result<Outcome, Failure> {
-    attempt(seed, print, |net| {
-        let setup = draw(&net, steps);
-        let mut play = Play::new(net, seed, setup);
-        for step in 0..steps {
-            play.step(step);
-        }
-        play.settle();
-        play.end();
-        let world = play.net.0.borrow();
-        Outcome {
-            hash: world.trace.hash(),
-            hits: world.hits,
-            sum: play.witness.sum,
-        }
-    })
+fn run(net: Net, seed: u64, steps: usize, setup: Setup) {
+    let mut play = Play::new(net, seed, setup);
+    for step in 0..steps {
+        play.step(step);
+    }
+    play.settle();
+    play.end();
 }

@@ -8,7 +8,6 @@ use throng_http1::{BodyDecoder, HttpLimits, encode_request, parse_response, quer
 
 use crate::backend::{LOGS, log_channel};
 use crate::client::Around;
-use crate::fault::Fault;
 use crate::payload;
 use crate::setup::{API_KEY, CHANNELS, GRIP, PORT_API, PORT_GRIP};
 
@@ -368,7 +367,7 @@ pub(crate) fn log_item(around: &Around<'_>) -> Option<Value> {
     let item = next_line(around.net.below(LOGS), around);
     let is_lost = around.net.percent(10);
     if is_lost {
-        around.net.hit(Fault::PublicationLost);
+        around.net.count("a publication is lost");
     }
     (!is_lost).then_some(item)
 }

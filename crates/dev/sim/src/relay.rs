@@ -14,10 +14,8 @@ use throng_engine::ConnLimits;
 use app::{Mail, Relay};
 use secure::Secure;
 
-use crate::fault::{Fault, Hits};
 use crate::net::{Net, Odds};
 use crate::stage::Stage;
-use crate::{Failure, attempt};
 
 /// Shards of the longest run.
 const SHARDS_MAX: usize = 3;
@@ -70,7 +68,7 @@ impl Client {
             }
             1 | 2 => self.say(net, "hold\n"),
             3 => {
-                net.hit(Fault::HalfClose);
+                net.count("a client shuts its sending side");
                 self.shut = true;
                 if let Some(tls) = &mut self.tls
                     && net.percent(50)
@@ -93,10 +91,8 @@ impl Client {
 
     fn leave(&mut self, net: &Net) {
         if let Some(conn) = self.conn.take() {
-            let reset = net.percent(50);
-            net.hit(if reset { Fault::Reset } else { Fault::Left });
+            net.client_drops(conn);
             net.note(format_args!("client {} leaves {conn}", self.number));
-            net.client_leaves(conn, reset);
         }
     }
 
@@ -213,7 +209,7 @@ impl Play {
                 if client.reads_from_us <= now_us {
                     client.read(net, net.pick(&[1, 30, 1000, 1 << 20]));
                     if net.percent(3) {
-                        net.hit(Fault::SlowReader);
+                        net.count("a client does not read for a while");
                         client.reads_from_us = now_us + 200_000;
                     }
                 }
@@ -241,14 +237,14 @@ impl Play {
             95..98 => {
                 let shard = net.below(self.stage.len());
                 let stray = net.below(20) as u32;
-                net.hit(Fault::SpuriousEvent);
+                net.count("readiness is reported for nothing");
                 net.0.borrow_mut().shards[shard].strays.push(stray);
             }
             98 if net.percent(10) => {
-                net.hit(Fault::ClockLeap);
+                net.count("the clock leaps");
                 net.pass_us(net.pick(&[50_000, 5_000_000, 40_000_000]));
             }
-            _ => net.hit(Fault::LateTurn),
+            _ => net.count("a turn begins late"),
         }
     }
 
@@ -334,40 +330,21 @@ impl Play {
     }
 }
 
-/// Runs one seed of the engine alone for so many steps; gives the hash of its trace.
-///
-/// # Errors
-/// If anything did not hold; also where the engine panicked.
-pub fn run_engine(seed: u64, steps: usize, print: bool) -> Result<(u64, Hits), Failure> {
-    run(seed, steps, print, false)
-}
-
-/// Runs one seed of the engine with TLS on every connection.
-///
-/// # Errors
-/// As [`run_engine`].
-pub fn run_secure_engine(seed: u64, steps: usize, print: bool) -> Result<(u64, Hits), Failure> {
-    run(seed, steps, print, true)
-}
-
-fn run(seed: u64, steps: usize, print: bool, is_secure: bool) -> Result<(u64, Hits), Failure> {
-    attempt(seed, print, |net| {
-        let mut play = Play::new(net, seed, is_secure);
-        for step in 0..steps {
-            play.step();
-            if step == steps / 2 {
-                play.settle();
-            }
+/// Plays one seed of the engine alone; with TLS on every connection if it is secure.
+pub(crate) fn run(net: Net, seed: u64, steps: usize, is_secure: bool) {
+    let mut play = Play::new(net, seed, is_secure);
+    for step in 0..steps {
+        play.step();
+        if step == steps / 2 {
+            play.settle();
         }
-        if play.net.percent(30) {
-            play.net.hit(Fault::Drain);
-            for mailbox in &play.stage.mailboxes {
-                assert!(mailbox.send(Mail::Shut).is_ok());
-            }
+    }
+    if play.net.percent(30) {
+        play.net.count("the server drains");
+        for mailbox in &play.stage.mailboxes {
+            assert!(mailbox.send(Mail::Shut).is_ok());
         }
-        play.settle();
-        play.end();
-        let world = play.net.0.borrow();
-        (world.trace.hash(), world.hits)
-    })
+    }
+    play.settle();
+    play.end();
 }

@@ -209,25 +209,28 @@ impl Setup {
                 );
             }
         }
-        let file = ConfigFile {
-            name: "sim.toml".to_owned(),
-            text,
-        };
-        let sources = Sources {
-            file: Some(file),
-            ..Sources::default()
-        };
-        match Config::load(&sources) {
-            Ok(loaded) => {
-                let mut config = loaded.config;
-                if self.tight {
-                    // Less than an operator may choose, to reach the end of it.
-                    config.limits.history_bytes_max = net.pick(&[1000, 4000]);
-                }
-                config
-            }
-            Err(problems) => panic!("the configuration: {problems:?}"),
+        let mut config = load(text);
+        if self.tight {
+            // Less than an operator may choose, to reach the end of it.
+            config.limits.history_bytes_max = net.pick(&[1000, 4000]);
         }
+        config
+    }
+}
+
+/// Loads a configuration that is good.
+pub(crate) fn load(text: String) -> Config {
+    let file = ConfigFile {
+        name: "sim.toml".to_owned(),
+        text,
+    };
+    let loaded = Config::load(&Sources {
+        file: Some(file),
+        ..Sources::default()
+    });
+    match loaded {
+        Ok(loaded) => loaded.config,
+        Err(problems) => panic!("the configuration: {problems:?}"),
     }
 }
 

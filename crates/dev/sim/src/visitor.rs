@@ -13,7 +13,6 @@ use throng_ws::handshake;
 
 use crate::backend::LOGS;
 use crate::client::Around;
-use crate::fault::Fault;
 use crate::setup::PORT_CLIENT;
 use came::Came;
 use logs::{Polls, Stream};
@@ -171,11 +170,7 @@ impl Visitor {
     pub(crate) fn leave(&mut self, around: &Around<'_>) {
         let who = self.who();
         if let Some(link) = self.link.take() {
-            let reset = around.net.percent(50);
-            around
-                .net
-                .hit(if reset { Fault::Reset } else { Fault::Left });
-            around.net.client_leaves(link.conn, reset);
+            let reset = around.net.client_drops(link.conn);
             around
                 .net
                 .note(format_args!("{who} leaves, reset: {reset}"));
@@ -203,21 +198,16 @@ impl Visitor {
 
     /// Reads what has arrived, and the end if that is all. True if anything happened.
     pub(crate) fn read(&mut self, around: &mut Around<'_>) -> bool {
-        let now_us = around.net.0.borrow().mono_us;
         let who = self.who();
         let Some(link) = self.link.as_mut() else {
             return false;
         };
         let mut wanted = self.read_bytes_max;
         if !self.calm {
-            if now_us < link.reads_from_us {
+            let Some(bytes) = around.net.reads(&mut link.reads_from_us, wanted) else {
                 return false;
-            }
-            if around.net.percent(4) {
-                around.net.hit(Fault::SlowReader);
-                link.reads_from_us = now_us + around.net.pick(&[5_000, 300_000]);
-            }
-            wanted = around.net.between(1, wanted);
+            };
+            wanted = bytes;
         }
         let Some(mut bytes) = around.net.client_recv(link.conn, wanted) else {
             around.net.note(format_args!("{who} sees the end"));

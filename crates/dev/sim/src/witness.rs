@@ -95,85 +95,6 @@ pub(crate) struct Witness {
     told: BTreeMap<usize, Option<u64>>,
     /// Users whose subscriptions the server API ended, and when.
     meddled: Vec<(String, usize, u64)>,
-    pub(crate) sum: Summary,
-}
-
-/// Counts of a run, to see that it did something.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Summary {
-    /// Publications that were accepted.
-    pub accepted: u64,
-    /// Publications that clients got, of the server's own protocols.
-    pub received: u64,
-    /// Those that clients of GRIP got.
-    pub received_grip: u64,
-    /// Those that clients of Appwrite Realtime got.
-    pub received_appwrite: u64,
-    /// Lines of logs that GRIP's streams and long polls got.
-    pub lines: u64,
-    /// Messages to GRIP backends that were answered.
-    pub heard: u64,
-    /// Bytes that GRIP backends sent back.
-    pub echoed: u64,
-    /// Recoveries that were whole.
-    pub recovered: u64,
-    /// Recoveries that could not be.
-    pub lost: u64,
-    /// Deliveries that were dropped for slow clients.
-    pub dropped: u64,
-    /// Requests with commands of emulated transports that were taken.
-    pub upstream: u64,
-    /// Presence lists that had to contain the client.
-    pub present: u64,
-    /// Connections that were closed because their clients sent more than they may.
-    pub overspent: u64,
-    /// Connections that were closed because all queues of their shard were full together.
-    pub crowded: u64,
-    /// Connections whose clients were told that they are too slow.
-    pub slow: u64,
-}
-
-impl Summary {
-    /// The figures, in the order of their declaration.
-    #[must_use]
-    pub const fn parts(&self) -> [u64; 15] {
-        [
-            self.accepted,
-            self.received,
-            self.received_grip,
-            self.received_appwrite,
-            self.lines,
-            self.heard,
-            self.echoed,
-            self.recovered,
-            self.lost,
-            self.dropped,
-            self.upstream,
-            self.present,
-            self.overspent,
-            self.crowded,
-            self.slow,
-        ]
-    }
-
-    /// Adds those of another run.
-    pub const fn add(&mut self, other: &Self) {
-        self.accepted += other.accepted;
-        self.received += other.received;
-        self.received_grip += other.received_grip;
-        self.received_appwrite += other.received_appwrite;
-        self.lines += other.lines;
-        self.heard += other.heard;
-        self.echoed += other.echoed;
-        self.recovered += other.recovered;
-        self.lost += other.lost;
-        self.dropped += other.dropped;
-        self.upstream += other.upstream;
-        self.present += other.present;
-        self.overspent += other.overspent;
-        self.crowded += other.crowded;
-        self.slow += other.slow;
-    }
 }
 
 impl Witness {
@@ -187,7 +108,6 @@ impl Witness {
             recoveries: Vec::new(),
             told: BTreeMap::new(),
             meddled: Vec::new(),
-            sum: Summary::default(),
         }
     }
 
@@ -228,7 +148,7 @@ impl Witness {
         let publication = &mut self.publications[n as usize];
         if accepted {
             publication.acked_us = Some(now_us);
-            self.sum.accepted += 1;
+            self.net.count("a publication is accepted");
         } else {
             publication.refused = true;
         }
@@ -237,7 +157,7 @@ impl Witness {
     /// Records that a publication is accepted without an answer; it may still be on its way.
     pub(crate) fn accepts(&mut self, n: u64) {
         self.publications[n as usize].acked_us = Some(u64::MAX);
-        self.sum.accepted += 1;
+        self.net.count("a publication is accepted");
     }
 
     /// Records the place that a client was given for a publication; all must be given the same.
@@ -316,7 +236,7 @@ impl Witness {
     }
 
     pub(crate) fn told_dropped(&mut self, conn: usize, count: u64) {
-        self.sum.dropped += count;
+        self.net.add("a delivery is dropped", count);
         if let Some(told) = self.told.entry(conn).or_insert(Some(0)) {
             *told += count;
         }
@@ -331,10 +251,7 @@ impl Witness {
         to: Place,
         got: Option<Vec<u64>>,
     ) {
-        match got {
-            Some(_) => self.sum.recovered += 1,
-            None => self.sum.lost += 1,
-        }
+        self.resumes(got.is_some());
         let at_us = self.now_us();
         self.recoveries.push(Recovery {
             who,
@@ -343,6 +260,14 @@ impl Witness {
             to,
             got,
             at_us,
+        });
+    }
+
+    /// A client that came back was told whether it has missed nothing.
+    pub(crate) fn resumes(&self, is_whole: bool) {
+        self.net.count(match is_whole {
+            true => "a recovery is whole",
+            false => "a recovery is refused",
         });
     }
 
@@ -381,11 +306,10 @@ impl Witness {
         if let (Some(offset), Start::At((epoch, _))) = (offset, at.start) {
             self.stands(n, channel, (epoch, offset));
         }
-        let sum = match channel {
-            crate::setup::APPWRITE.. => &mut self.sum.received_appwrite,
-            crate::setup::GRIP.. => &mut self.sum.received_grip,
-            _ => &mut self.sum.received,
-        };
-        *sum += 1;
+        self.net.count(match channel {
+            crate::setup::APPWRITE.. => "a client of Appwrite gets a publication",
+            crate::setup::GRIP.. => "a client of GRIP gets a publication",
+            _ => "a client gets a publication",
+        });
     }
 }

@@ -4,16 +4,14 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value as Json;
-use throng_grip::{Value, tnet};
+use throng_grip::{Value, tnet, zmtp};
 
 use crate::client::Around;
-use crate::fault::Fault;
 use crate::publisher::{grip_item, log_item};
 use crate::setup::{PORT_PULL, PORT_SUB};
 
 const GREETING_BYTES: usize = 64;
 /// Flags of a frame (RFC 23).
-const MORE: u8 = 1;
 const LONG: u8 = 2;
 const COMMAND: u8 = 4;
 
@@ -57,7 +55,7 @@ impl ZmqPublisher {
                 if let Some(item) = log_item(around) {
                     let is_sent = self.publish(&item, around);
                     if !is_sent {
-                        around.net.hit(Fault::PublicationLost);
+                        around.net.count("a publication is lost");
                     }
                 }
                 continue;
@@ -117,13 +115,12 @@ impl ZmqPublisher {
         match self.speaks {
             Speaks::Xpub if !self.topics.contains(channel) => return false,
             Speaks::Xpub => {
-                frame(MORE, channel.as_bytes(), &mut out);
-                frame(0, &tnetstring, &mut out);
+                zmtp::encode_message(&[channel.as_bytes(), &tnetstring], &mut out);
             }
             Speaks::Push if around.net.percent(50) => {
-                frame(0, format!("J{json}").as_bytes(), &mut out);
+                zmtp::encode_message(&[format!("J{json}")], &mut out);
             }
-            Speaks::Push => frame(0, &tnetstring, &mut out),
+            Speaks::Push => zmtp::encode_message(&[&tnetstring], &mut out),
         }
         around
             .net
@@ -173,15 +170,4 @@ impl ZmqPublisher {
         }
         true
     }
-}
-
-fn frame(flags: u8, body: &[u8], out: &mut Vec<u8>) {
-    match u8::try_from(body.len()) {
-        Ok(length) => out.extend_from_slice(&[flags, length]),
-        Err(_) => {
-            out.push(flags | LONG);
-            out.extend_from_slice(&(body.len() as u64).to_be_bytes());
-        }
-    }
-    out.extend_from_slice(body);
 }

@@ -12,7 +12,7 @@ use throng_outward::CallSender;
 use throng_types::{ConnId, ShardId};
 
 use super::answers::{Attempt, answered_byte};
-use super::tally::{Tally, Troubles};
+use super::troubles::Troubles;
 use crate::net::Net;
 
 /// Bytes of an answer that may come before its caller has taken any.
@@ -225,7 +225,7 @@ impl Calls {
 
     /// A caller sends more, takes some of its answer, or gives up; whether there was anything to
     /// do.
-    pub(super) fn act(&mut self, n: usize, is_ending: bool, net: &Net, tally: &mut Tally) -> bool {
+    pub(super) fn act(&mut self, n: usize, is_ending: bool, net: &Net) -> bool {
         let now_us = net.0.borrow().mono_us;
         let call = &mut self.calls[n];
         if call.kind != Kind::Submit || call.is_over || call.is_cancelled {
@@ -235,10 +235,10 @@ impl Calls {
             call.takes_from_us = 0;
         } else if net.percent(3) {
             if net.percent(50) {
-                tally.count("a caller takes nothing for a while");
+                net.count("a caller takes nothing for a while");
                 call.takes_from_us = now_us + net.pick(&[10_000, 3_600_000_000]);
             } else {
-                tally.count("a call is cancelled");
+                net.count("a call is cancelled");
                 net.note(format_args!("call {n} is cancelled"));
                 call.is_cancelled = true;
                 self.call(Call::Cancel(ticket(n)));
@@ -308,7 +308,7 @@ impl Calls {
     }
 
     /// Reads the results that have arrived; whether there were any.
-    pub(super) fn hear(&mut self, net: &Net, now: Troubles, tally: &mut Tally) -> bool {
+    pub(super) fn hear(&mut self, net: &Net, now: Troubles) -> bool {
         let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
         let replies = std::mem::take(&mut inbox.replies);
         drop(inbox);
@@ -318,15 +318,15 @@ impl Calls {
                 Reply::Event(conn, number, event) => {
                     let n = number as usize;
                     assert_eq!((conn.index(), conn.shard().index()), (number, n % SHARDS));
-                    self.event(n, event, net, now, tally);
+                    self.event(n, event, net, now);
                 }
-                Reply::Whole(token, answer) => self.whole(token.n, answer, net, now, tally),
+                Reply::Whole(token, answer) => self.whole(token.n, answer, net, now),
             }
         }
         came
     }
 
-    fn event(&mut self, n: usize, event: OriginEvent, net: &Net, now: Troubles, tally: &mut Tally) {
+    fn event(&mut self, n: usize, event: OriginEvent, net: &Net, now: Troubles) {
         let call = &mut self.calls[n];
         assert!(
             call.kind == Kind::Submit && !call.is_over,
@@ -356,7 +356,7 @@ impl Calls {
                     "{n}: {ahead} bytes that nobody has taken"
                 );
                 if ahead > WINDOW {
-                    tally.count("an answer waits for its caller");
+                    net.count("an answer waits for its caller");
                 }
             }
             OriginEvent::Taken(bytes) => {
@@ -370,7 +370,7 @@ impl Calls {
             }
             OriginEvent::End => {
                 net.note(format_args!("call {n} has its answer"));
-                tally.count("an answer is whole");
+                net.count("an answer is whole");
                 call.is_over = true;
                 let got = call.got;
                 match call.code {
@@ -381,19 +381,12 @@ impl Calls {
             OriginEvent::Failed(failure) => {
                 net.note(format_args!("call {n} has failed: {failure:?}"));
                 call.is_over = true;
-                self.may_fail(n, failure.fault, now, tally);
+                self.may_fail(n, failure.fault, now, net);
             }
         }
     }
 
-    fn whole(
-        &mut self,
-        n: usize,
-        answer: WholeAnswer,
-        net: &Net,
-        now: Troubles,
-        tally: &mut Tally,
-    ) {
+    fn whole(&mut self, n: usize, answer: WholeAnswer, net: &Net, now: Troubles) {
         let call = &mut self.calls[n];
         let Kind::Ask { bytes_max } = call.kind else {
             panic!("{n}: an answer of another kind");
@@ -403,7 +396,7 @@ impl Calls {
         match answer {
             Ok((status, body)) => {
                 net.note(format_args!("call {n} has a whole answer"));
-                tally.count("a whole answer");
+                net.count("a whole answer");
                 assert!(
                     body.len() <= bytes_max && matches!(status, 200 | 204),
                     "{n}"
@@ -417,7 +410,7 @@ impl Calls {
                 let last = self.attempts[n].last();
                 let is_long = last.is_some_and(|attempt| attempt.body_bytes > bytes_max);
                 if !is_long || failure.fault != OriginFailureKind::Garbage {
-                    self.may_fail(n, failure.fault, now, tally);
+                    self.may_fail(n, failure.fault, now, net);
                 }
             }
         }
@@ -431,7 +424,7 @@ impl Calls {
     }
 
     /// A call may fail only if something has happened that explains it.
-    fn may_fail(&self, n: usize, fault: OriginFailureKind, now: Troubles, tally: &mut Tally) {
+    fn may_fail(&self, n: usize, fault: OriginFailureKind, now: Troubles, net: &Net) {
         let call = &self.calls[n];
         let before = &call.before;
         // Pieces behind a request are kept as far as they fit, to be sent once more.
@@ -446,7 +439,7 @@ impl Calls {
             OriginFailureKind::Busy => false,
         };
         assert!(is_explained, "{n}: {fault:?} without a reason");
-        tally.count(match fault {
+        net.count(match fault {
             OriginFailureKind::Unreachable => "a call fails: unreachable",
             OriginFailureKind::Timeout => "a call fails: too late",
             OriginFailureKind::Cut => "a call fails: cut",

@@ -7,7 +7,7 @@ use throng_http1::{BodyDecoder, HttpLimits, parse_request};
 
 use super::answers::{Answer, Attempt};
 use super::calls::{Calls, asked_byte};
-use super::tally::{Tally, Troubles};
+use super::troubles::Troubles;
 use crate::net::Net;
 
 /// An answer that is not HTTP.
@@ -20,7 +20,6 @@ pub(super) struct Around<'a> {
     pub(super) net: &'a Net,
     pub(super) calls: &'a mut Calls,
     pub(super) troubles: &'a mut Troubles,
-    pub(super) tally: &'a mut Tally,
     /// Nothing goes wrong any more.
     pub(super) is_calm: bool,
     /// Servers say more than they are asked.
@@ -173,15 +172,15 @@ impl Site {
         if !around.is_calm && net.percent(2) {
             let kind = net.below(3);
             if kind == 0 {
-                around.tally.count("a server reads nothing for a while");
+                around.net.count("a server reads nothing for a while");
                 self.reads_from_us = now_us + net.pick(&[1_000, 100_000, 3_600_000_000]);
                 around.troubles.stalls += 1;
             } else if self.echoes {
-                around.tally.count("a tunnel is ended");
+                around.net.count("a tunnel is ended");
                 self.leave(kind == 1, around);
                 return true;
             } else if self.serving.is_none() && self.served > 0 {
-                around.tally.count("a kept connection is ended");
+                around.net.count("a kept connection is ended");
                 self.leave(kind == 1, around);
                 return true;
             }
@@ -256,7 +255,7 @@ impl Site {
         for before in &around.calls.attempts[n] {
             let may_repeat = before.is_kept && before.died_unanswered;
             assert!(may_repeat, "the request {n} was carried out twice");
-            around.tally.count("a request is repeated");
+            around.net.count("a request is repeated");
         }
         let net = around.net;
         let mut answer = Answer::draw(n, is_head, upgrade, net);
@@ -264,12 +263,12 @@ impl Site {
         if !around.is_calm && net.percent(25) {
             match net.below(5) {
                 0 => {
-                    around.tally.count("an answer is not HTTP");
+                    around.net.count("an answer is not HTTP");
                     around.troubles.garbage += 1;
                     answer.wire = GARBAGE.to_vec();
                 }
                 1 => {
-                    around.tally.count("an answer comes late or never");
+                    around.net.count("an answer comes late or never");
                     around.troubles.stalls += 1;
                     let now_us = net.0.borrow().mono_us;
                     starts_us = net.pick(&[now_us + LATE_US, u64::MAX]);
@@ -294,7 +293,7 @@ impl Site {
         self.last = Some((n, self.sent));
         let waits = !net.percent(20);
         if !waits {
-            around.tally.count("an answer may come early");
+            around.net.count("an answer may come early");
         }
         self.serving = Some(Serving {
             n,
@@ -334,7 +333,7 @@ impl Site {
             return true;
         }
         if let Some((_, reset)) = cut {
-            around.tally.count(match (reset, end) {
+            around.net.count(match (reset, end) {
                 (_, 0) => "a connection is cut before an answer",
                 (true, _) => "an answer is reset",
                 (false, _) => "an answer is cut",
@@ -349,7 +348,7 @@ impl Site {
             self.served += 1;
             self.echoes = serving.answer.is_upgrade;
             if around.strays && !around.is_calm && !self.echoes && net.percent(20) {
-                around.tally.count("a server says more than it was asked");
+                around.net.count("a server says more than it was asked");
                 self.strayed_at.get_or_insert(self.sent);
                 self.send(GARBAGE, around);
             }

@@ -333,7 +333,9 @@ impl Client {
         let as_user = there.map(|info| text(info, "user"));
         if stays {
             assert_eq!(as_user, Some(&*self.user), "{who}: {name}: {words}");
-            around.witness.sum.present += 1;
+            around
+                .net
+                .count("a client finds itself among those present");
         }
     }
 

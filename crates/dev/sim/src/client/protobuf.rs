@@ -1,13 +1,14 @@
 //! Centrifugo's protocol in Protobuf, put into words of JSON and back, so that one client speaks
-//! both. It is written from the schema's numbers and shares no code with the server.
-//!
-//! Source: `client.proto` of Centrifugo's protocol.
+//! both. It goes by `centrifuge.proto` and shares no code with the server.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
-/// Type of a field's value.
+/// Type of a field's value; messages by their names.
 #[derive(Clone, Copy)]
 enum Holds {
     Number,
@@ -15,145 +16,50 @@ enum Holds {
     Text,
     /// Bytes that are JSON, or else what a client in JSON would be given.
     Data,
-    Message(Fields),
-    List(Fields),
+    Message(&'static str),
+    List(&'static str),
     /// Messages, each under a name.
-    Map(Fields),
+    Map(&'static str),
 }
-
-/// A number, a name, and what is held.
-type Fields = &'static [(u64, &'static str, Holds)];
 
 use Holds::{Data, Flag, List, Message, Number, Text};
 
-const NOTHING: Fields = &[];
-const OF_CHANNEL: Fields = &[(1, "channel", Text)];
-
-const SUBSCRIBE: Fields = &[
-    (1, "channel", Text),
-    (2, "token", Text),
-    (3, "recover", Flag),
-    (6, "epoch", Text),
-    (7, "offset", Number),
-];
-
-const COMMAND: Fields = &[
-    (1, "id", Number),
-    (
-        4,
-        "connect",
-        Message(&[(1, "token", Text), (3, "subs", Holds::Map(SUBSCRIBE))]),
-    ),
-    (5, "subscribe", Message(SUBSCRIBE)),
-    (6, "unsubscribe", Message(OF_CHANNEL)),
-    (
-        7,
-        "publish",
-        Message(&[(1, "channel", Text), (2, "data", Data)]),
-    ),
-    (8, "presence", Message(OF_CHANNEL)),
-    (
-        10,
-        "history",
-        Message(&[
-            (1, "channel", Text),
-            (7, "limit", Number),
-            (9, "reverse", Flag),
-        ]),
-    ),
-    (11, "ping", Message(NOTHING)),
-    (
-        13,
-        "rpc",
-        Message(&[(1, "data", Data), (2, "method", Text)]),
-    ),
-];
-
-const INFO: Fields = &[
-    (1, "user", Text),
-    (2, "client", Text),
-    (3, "conn_info", Data),
-    (4, "chan_info", Data),
-];
-
-const PUBLICATION: Fields = &[
-    (4, "data", Data),
-    (5, "info", Message(INFO)),
-    (6, "offset", Number),
-];
-
-const SUBSCRIBED: Fields = &[
-    (3, "recoverable", Flag),
-    (6, "epoch", Text),
-    (7, "publications", List(PUBLICATION)),
-    (8, "recovered", Flag),
-    (9, "offset", Number),
-    (10, "positioned", Flag),
-    (12, "was_recovering", Flag),
-    (1, "expires", Flag),
-    (2, "ttl", Number),
-];
-
-const PUSH: Fields = &[
-    (2, "channel", Text),
-    (4, "pub", Message(PUBLICATION)),
-    (6, "leave", Message(&[(1, "info", Message(INFO))])),
-    (5, "join", Message(&[(1, "info", Message(INFO))])),
-    (
-        7,
-        "unsubscribe",
-        Message(&[(2, "code", Number), (3, "reason", Text)]),
-    ),
-    (8, "message", Message(&[(1, "data", Data)])),
-];
-
-const REPLY: Fields = &[
-    (1, "id", Number),
-    (
-        2,
-        "error",
-        Message(&[
-            (1, "code", Number),
-            (2, "message", Text),
-            (3, "temporary", Flag),
-        ]),
-    ),
-    (4, "push", Message(PUSH)),
-    (
-        5,
-        "connect",
-        Message(&[
-            (1, "client", Text),
-            (2, "version", Text),
-            (3, "expires", Flag),
-            (4, "ttl", Number),
-            (6, "subs", Holds::Map(SUBSCRIBED)),
-            (7, "ping", Number),
-            (8, "pong", Flag),
-        ]),
-    ),
-    (6, "subscribe", Message(SUBSCRIBED)),
-    (7, "unsubscribe", Message(NOTHING)),
-    (8, "publish", Message(NOTHING)),
-    (9, "presence", Message(&[(1, "presence", Holds::Map(INFO))])),
-    (
-        11,
-        "history",
-        Message(&[
-            (1, "publications", List(PUBLICATION)),
-            (2, "epoch", Text),
-            (3, "offset", Number),
-        ]),
-    ),
-    (12, "ping", Message(NOTHING)),
-];
+/// Fields of each message in the order of the schema: a number, a name, and what is held.
+static SCHEMA: LazyLock<BTreeMap<&str, Vec<(u64, &str, Holds)>>> = LazyLock::new(|| {
+    let (mut all, mut message) = (BTreeMap::new(), "");
+    for line in include_str!("centrifuge.proto").lines() {
+        let words: Vec<&str> = line.trim_end_matches(';').split_whitespace().collect();
+        let (holds, name, number) = match words[..] {
+            ["message", name, "{"] => {
+                message = name;
+                all.insert(name, Vec::new());
+                continue;
+            }
+            ["map<string,", of, name, "=", number] => {
+                (Holds::Map(of.trim_end_matches('>')), name, number)
+            }
+            ["repeated", of, name, "=", number] => (List(of), name, number),
+            ["uint32" | "uint64" | "int32", name, "=", number] => (Number, name, number),
+            ["bool", name, "=", number] => (Flag, name, number),
+            ["string", name, "=", number] => (Text, name, number),
+            ["bytes", name, "=", number] => (Data, name, number),
+            [of, name, "=", number] => (Message(of), name, number),
+            _ => continue,
+        };
+        let number = number.parse().expect("a field's number");
+        { all.get_mut(message) }
+            .expect("a field is a message's")
+            .push((number, name, holds));
+    }
+    all
+});
 
 /// Commands, a line of JSON each, as one frame.
 pub(super) fn commands(lines: &str) -> Vec<u8> {
     let mut out = Vec::new();
     for line in lines.lines() {
         let words = super::streams::json(line.as_bytes());
-        bytes(&message(COMMAND, &words), &mut out);
+        bytes(&message("Command", &words), &mut out);
     }
     out
 }
@@ -162,7 +68,7 @@ pub(super) fn commands(lines: &str) -> Vec<u8> {
 pub(super) fn replies(mut frame: &[u8]) -> Vec<Value> {
     let mut all = Vec::new();
     while !frame.is_empty() {
-        all.push(words(REPLY, take(&mut frame)));
+        all.push(words("Reply", take(&mut frame)));
     }
     all
 }
@@ -182,9 +88,9 @@ fn bytes(data: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(data);
 }
 
-fn message(fields: Fields, words: &Value) -> Vec<u8> {
+fn message(name: &str, words: &Value) -> Vec<u8> {
     let mut out = Vec::new();
-    for &(number, name, holds) in fields {
+    for &(number, name, holds) in &SCHEMA[name] {
         let Some(value) = words.get(name) else {
             continue;
         };
@@ -195,14 +101,14 @@ fn message(fields: Fields, words: &Value) -> Vec<u8> {
         match holds {
             Text => delimited(value.as_str().expect("a text").as_bytes()),
             Data => delimited(value.to_string().as_bytes()),
-            Message(fields) => delimited(&message(fields, value)),
+            Message(of) => delimited(&message(of, value)),
             List(_) => panic!("no command has a list"),
-            Holds::Map(fields) => {
+            Holds::Map(of) => {
                 for (key, value) in value.as_object().expect("a map") {
                     let mut entry = vec![10];
                     bytes(key.as_bytes(), &mut entry);
                     entry.push(18);
-                    bytes(&message(fields, value), &mut entry);
+                    bytes(&message(of, value), &mut entry);
                     delimited(&entry);
                 }
             }
@@ -251,11 +157,13 @@ fn data(bytes: &[u8]) -> Value {
     })
 }
 
-fn words(fields: Fields, mut input: &[u8]) -> Value {
+fn words(message: &str, mut input: &[u8]) -> Value {
     let mut all = Map::new();
     while !input.is_empty() {
         let tag = read_varint(&mut input);
-        let known = fields.iter().find(|(number, ..)| *number == tag >> 3);
+        let known = SCHEMA[message]
+            .iter()
+            .find(|(number, ..)| *number == tag >> 3);
         let &(_, name, holds) = known.unwrap_or_else(|| panic!("a field that nobody knows: {tag}"));
         let is_delimited = !matches!(holds, Number | Flag);
         assert_eq!(tag & 7, if is_delimited { 2 } else { 0 }, "{name}");
@@ -264,16 +172,16 @@ fn words(fields: Fields, mut input: &[u8]) -> Value {
             Flag => (read_varint(&mut input) == 1).into(),
             Text => text(take(&mut input)),
             Data => data(take(&mut input)),
-            Message(fields) => words(fields, take(&mut input)),
-            List(fields) => {
+            Message(of) => words(of, take(&mut input)),
+            List(of) => {
                 let list = all
                     .entry(name)
                     .or_insert_with(|| Vec::<Value>::new().into());
                 let list = list.as_array_mut().expect("a list");
-                list.push(words(fields, take(&mut input)));
+                list.push(words(of, take(&mut input)));
                 continue;
             }
-            Holds::Map(fields) => {
+            Holds::Map(of) => {
                 let mut entry = take(&mut input);
                 assert_eq!(read_varint(&mut entry), 10, "{name}: a key");
                 let key = text(take(&mut entry));
@@ -281,7 +189,7 @@ fn words(fields: Fields, mut input: &[u8]) -> Value {
                     true => Map::new().into(),
                     false => {
                         assert_eq!(read_varint(&mut entry), 18, "{name}: a value");
-                        words(fields, take(&mut entry))
+                        words(of, take(&mut entry))
                     }
                 };
                 let map = all.entry(name).or_insert_with(|| Map::new().into());

@@ -92,10 +92,13 @@ pub(crate) struct Around<'a> {
 impl Around<'_> {
     /// Whether the server may close a connection with this code, whose client kept to the rules but
     /// for the amount that it sends.
-    pub(super) fn may_close(&mut self, code: u64) -> bool {
+    pub(super) fn may_close(&self, code: u64) -> bool {
         let is_overspent = code == TOO_MANY && self.setup.stingy;
-        self.witness.sum.overspent += u64::from(is_overspent);
-        self.witness.sum.slow += u64::from(code == TOO_SLOW);
+        if is_overspent {
+            self.net.count("a client that sends too much is closed");
+        } else if code == TOO_SLOW {
+            self.net.count("a client hears that it is too slow");
+        }
         is_overspent || CLOSE_CODES.contains(&code)
     }
 }

@@ -189,10 +189,8 @@ impl Client {
             }
             around.witness.begins(track, start);
         }
-        if recovered {
-            around.witness.sum.recovered += 1;
-        } else if words["resuming"] == true {
-            around.witness.sum.lost += 1;
+        if words["resuming"] == true {
+            around.witness.resumes(recovered);
         }
         if lossy {
             let conn = self.conn().expect("it reads");

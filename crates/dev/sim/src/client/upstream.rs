@@ -52,8 +52,10 @@ impl Client {
             if let Some(status) = status {
                 busy = true;
                 net.client_leaves(request.conn, false);
-                failed |= status != 204;
-                around.witness.sum.upstream += u64::from(status == 204);
+                match status {
+                    204 => net.count("a request with commands is taken"),
+                    _ => failed = true,
+                }
             }
             status.is_none()
         });

@@ -8,7 +8,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::appwrite::Appwrite;
 use super::http::{Exchange, Progress};
 use super::listener::Listener;
-use super::witness::GuestSummary;
 use crate::backend::Requests;
 use crate::client;
 use crate::directory::Directory;
@@ -35,7 +34,6 @@ pub(super) struct Guests {
     pub(super) witness: witness::Witness,
     pub(super) directory: Directory,
     pub(super) requests: Requests,
-    pub(super) sum: GuestSummary,
 }
 
 impl Guests {
@@ -60,7 +58,6 @@ impl Guests {
             witness: witness::Witness::new(net, false, false),
             directory: Directory::default(),
             requests,
-            sum: GuestSummary::default(),
         };
         for number in 0..net.between(1, 4) {
             let (_, around) = guests.visitors(net);

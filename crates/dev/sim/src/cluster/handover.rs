@@ -74,7 +74,8 @@ impl Play {
             .for_each(throng_engine::Running::begin);
         new.is_cut_off = node.is_cut_off;
         let old = std::mem::replace(node, new);
-        self.witness.sum.handed_over += 1;
+        self.witness.handed_over += 1;
+        self.net.count("a node hands over");
         self.retired.push(old);
         self.guests_have_moved(at, &at_rest);
     }

@@ -12,7 +12,6 @@ use throng_ws::{Masking, Opcode, encode_message, encode_pong, handshake};
 
 use super::appwrite::{Appwrite, CHANNELS, Event, SECRET, USERS};
 use super::node::Node;
-use super::witness::GuestSummary;
 use crate::client::{Message, Shape, Wire};
 use crate::net::Net;
 use crate::setup::PORT_CLIENT;
@@ -24,7 +23,6 @@ pub(super) struct Around<'a> {
     pub(super) appwrite: &'a Appwrite,
     /// Number of the event at offset zero of each epoch.
     pub(super) epochs: &'a mut BTreeMap<u64, i64>,
-    pub(super) sum: &'a mut GuestSummary,
     pub(super) kernel_bytes: usize,
 }
 
@@ -238,7 +236,8 @@ impl Listener {
                 let (epoch, _) = position.expect("a position");
                 link.epoch = Some(epoch);
                 if data["recovered"] == true {
-                    around.sum.recovered += 1;
+                    let what = "a client of Appwrite comes back and misses nothing";
+                    around.net.count(what);
                     link.recovers_to = around.appwrite.events.len();
                     let (asked, offset) = self.position.expect("it asked for one");
                     assert_eq!(asked, epoch, "{who}: {words}");
@@ -248,7 +247,9 @@ impl Listener {
                         link.last = usize::try_from(last).ok();
                     }
                 } else {
-                    around.sum.told += u64::from(link.asked.is_some());
+                    if link.asked.is_some() {
+                        around.net.count("a client of Appwrite is told of a gap");
+                    }
                     let is_aged = !around.appwrite.is_good;
                     assert!(is_aged || link.asked != Some(epoch), "{who}: {words}");
                 }
@@ -259,7 +260,7 @@ impl Listener {
                 assert_eq!(data["to"], "presence", "{who}: {words}");
                 assert!(link.unanswered > 0, "{who}: {words}");
                 link.unanswered -= 1;
-                around.sum.presences += 1;
+                around.net.count("a presence is confirmed");
             }
             Some("error") => {
                 // A user who changes again and again while it is asked about is not known.
@@ -301,8 +302,11 @@ impl Listener {
             is_whole |= link.epoch.replace(epoch) == Some(epoch);
             self.position = place;
         }
-        around.sum.events += 1;
-        around.sum.secrets += u64::from(*channel == SECRET);
+        around.net.count("an event of Appwrite comes");
+        if *channel == SECRET {
+            let what = "an event of Appwrite comes that not everybody may hear";
+            around.net.count(what);
+        }
         let due = link.due_from..n;
         (link.due_from, link.last) = (link.due_from.max(n + 1), Some(n));
         if is_whole {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use throng_appwrite_api::Call;
-use throng_config::{Config, ConfigFile, Sources};
+use throng_config::Config;
 use throng_engine::ConnLimits;
 use throng_outward::{CallSender, Outward};
 use throng_peer::Peer;
@@ -15,7 +15,7 @@ use throng_server::{Assembly, BrokerHost, Mailbox, Options, ShardApp, Start};
 use super::witness::{CHANNELS, TTL_MS};
 use crate::backend::Requests;
 use crate::net::Net;
-use crate::setup::API_KEY;
+use crate::setup::{self, API_KEY};
 use crate::stage::Stage;
 
 /// Shards of any kind on the stage.
@@ -222,16 +222,5 @@ pub(super) fn config(broker: &str, appwrite: &str) -> Config {
             );
         }
     }
-    let file = ConfigFile {
-        name: "sim.toml".to_owned(),
-        text,
-    };
-    let sources = Sources {
-        file: Some(file),
-        ..Sources::default()
-    };
-    match Config::load(&sources) {
-        Ok(loaded) => loaded.config,
-        Err(problems) => panic!("the configuration: {problems:?}"),
-    }
+    setup::load(text)
 }

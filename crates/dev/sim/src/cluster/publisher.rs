@@ -69,7 +69,10 @@ impl Publisher {
             return;
         };
         pending.attempts += 1;
-        around.witness.sum.repeated += u64::from(pending.attempts == 2);
+        if pending.attempts == 2 {
+            let what = "a publication is repeated until its outcome is known";
+            around.net.count(what);
+        }
         let node = around.net.below(around.nodes.len());
         let mut request = Vec::new();
         let headers = [("X-API-Key", API_KEY)];
@@ -114,7 +117,8 @@ impl Publisher {
             .note(format_args!("{n} is answered {status:?}: {answer}"));
         self.leave(around);
         if is_answered && answer["error"].is_null() {
-            around.witness.acknowledged(n, &answer["result"]);
+            let told = &answer["result"];
+            around.witness.acknowledged(n, told, around.net);
             self.pending = None;
         }
         self.pending.take_if(|_| is_grip);

@@ -264,10 +264,6 @@ impl Broker for Redis {
         "kind = \"redis\"\nurl = \"redis://10.0.0.1:6379\"\n".to_owned()
     }
 
-    fn keeps_beside(&self, _: bool) -> Option<usize> {
-        None
-    }
-
     fn is_prompt(&self, _: bool) -> bool {
         self.shared.borrow().losses == 0
     }

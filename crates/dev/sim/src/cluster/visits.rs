@@ -28,7 +28,6 @@ macro_rules! listeners {
             nodes: &$play.nodes,
             appwrite: &guests.appwrite,
             epochs: &mut guests.epochs,
-            sum: &mut guests.sum,
             kernel_bytes: $play.kernel_bytes,
         };
         (&mut guests.listeners, around)
@@ -228,7 +227,6 @@ impl Play {
         listeners.iter_mut().for_each(|it| it.leave(&net));
         self.rest_well();
         let guests = self.guests.as_mut().expect("there are some");
-        guests.sum.lines = guests.witness.sum.lines;
         let left = &mut guests.appwrite.presences;
         left.retain(|_, id| !guests.unsure.contains(id));
         let is_clean = left.is_empty() || !guests.appwrite.is_good;
@@ -301,7 +299,7 @@ impl Play {
             if own.any(|own| own == Some(*conn)) {
                 let is_its = self.nodes[at].has(*conn, &self.net);
                 assert!(is_its, "the connection {conn} did not move");
-                guests.sum.moved += 1;
+                self.net.count("a connection that waits for nothing moves");
             }
         }
     }

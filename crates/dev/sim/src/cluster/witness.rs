@@ -103,56 +103,8 @@ pub(super) struct Witness {
     seen: BTreeMap<(usize, u64), BTreeSet<u64>>,
     /// Publications by their positions, as anybody told them, by channel and epoch.
     places: BTreeMap<(usize, String), BTreeMap<u64, u64>>,
-    pub(super) sum: Summary,
-}
-
-/// Sums of one run, or of several.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Summary {
-    /// Publications that were acknowledged.
-    pub acknowledged: u64,
-    /// Deliveries that readers have had.
-    pub delivered: u64,
-    /// Readers who came back and missed nothing.
-    pub recovered: u64,
-    /// Readers who were told of a gap.
-    pub told: u64,
-    /// Publications whose outcome was not known at first.
-    pub repeated: u64,
-    /// Members who were listed at the end.
-    pub members: u64,
     /// Nodes that handed over to another process.
-    pub handed_over: u64,
-    /// Clients of GRIP and Appwrite.
-    pub guests: GuestSummary,
-}
-
-impl Summary {
-    /// Adds those of another run.
-    pub const fn add(&mut self, other: &Self) {
-        self.acknowledged += other.acknowledged;
-        self.delivered += other.delivered;
-        self.recovered += other.recovered;
-        self.told += other.told;
-        self.repeated += other.repeated;
-        self.members += other.members;
-        self.handed_over += other.handed_over;
-        self.guests.add(&other.guests);
-    }
-
-    /// All of them, for a check that each came up.
-    #[must_use]
-    pub const fn parts(&self) -> [u64; 7] {
-        [
-            self.acknowledged,
-            self.delivered,
-            self.recovered,
-            self.told,
-            self.repeated,
-            self.members,
-            self.handed_over,
-        ]
-    }
+    pub(super) handed_over: u64,
 }
 
 impl Track {
@@ -170,7 +122,7 @@ impl Witness {
             begun: self.step,
             begun_ms: net.now().unix_ms,
             losses: self.excuses.losses,
-            handed_over: self.sum.handed_over,
+            handed_over: self.handed_over,
             acknowledged: None,
             acknowledged_at: u64::MAX,
         });
@@ -178,7 +130,7 @@ impl Witness {
     }
 
     /// A publication was acknowledged.
-    pub(super) fn acknowledged(&mut self, n: u64, told: &Value) {
+    pub(super) fn acknowledged(&mut self, n: u64, told: &Value, net: &Net) {
         let sent = &mut self.sent[n as usize];
         let offset = told["offset"].as_u64().filter(|offset| *offset > 0);
         let epoch = told["epoch"].as_str().unwrap_or_default().to_owned();
@@ -189,7 +141,7 @@ impl Witness {
         }
         sent.acknowledged = Some(offset.map(|offset| (epoch, offset)));
         sent.acknowledged_at = self.step;
-        self.sum.acknowledged += 1;
+        net.count("a publication is acknowledged");
     }
 
     /// A publication is at a position, where no other may be.
@@ -228,11 +180,11 @@ impl Witness {
         let recovered = words["recovered"] == true;
         assert!(resuming || !recovered, "{}: {words}", track.name);
         if recovered {
-            self.sum.recovered += 1;
+            net.count("a reader comes back and misses nothing");
             return self.hears(track, words, net);
         }
         if resuming {
-            self.sum.told += 1;
+            net.count("a reader is told of a gap");
             self.excuse(track, net);
         }
         track.is_at_start = { words["id"].as_str() }.is_none_or(|id| id.ends_with(".0"));
@@ -289,7 +241,7 @@ impl Witness {
         let is_known = track.got.iter().any(|(known, _)| *known == n);
         // A broker that has lost a key publishes it once more.
         let has_lost = self.excuses.losses != sent.losses;
-        let is_at_cut = self.has_blurred_cuts && self.sum.handed_over != sent.handed_over;
+        let is_at_cut = self.has_blurred_cuts && self.handed_over != sent.handed_over;
         if is_known && CHANNELS[track.channel].history == 0 && (has_lost || is_at_cut) {
             return;
         }
@@ -300,7 +252,7 @@ impl Witness {
         }
         track.is_at_start = false;
         track.got.push((n, offset));
-        self.sum.delivered += 1;
+        net.count("a reader gets a publication");
         self.hears(track, line, net);
         if let Some(offset) = offset {
             let at = (track.channel, &*track.epoch, offset);
@@ -398,48 +350,5 @@ impl Witness {
     /// Whether a publication may be repeated by its key for some time.
     pub(super) fn may_repeat(&self, n: u64, net: &Net) -> bool {
         net.now().unix_ms < self.sent[n as usize].begun_ms + TTL_MS
-    }
-}
-
-/// Sums of what guests did, in one run or in several.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct GuestSummary {
-    /// Events of Appwrite that its clients heard, and those of them that not everybody may hear.
-    pub events: u64,
-    pub secrets: u64,
-    /// Clients who came back and missed nothing, and those who were told of a gap.
-    pub recovered: u64,
-    pub told: u64,
-    /// Presences that Appwrite has confirmed.
-    pub presences: u64,
-    /// Lines that followers had.
-    pub lines: u64,
-    /// Connections that moved to another process while nothing was under way.
-    pub moved: u64,
-}
-
-impl GuestSummary {
-    pub(super) const fn add(&mut self, other: &Self) {
-        self.events += other.events;
-        self.secrets += other.secrets;
-        self.recovered += other.recovered;
-        self.told += other.told;
-        self.presences += other.presences;
-        self.lines += other.lines;
-        self.moved += other.moved;
-    }
-
-    /// All of them, for a check that each came up.
-    #[must_use]
-    pub const fn parts(&self) -> [u64; 7] {
-        [
-            self.events,
-            self.secrets,
-            self.recovered,
-            self.told,
-            self.presences,
-            self.lines,
-            self.moved,
-        ]
     }
 }

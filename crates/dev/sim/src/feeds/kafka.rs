@@ -68,7 +68,7 @@ struct Parked {
     until_ms: u64,
 }
 
-pub(super) struct Kafka {
+pub(crate) struct Kafka {
     partitions: Vec<Partition>,
     /// Leaders as each broker knows them.
     views: Vec<Vec<Option<usize>>>,
@@ -150,7 +150,7 @@ impl Partition {
 }
 
 impl Kafka {
-    pub(super) fn new(net: &Net) -> Self {
+    pub(crate) fn new(net: &Net) -> Self {
         let partitions = net.between(1, 4);
         let mut kafka = Self {
             partitions: Vec::new(),

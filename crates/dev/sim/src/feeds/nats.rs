@@ -77,7 +77,7 @@ enum Ails {
     Refusing,
 }
 
-pub(super) struct Nats {
+pub(crate) struct Nats {
     data: Data,
     copies: Copies<Data>,
     /// Subscriptions of connections, by their numbers.
@@ -138,7 +138,7 @@ impl Consumer {
 }
 
 impl Nats {
-    pub(super) fn new(net: &Net) -> Self {
+    pub(crate) fn new(net: &Net) -> Self {
         Self {
             data: Data {
                 created: 1,

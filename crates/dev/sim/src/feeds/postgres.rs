@@ -53,7 +53,7 @@ struct Session {
     has_failed: bool,
 }
 
-pub(super) struct Postgres {
+pub(crate) struct Postgres {
     data: Data,
     copies: Copies<Data>,
     /// Rows of transactions that are not committed.
@@ -159,7 +159,7 @@ fn proven(first: &str, server: &str, last: &str) -> Option<String> {
 }
 
 impl Postgres {
-    pub(super) fn new(net: &Net) -> Self {
+    pub(crate) fn new(net: &Net) -> Self {
         Self {
             data: Data::default(),
             copies: Copies::new(),

@@ -55,7 +55,7 @@ struct Blocked {
     until_ms: u64,
 }
 
-pub(super) struct Redis {
+pub(crate) struct Redis {
     shared: Rc<RefCell<Shared>>,
     scripts: Scripts,
     /// Digests of scripts by their texts.
@@ -148,7 +148,7 @@ fn events(data: &Data) -> BTreeSet<usize> {
 }
 
 impl Redis {
-    pub(super) fn new(net: &Net) -> Self {
+    pub(crate) fn new(net: &Net) -> Self {
         let shared = Rc::new(RefCell::new(Shared {
             net: net.clone(),
             data: Data::default(),

@@ -10,7 +10,7 @@ use crate::cluster::broker::Kept;
 use crate::net::Net;
 
 /// Surroundings of a source while it acts.
-pub(super) struct Around<'a> {
+pub(crate) struct Around<'a> {
     pub(super) net: &'a Net,
     pub(super) witness: &'a mut Witness,
     /// Bytes owed to each connection.
@@ -36,7 +36,7 @@ impl Around<'_> {
 }
 
 /// One kind of source.
-pub(super) trait Source {
+pub(crate) trait Source {
     /// Servers of it, at 10.0.0.1 and the addresses behind.
     fn hosts(&self) -> usize {
         1
@@ -149,7 +149,8 @@ impl Server {
             let is_refused = self.is_down[host] || !self.is_calm && self.net.percent(3);
             self.net.answer_dial(conn, is_refused);
             if is_refused {
-                witness.sum.cuts += 1;
+                self.net
+                    .count("a connection to a source is cut, refused or frozen");
                 continue;
             }
             self.clients.push(Client {
@@ -226,7 +227,8 @@ impl Server {
 
     /// Ends a connection, behind so many bytes of what it is owed.
     fn cut(&mut self, conn: usize, bytes: usize, witness: &mut Witness) {
-        witness.sum.cuts += 1;
+        self.net
+            .count("a connection to a source is cut, refused or frozen");
         let owed = self.out.remove(&conn).unwrap_or_default();
         let bytes = bytes.min(owed.len());
         self.net.note(format_args!(
@@ -240,7 +242,7 @@ impl Server {
 
     fn stop(&mut self, host: usize, witness: &mut Witness) {
         self.net.note(format_args!("server {host} stops"));
-        witness.sum.stops += 1;
+        self.net.count("a source stops");
         self.is_down[host] = true;
         self.is_paused[host] = false;
         let theirs = self.clients.iter().filter(|client| client.host == host);
@@ -271,7 +273,8 @@ impl Server {
                 self.cut(self.clients[at].conn, bytes, witness);
             }
             4 if !self.clients.is_empty() => {
-                witness.sum.cuts += 1;
+                self.net
+                    .count("a connection to a source is cut, refused or frozen");
                 let at = self.net.below(self.clients.len());
                 let takes_effect = self.net.percent(50);
                 self.clients[at].frozen.get_or_insert(takes_effect);
@@ -281,7 +284,7 @@ impl Server {
             }
             5 | 6 => self.is_paused[host] = !self.is_paused[host],
             7..10 => {
-                witness.sum.troubles += 1;
+                self.net.count("a source has a trouble of its own");
                 self.source.trouble(around!(self, witness));
             }
             _ if !self.is_down[host] => self.stop(host, witness),

@@ -10,6 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use throng_broker::{Acknowledge, Draft, Refusal};
 
+use crate::net::Net;
+
 /// The longest data that the feed takes, in bytes.
 pub(super) const DATA_BYTES_MAX: usize = 60;
 /// A channel of a namespace that nobody configured.
@@ -38,70 +40,8 @@ struct Event {
     is_acknowledged: bool,
 }
 
-/// Number of things that a run did.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Summary {
-    pub published: u64,
-    /// Publications that were offered once more.
-    pub repeated: u64,
-    /// Publications that were refused, to be offered again.
-    pub refused: u64,
-    pub acknowledged: u64,
-    /// Events that the source lost, or had removed.
-    pub lost: u64,
-    /// Connections that were cut or refused, or never answered again.
-    pub cuts: u64,
-    /// Ends of a source, with or without its data.
-    pub stops: u64,
-    /// Faults that only one kind of source has.
-    pub troubles: u64,
-    /// Nodes that were killed, put aside, or told to give the source back.
-    pub moves: u64,
-}
-
-impl Summary {
-    #[must_use]
-    pub const fn parts(&self) -> [u64; 9] {
-        let Self {
-            published,
-            repeated,
-            refused,
-            acknowledged,
-            lost,
-            cuts,
-            stops,
-            troubles,
-            moves,
-        } = *self;
-        [
-            published,
-            repeated,
-            refused,
-            acknowledged,
-            lost,
-            cuts,
-            stops,
-            troubles,
-            moves,
-        ]
-    }
-
-    /// Adds those of another run.
-    pub const fn add(&mut self, other: &Self) {
-        self.published += other.published;
-        self.repeated += other.repeated;
-        self.refused += other.refused;
-        self.acknowledged += other.acknowledged;
-        self.lost += other.lost;
-        self.cuts += other.cuts;
-        self.stops += other.stops;
-        self.troubles += other.troubles;
-        self.moves += other.moves;
-    }
-}
-
-#[derive(Default)]
 pub(super) struct Witness {
+    net: Net,
     events: Vec<Event>,
     /// Events by the keys of their publications.
     keys: BTreeMap<Box<str>, usize>,
@@ -109,14 +49,16 @@ pub(super) struct Witness {
     newest: BTreeMap<usize, usize>,
     /// Publications are kept on disk.
     pub(super) is_on_disk: bool,
-    pub(super) sum: Summary,
 }
 
 impl Witness {
-    pub(super) fn new(is_on_disk: bool) -> Self {
+    pub(super) fn new(net: &Net, is_on_disk: bool) -> Self {
         Self {
+            net: net.clone(),
+            events: Vec::new(),
+            keys: BTreeMap::new(),
+            newest: BTreeMap::new(),
             is_on_disk,
-            ..Self::default()
         }
     }
 
@@ -161,9 +103,9 @@ impl Witness {
 
     /// The source does not have an event any more.
     pub(super) fn lost(&mut self, event: usize) {
-        let event = &mut self.events[event];
-        self.sum.lost += u64::from(!event.is_lost);
-        event.is_lost = true;
+        if !std::mem::replace(&mut self.events[event].is_lost, true) {
+            self.net.count("an event is lost at its source");
+        }
     }
 
     /// The feed has told the source that an event is done.
@@ -176,8 +118,9 @@ impl Witness {
             !is_owed || event.is_done && is_kept,
             "event {number} is acknowledged, and was not published: {event:?}"
         );
-        self.sum.acknowledged += u64::from(!event.is_acknowledged);
-        event.is_acknowledged = true;
+        if !std::mem::replace(&mut event.is_acknowledged, true) {
+            self.net.count("an event is acknowledged");
+        }
     }
 
     /// Takes a publication as a broker does; `refusal` is why it is not accepted, if it is not.
@@ -208,7 +151,7 @@ impl Witness {
             self.accept(number);
         }
         if let Some(why) = refusal {
-            self.sum.refused += 1;
+            self.net.count("an event is refused, to be offered again");
             return Err(why);
         }
         if draft.acknowledge == Acknowledge::Synced {
@@ -220,10 +163,10 @@ impl Witness {
     fn accept(&mut self, number: usize) {
         let event = &mut self.events[number];
         if std::mem::replace(&mut event.is_done, true) {
-            self.sum.repeated += 1;
+            self.net.count("an event is offered once more");
             return;
         }
-        self.sum.published += 1;
+        self.net.count("an event is published");
         let channel = event.channel;
         if event.is_lost {
             // The source may have given others since.

@@ -6,7 +6,6 @@ use std::rc::Rc;
 
 use throng_engine::{MailReceiver, MailSender};
 
-use crate::fault::Fault;
 use crate::net::Net;
 
 /// Both ends of a mailbox.
@@ -42,7 +41,7 @@ impl<M> MailSender<M> for SimSender<M> {
         let truth = self.ring.mail.borrow().len();
         let odds = world.odds;
         if truth < self.seen.get() {
-            if world.fault(odds.stale_room, Fault::StaleRoom) {
+            if world.fault(odds.stale_room, "room in a mailbox is seen late") {
                 // The reader is at work: the next look sees it.
             } else {
                 self.seen.set(truth);
@@ -50,7 +49,7 @@ impl<M> MailSender<M> for SimSender<M> {
         }
         let slots = world.mailbox_slots - self.seen.get();
         if slots == 0 {
-            world.hits.count(Fault::MailboxFull);
+            world.tally.count("a mailbox has no room");
         }
         slots
     }

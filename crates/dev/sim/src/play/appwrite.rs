@@ -4,7 +4,6 @@ use throng_appwrite::FeedMessage;
 
 use super::Play;
 use crate::directory::{Answer, SECRET, USERS};
-use crate::fault::Fault;
 use crate::setup::{APPWRITE, CHANNELS};
 
 /// Bytes of one event.
@@ -16,7 +15,7 @@ impl Play {
             return;
         };
         if self.net.percent(3) {
-            self.net.hit(Fault::FeedBroken);
+            self.net.count("Appwrite's events begin anew");
             if self.net.percent(50) {
                 self.directory.change_unheard(self.net.below(USERS));
             }
@@ -90,10 +89,10 @@ impl Play {
             return;
         };
         if fails {
-            self.net.hit(Fault::LookupFailed);
+            self.net.count("a look-up fails");
         }
         if answer.overtaken {
-            self.net.hit(Fault::LookupOvertaken);
+            self.net.count("a user changes while it is looked up");
         }
         if let Some(feed) = &self.feed {
             let Answer {

@@ -171,7 +171,9 @@ impl Play {
         self.net.pass_us(6_000_000);
         self.rest();
         for running in self.stage.running() {
-            self.witness.sum.crowded += running.conns().stats().crowded;
+            let crowded = running.conns().stats().crowded;
+            self.net
+                .add("a shard that is full closes a connection", crowded);
             let left: Vec<_> = running.conns().sessions().map(|(id, _)| id).collect();
             let of = |index: u32| self.net.watched_as(index);
             let left: Vec<_> = left.iter().map(|id| (id, of(id.index()))).collect();

@@ -12,7 +12,6 @@ use throng_server::handover::{Parcel, Unpacking, steps};
 use super::{Play, Process};
 use crate::appwrite_feed::AppwriteFeed;
 use crate::client::Around;
-use crate::fault::Fault;
 use crate::kernel::{SimKernel, SimSocket};
 
 /// Rounds in which the shards may come to rest.
@@ -64,7 +63,7 @@ impl Play {
             .note(format_args!("a hand-over begins: {ending:?}"));
         self.stage.running_mut().for_each(steps::be_still);
         if !self.comes_to_rest() {
-            self.net.hit(Fault::NoRest);
+            self.net.count("the shards do not come to rest");
             self.net.note("no rest");
             return self
                 .stage
@@ -84,15 +83,15 @@ impl Play {
         match ending {
             Ending::Taken => {
                 assert!(is_taken, "what was packed can be taken");
-                self.net.hit(Fault::HandOver);
+                self.net.count("the server hands over");
                 self.is_taken_over(parcels, successor);
             }
             _ => {
-                self.net.hit(match ending {
-                    Ending::Died(_) => Fault::SuccessorDied,
-                    Ending::Late => Fault::SuccessorLate,
-                    Ending::Damaged(_) => Fault::SuccessorDamaged,
-                    _ => Fault::SuccessorRefused,
+                self.net.count(match ending {
+                    Ending::Died(_) => "a successor ends in the midst",
+                    Ending::Late => "a successor answers late",
+                    Ending::Damaged(_) => "a successor is told damaged bytes",
+                    _ => "a successor declines",
                 });
                 // It has ended for certain before the old one goes on.
                 drop(successor);

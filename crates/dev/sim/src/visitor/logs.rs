@@ -13,7 +13,7 @@ fn line(who: &str, line: &[u8], last: &mut u64, around: &mut Around<'_>) {
         .unwrap_or_else(|_| panic!("{who} gets {text:?}"));
     assert_eq!(number, *last + 1, "{who}: the next line");
     *last = number;
-    around.witness.sum.lines += 1;
+    around.net.count("a line of a log comes");
 }
 
 /// Long polls, one after the other on one connection.

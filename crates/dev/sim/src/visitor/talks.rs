@@ -90,7 +90,7 @@ impl Talk {
             assert_eq!(number, self.heard.to_string(), "{who}: the next answer");
             assert!(self.heard < self.said, "{who}: an answer to nothing");
             self.heard += 1;
-            around.witness.sum.heard += 1;
+            around.net.count("a backend answers a message");
             return;
         }
         let got = Got::Raw(data);
@@ -98,7 +98,7 @@ impl Talk {
         let number = payload::number_of(&got).expect("it was checked");
         assert!(!self.got.contains(&number), "{who}: n={number} came twice");
         self.got.push(number);
-        around.witness.sum.received_grip += 1;
+        around.net.count("a client of GRIP gets a publication");
     }
 
     pub(super) fn settle(&self, who: &str) {
@@ -161,7 +161,7 @@ impl Echo {
         for byte in bytes {
             assert_eq!(self.owed.pop_front(), Some(*byte), "{who}: its own bytes");
         }
-        around.witness.sum.echoed += bytes.len() as u64;
+        around.net.add("bytes come back", bytes.len() as u64);
     }
 
     pub(super) fn settle(&self, who: &str) {
