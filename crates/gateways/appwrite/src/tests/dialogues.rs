@@ -7,11 +7,11 @@
 //! `N < JSON` sends a message; `N > JSON` receives one that has these fields (see
 //! [`throng_solo::dialogue::resembles`]), or `close CODE`; `N hears ID ..` receives these events
 //! and nothing else; `N skips` drops what it got; `N waits MS`; `N leaves`; `N is ended` by the
-//! server; `N is bare`: its session owns nothing beside its slot; `N moves` to another process, or
-//! `N stays` if it cannot.
+//! server; `N is bare`: its session owns nothing beside its slot; `N can move` to another process,
+//! or `N stays`; `moves` does it with everybody; `empty` is a hub without connections.
 //!
 //! Events: `event ID ROLE [JSON]` with more fields, `change ID USER ROLE` of a user without details,
-//! `membership ID USER TEAM ROLE,..` or `gone`, `account USER WHAT JSON`, `lost`.
+//! `membership ID USER TEAM ROLE,..` or `gone`, `account USER WHAT JSON`. `begins EPOCH`: events may have been lost.
 //!
 //! Look-ups: `asked N PRIORITY PART` is the next, and `answer K ANSWER` answers the K-th of the
 //! story, from 1. Calls about presences: `put ID CREDENTIAL`, `delete ID CREDENTIAL`, and `result K
@@ -115,10 +115,7 @@ impl Stage {
             "leaves" => server.close(index),
             "is" if rest == "bare" => assert!(server.is_bare(index)),
             "is" => assert!(rest == "ended" && server.floor.ended.contains(&index)),
-            "moves" => {
-                let old = std::mem::replace(server, Server::new());
-                *server = old.hand_over(Server::new());
-            }
+            "can" => assert!(server.saved(index).is_some()),
             "stays" => assert_eq!(server.saved(index), None),
             _ => panic!("no step of a client"),
         }
@@ -244,10 +241,15 @@ impl DialogueStage for Stage {
             ("account", [user, what, payload @ ..]) => {
                 self.event(&account(user, what, parsed(&payload.join(" "))));
             }
-            ("lost", _) => {
+            ("begins", [epoch]) => {
                 self.offset = 0;
-                self.server.begin(2);
+                self.server.begin(epoch.parse().expect("an epoch"));
             }
+            ("moves", _) => {
+                let old = std::mem::replace(&mut self.server, Server::new());
+                self.server = old.hand_over(Server::new());
+            }
+            ("empty", _) => assert_eq!(self.server.appwrite.hub.connections(), 0),
             ("asked", ["nothing"]) => self.server.nothing_asked(),
             ("asked", _) => self.asked(rest),
             ("answer", _) => self.answer(rest),

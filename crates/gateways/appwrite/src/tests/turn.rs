@@ -136,51 +136,6 @@ fn the_channel_tests_has_an_event_every_five_seconds() {
 }
 
 #[test]
-fn changes_of_users_reach_their_sessions() {
-    let mut server = Server::new();
-    server.open_as(0, "ann", &[], FILES);
-    server.frames(0);
-    server.event(1, &change("A", "ann", "user:ann"));
-    server.turn();
-    let lookup = server.lookup();
-    assert_eq!(
-        (lookup.conn, lookup.haste),
-        (conn(0), LookupPriority::Change)
-    );
-    assert!(server.frames(0).is_empty());
-    server.answer(&lookup, user_of("ann", &[]));
-    assert_eq!(server.heard(0), ["A"]);
-    // Events may have been lost: it is asked again, and not before those who wait to come in, be
-    // there one gap or more.
-    let began = News::Began(Position {
-        epoch: Epoch(1),
-        offset: 0,
-    });
-    server.news(began.clone());
-    server.turn();
-    let first = server.lookup();
-    server.news(began);
-    server.turn();
-    server.answer(&first, user_of("ann", &[]));
-    let second = server.lookup();
-    assert_eq!(
-        (first.haste, second.haste),
-        (LookupPriority::Recheck, LookupPriority::Recheck)
-    );
-    server.answer(&second, user_of("ann", &[]));
-    // More than is held back without an answer.
-    server.event(1, &change("A", "ann", "user:ann"));
-    for offset in 2..300 {
-        server.event(offset, &event("B", "user:ann"));
-    }
-    server.turn();
-    let told = server.frames(0);
-    assert_eq!(told[0]["data"]["code"], 500, "{told:?}");
-    assert_eq!(told[1..], [json!({ "close": 1011 })]);
-    assert_eq!(server.counted(Counter::AppwriteRefusedServer), 1);
-}
-
-#[test]
 fn recoveries_are_counted() {
     let mut server = Server::new();
     server.open(0, FILES, "");

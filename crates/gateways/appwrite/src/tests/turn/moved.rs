@@ -57,105 +57,6 @@ impl Server {
     }
 }
 
-fn numbered(id: &str, role: &str, status: &str) -> Value {
-    let mut event = event(id, role);
-    event["data"]["payload"]["status"] = json!(status);
-    event
-}
-
-#[test]
-fn clients_hear_everything_once_and_in_order() {
-    let mut old = Server::new();
-    old.open(3, FILES, "");
-    old.open_as(5, "ann", &[], "project=bench");
-    let open = json!({"method": "equal", "attribute": "status", "values": ["open"]});
-    let subscribe = json!({"type": "subscribe", "data": [
-        {"subscriptionId": "all", "channels": ["files"]},
-        {"subscriptionId": "open", "channels": ["files"], "queries": [open.to_string()]},
-    ]});
-    old.say(5, &subscribe.to_string());
-    old.frames(3);
-    old.frames(5);
-    for (offset, id) in [(1, "A"), (2, "B")] {
-        old.event(offset, &numbered(id, "any", "shut"));
-    }
-    old.turn();
-    assert_eq!(
-        (old.heard(3), old.heard(5)),
-        (ids(&["A", "B"]), ids(&["A", "B"]))
-    );
-    let mut new = old.hand_over(Server::new());
-    new.begin(9);
-    let lookup = new.lookup();
-    assert_eq!(
-        lookup.haste,
-        LookupPriority::Recheck,
-        "whoever is signed in is looked up again"
-    );
-    // The feed of the new process had begun before the old one took the second.
-    new.event(1, &numbered("B", "any", "shut"));
-    new.event(2, &numbered("C", "any", "open"));
-    new.event(3, &numbered("D", "user:ann", "shut"));
-    new.turn();
-    assert_eq!(new.heard(3), ids(&["C"]));
-    let told = new.frames(5);
-    let ids = |at: usize| told[at]["data"]["subscriptions"].clone();
-    assert_eq!((ids(0), ids(1)), (json!(["all", "open"]), json!(["all"])));
-    assert_eq!(told.len(), 2);
-    // The answer is heard, and the client may still speak.
-    new.answer(&lookup, user_of("ann", &["T"]));
-    new.event(4, &numbered("E", "team:T", "shut"));
-    new.say(5, r#"{"type":"ping"}"#);
-    new.turn();
-    let told = new.frames(5);
-    assert_eq!(
-        (&told[0]["type"], &told[1]["data"]["payload"]["$id"]),
-        (&json!("pong"), &json!("E"))
-    );
-    new.close(3);
-    new.close(5);
-    assert_eq!(new.appwrite.hub.connections(), 0);
-}
-
-#[test]
-fn a_right_that_went_in_between_is_gone() {
-    let mut old = Server::new();
-    old.open(5, &format!("{FILES}&jwt=ann"), "");
-    let lookup = old.lookup();
-    old.answer(&lookup, user_of("ann", &["T"]));
-    let mut new = old.hand_over(Server::new());
-    new.frames(5);
-    new.begin(9);
-    let lookup = new.lookup();
-    new.answer(&lookup, user_of("ann", &[]));
-    new.event(1, &event("A", "team:T"));
-    new.event(2, &event("B", "user:ann"));
-    new.turn();
-    assert_eq!(new.heard(5), ids(&["B"]));
-}
-
-#[test]
-fn whoever_waits_for_an_answer_stays() {
-    let mut old = Server::new();
-    old.open(3, FILES, "");
-    assert!(old.saved(3).is_some());
-    old.open(4, &format!("{FILES}&jwt=bob"), "");
-    assert!(old.saved(4).is_none(), "it is being opened");
-    let lookup = old.lookup();
-    old.answer(&lookup, user_of("bob", &[]));
-    assert!(old.saved(4).is_some());
-    old.event(1, &change("X", "bob", "user:bob"));
-    old.turn();
-    assert!(
-        old.saved(4).is_none(),
-        "its roles are asked for, and an event waits"
-    );
-    let lookup = old.lookup();
-    old.answer(&lookup, LookupReply::Failed);
-    assert!(old.saved(4).is_none(), "the event still waits");
-    assert!(old.saved(3).is_some());
-}
-
 #[test]
 fn a_project_that_is_not_served_any_more_is_refused() {
     let mut old = Server::new();
@@ -201,10 +102,6 @@ fn damaged_bytes_do_no_harm() {
     );
 }
 
-fn ids(ids: &[&str]) -> Vec<String> {
-    ids.iter().map(|id| (*id).to_owned()).collect()
-}
-
 /// The hand-over is aborted: removed connections come back, and no lookup is made.
 #[test]
 fn a_connection_comes_back_to_where_it_was() {
@@ -222,7 +119,7 @@ fn a_connection_comes_back_to_where_it_was() {
     server.floor.sessions.insert(5, solo);
     server.event(1, &event("A", "user:ann"));
     server.turn();
-    assert_eq!(server.heard(5), ids(&["A"]));
+    assert_eq!(server.heard(5), ["A"]);
     assert!(server.asked.try_recv().is_err());
     server.close(5);
 }
