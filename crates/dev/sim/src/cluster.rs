@@ -15,7 +15,6 @@ pub(crate) mod broker;
 mod episodes;
 mod guests;
 mod handover;
-mod http;
 mod listener;
 mod member;
 pub(crate) mod nats;
@@ -43,6 +42,7 @@ use self::redis::Redis;
 use self::witness::Witness;
 use crate::backend::Requests;
 use crate::net::{Net, Odds};
+use crate::setup::PORT_API;
 
 pub(crate) use broker::BrokerKind;
 
@@ -134,14 +134,13 @@ impl Play {
             readers: Vec::new(),
             members: Vec::new(),
             publishers: Vec::new(),
-            witness: Witness::default(),
+            witness: Witness::new(&net, kind == BrokerKind::Nats),
             kernel_bytes,
             trouble,
             was_ill: false,
             is_calm: false,
             net,
         };
-        play.witness.has_blurred_cuts = kind == BrokerKind::Nats;
         {
             let world = &mut *play.net.0.borrow_mut();
             world.mailbox_slots = [3, 20, 4096][world.rng.below(3) as usize];
@@ -399,7 +398,7 @@ impl Play {
 
     fn broker_ails(&mut self) {
         if let Some(is_less) = self.broker.trouble() {
-            self.witness.broker_started(is_less, &self.net);
+            self.witness.broker_started(is_less);
         }
         self.was_ill |= self.broker.is_ill();
     }
@@ -430,7 +429,7 @@ impl Play {
             .note(format_args!("the broker starts with {kept:?}"));
         self.is_down = false;
         let is_less = self.broker.start(kept);
-        self.witness.broker_started(is_less, &self.net);
+        self.witness.broker_started(is_less);
     }
 
     /// Lets everybody act until nothing is left to do.
@@ -540,7 +539,7 @@ impl Play {
             if self.nodes[node].is_successor {
                 continue;
             }
-            let answer = member::ask_api(node, "GET", "/metrics", None, &around!(self));
+            let answer = around!(self).ask(node, PORT_API, "GET", "/metrics", None);
             let answer = self.whole(answer);
             let text = String::from_utf8_lossy(answer.body());
             let mut lines = text.lines();

@@ -19,6 +19,7 @@ mod backends;
 mod client;
 mod cluster;
 mod feeds;
+mod http;
 mod kernel;
 mod net;
 mod payload;

@@ -4,10 +4,11 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use serde_json::{Value, json};
-use throng_http1::{BodyDecoder, HttpLimits, encode_request, parse_response, query};
+use throng_http1::{encode_request, query};
 
 use crate::backend::{LOGS, log_channel};
 use crate::client::Around;
+use crate::http::Answer;
 use crate::payload;
 use crate::setup::{API_KEY, APPWRITE, CHANNELS, GRIP, PORT_API, PORT_GRIP};
 
@@ -40,6 +41,7 @@ pub(crate) struct Publisher {
     /// Whether it publishes to GRIP's port.
     is_grip: bool,
     input: Vec<u8>,
+    answer: Answer,
     open: VecDeque<Asked>,
     /// The answers of the last `info` and `channels`.
     pub(crate) clients: Option<u64>,
@@ -83,6 +85,7 @@ impl Publisher {
         // What was not answered may have been carried out, or not.
         self.open.clear();
         self.input.clear();
+        self.answer = Answer::default();
     }
 
     pub(crate) fn is_waiting(&self) -> bool {
@@ -260,7 +263,8 @@ impl Publisher {
             // clock those of publishers that are slow to read.
             let leaps = around.setup.leap_percent > 0 || around.setup.hands_over;
             let excused = around.setup.drain_at.is_some() || leaps;
-            assert!(self.input.is_empty() || excused, "a response was cut off");
+            let is_between = self.input.is_empty() && self.answer.status.is_none();
+            assert!(is_between || excused, "a response was cut off");
             around.net.client_leaves(conn, false);
             *self = Self::new(self.is_grip);
             return true;
@@ -272,21 +276,11 @@ impl Publisher {
 
     /// Takes one whole response.
     fn response(&mut self, around: &mut Around<'_>) -> bool {
-        let limits = HttpLimits::default();
-        let head = parse_response(&self.input, &limits, false).expect("a good response");
-        let Some((response, head_bytes)) = head else {
-            return false;
-        };
-        let status = response.status;
-        let mut decoder = BodyDecoder::for_response(response.body, &limits);
-        let step = decoder
-            .feed(&self.input[head_bytes..])
-            .expect("a good body");
-        if !step.done {
+        if !self.answer.take(&mut self.input) {
             return false;
         }
-        let body = step.data.to_vec();
-        self.input.drain(..head_bytes + step.consumed);
+        let Answer { status, body, .. } = std::mem::take(&mut self.answer);
+        let status = status.expect("it is whole");
         let shown = String::from_utf8_lossy(&body).into_owned();
         around
             .net

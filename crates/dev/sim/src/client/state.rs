@@ -6,6 +6,7 @@ use super::commands::Commands;
 use super::kind::Kind;
 use super::wire::Wire;
 use crate::backend::Requests;
+use crate::http::Exchange;
 use crate::net::Net;
 use crate::setup::Setup;
 use crate::witness::{Place, Witness};
@@ -16,13 +17,6 @@ const CLOSE_CODES: [u64; 7] = [1012, 3001, 3005, TOO_SLOW, 3012, 3502, 3503];
 const TOO_SLOW: u64 = 3008;
 /// Close code for a client that sends more than it may.
 const TOO_MANY: u64 = 3013;
-
-/// A request with commands under way.
-pub(super) struct Upstream {
-    pub(super) conn: usize,
-    /// Bytes of the answer that have come.
-    pub(super) input: Vec<u8>,
-}
 
 /// State of one connection.
 pub(super) struct Link {
@@ -37,7 +31,7 @@ pub(super) struct Link {
     pub(super) session: String,
     pub(super) node: String,
     /// Its commands that are on their way there.
-    pub(super) upstream: Vec<Upstream>,
+    pub(super) upstream: Vec<Exchange>,
     /// Positions that the client resumed from, per channel.
     pub(super) since: BTreeMap<usize, Place>,
     /// Asked to resume when it connected.

@@ -5,9 +5,10 @@
 //! answered. If a request fails, it is unknown whether it was carried out, and the client leaves.
 
 use serde_json::json;
-use throng_http1::{HttpLimits, encode_request, parse_response};
+use throng_http1::encode_request;
 
-use super::state::{Around, Client, Upstream};
+use super::state::{Around, Client};
+use crate::http::{Exchange, Progress};
 use crate::setup::PORT_CLIENT;
 
 impl Client {
@@ -23,11 +24,7 @@ impl Client {
         let headers = [("Connection", "close")];
         let body = Some(body.as_bytes());
         encode_request("POST", "/emulation", "sim", &headers, body, &mut out);
-        around.net.client_send(conn, &out);
-        link.upstream.push(Upstream {
-            conn,
-            input: Vec::new(),
-        });
+        link.upstream.push(Exchange::begin(around.net, conn, &out));
     }
 
     /// Reads answers. True if anything happened.
@@ -39,15 +36,9 @@ impl Client {
         let (mut busy, mut failed) = (false, false);
         link.upstream.retain_mut(|request| {
             net.arrive(request.conn, usize::MAX);
-            let status = match net.client_recv(request.conn, usize::MAX) {
-                None => Some(0),
-                Some(bytes) => {
-                    busy |= !bytes.is_empty();
-                    request.input.extend(&bytes);
-                    let head = parse_response(&request.input, &HttpLimits::default(), false);
-                    let head = head.expect("a good response");
-                    head.map(|(response, _)| response.status)
-                }
+            let status = match request.read(net, usize::MAX) {
+                Progress::Cut => Some(0),
+                Progress::Open | Progress::Whole => request.status(),
             };
             if let Some(status) = status {
                 busy = true;

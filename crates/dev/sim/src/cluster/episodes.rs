@@ -2,7 +2,7 @@
 
 use super::Play;
 use super::broker::Kept;
-use super::http::{Exchange, Progress};
+use crate::http::{Exchange, Progress};
 
 impl Play {
     /// Keeps all readers away for longer than a stream without publications is remembered. The
@@ -15,7 +15,7 @@ impl Play {
                 self.cut(conn);
             }
             let is_less = self.broker.start(Kept::All);
-            self.witness.broker_started(is_less, &self.net);
+            self.witness.broker_started(is_less);
             self.pass_s(6);
             self.publish_some();
         }

@@ -6,10 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::appwrite::Appwrite;
-use super::http::{Exchange, Progress};
 use super::listener::Listener;
 use crate::backend::Requests;
 use crate::client;
+use crate::http::{Exchange, Progress};
 use crate::net::Net;
 use crate::setup::Setup;
 use crate::visitor::Visitor;

@@ -3,12 +3,11 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-use throng_http1::encode_request;
 
 use super::around::Around;
-use super::http::{Exchange, Progress};
+use crate::http::{Exchange, Progress};
 use crate::net::Net;
-use crate::setup::{API_KEY, PORT_API, PORT_CLIENT};
+use crate::setup::{PORT_API, PORT_CLIENT};
 
 /// The channel with presence.
 pub(super) const CHANNEL: &str = "here:a";
@@ -34,14 +33,13 @@ impl Member {
     pub(super) fn connect(&mut self, around: &Around<'_>) {
         let node = around.net.below(around.nodes.len());
         let body = json!({"subs": {CHANNEL: {}}}).to_string();
-        let mut request = Vec::new();
         let target = "/connection/uni_http_stream";
-        let body = Some(body.as_bytes());
-        encode_request("POST", target, "sim", &[], body, &mut request);
-        let conn = around.connect(node, PORT_CLIENT);
-        let net = around.net;
-        net.note(format_args!("a member connects to node {node} on {conn}"));
-        self.link = Some(Exchange::begin(net, conn, &request));
+        let exchange = around.ask(node, PORT_CLIENT, "POST", target, Some(body.as_bytes()));
+        let conn = exchange.conn;
+        around
+            .net
+            .note(format_args!("a member connects to node {node} on {conn}"));
+        self.link = Some(exchange);
     }
 
     pub(super) fn leave(&mut self, net: &Net) {
@@ -80,23 +78,8 @@ impl Member {
 /// number.
 pub(super) fn ask(node: usize, method: &str, around: &Around<'_>) -> Exchange {
     let body = json!({"channel": CHANNEL}).to_string();
-    ask_api(node, "POST", &format!("/api/{method}"), Some(&body), around)
-}
-
-/// A question to the API of a node.
-pub(super) fn ask_api(
-    node: usize,
-    method: &str,
-    target: &str,
-    body: Option<&str>,
-    around: &Around<'_>,
-) -> Exchange {
-    let mut request = Vec::new();
-    let headers = [("X-API-Key", API_KEY)];
-    let body = body.map(str::as_bytes);
-    encode_request(method, target, "sim", &headers, body, &mut request);
-    let conn = around.connect(node, PORT_API);
-    Exchange::begin(around.net, conn, &request)
+    let target = format!("/api/{method}");
+    around.ask(node, PORT_API, "POST", &target, Some(body.as_bytes()))
 }
 
 /// The members that a node has told.

@@ -2,12 +2,11 @@
 //! until a node acknowledges it.
 
 use serde_json::{Value, json};
-use throng_http1::encode_request;
 
 use super::around::Around;
-use super::http::{Exchange, Progress};
 use super::witness::{CHANNELS, GRIP};
-use crate::setup::{API_KEY, PORT_API, PORT_GRIP};
+use crate::http::{Exchange, Progress};
+use crate::setup::{PORT_API, PORT_GRIP};
 
 /// A publication that is not acknowledged.
 struct Pending {
@@ -37,7 +36,7 @@ impl Publisher {
         }
         let repeats = { self.pending.as_ref() }
             .filter(|pending| pending.channel != GRIP)
-            .is_some_and(|pending| around.witness.may_repeat(pending.n, around.net));
+            .is_some_and(|pending| around.witness.may_repeat(pending.n));
         if !repeats {
             // Its key may be forgotten: nobody knows what became of it.
             self.pending = None;
@@ -45,7 +44,7 @@ impl Publisher {
                 return;
             }
             let channel = around.net.below(CHANNELS.len());
-            let n = around.witness.sends(channel, around.net);
+            let n = around.witness.sends(channel);
             let (name, data) = (CHANNELS[channel].name, json!({"n": n}));
             let body = match channel {
                 GRIP => {
@@ -74,19 +73,15 @@ impl Publisher {
             around.net.count(what);
         }
         let node = around.net.below(around.nodes.len());
-        let mut request = Vec::new();
-        let headers = [("X-API-Key", API_KEY)];
-        let body = Some(&*pending.body);
         let (target, port) = match pending.channel {
             GRIP => ("/publish/", PORT_GRIP),
             _ => ("/api/publish", PORT_API),
         };
-        encode_request("POST", target, "sim", &headers, body, &mut request);
-        let conn = around.connect(node, port);
+        let body = Some(&*pending.body);
+        self.link = Some(around.ask(node, port, "POST", target, body));
         around
             .net
             .note(format_args!("{} is published at node {node}", pending.n));
-        self.link = Some(Exchange::begin(around.net, conn, &request));
     }
 
     /// Gives up on an answer.
@@ -117,8 +112,7 @@ impl Publisher {
             .note(format_args!("{n} is answered {status:?}: {answer}"));
         self.leave(around);
         if is_answered && answer["error"].is_null() {
-            let told = &answer["result"];
-            around.witness.acknowledged(n, told, around.net);
+            around.witness.acknowledged(n, &answer["result"]);
             self.pending = None;
         }
         self.pending.take_if(|_| is_grip);

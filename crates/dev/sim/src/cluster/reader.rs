@@ -2,11 +2,11 @@
 //! GRIP's backend has held.
 
 use serde_json::{Value, json};
-use throng_http1::{encode_request, query};
+use throng_http1::query;
 
 use super::around::Around;
-use super::http::{Exchange, Progress};
 use super::witness::{CHANNELS, GRIP, Track, Witness};
+use crate::http::{Exchange, Progress};
 use crate::setup::PORT_CLIENT;
 
 /// Client of one channel, on one node at a time.
@@ -53,15 +53,13 @@ impl Reader {
             target.push_str("&last_event_id=");
             query::encode(&self.cursor, &mut target);
         }
-        let mut request = Vec::new();
-        encode_request("GET", &target, "sim", &[], None, &mut request);
-        let conn = around.connect(node, PORT_CLIENT);
-        let name = &self.track.name;
+        let exchange = around.ask(node, PORT_CLIENT, "GET", &target, None);
+        let (name, conn) = (&self.track.name, exchange.conn);
         around.net.note(format_args!(
             "{name} connects to node {node} on {conn}, from {}",
             self.cursor
         ));
-        self.link = Some((node, Exchange::begin(around.net, conn, &request)));
+        self.link = Some((node, exchange));
     }
 
     pub(super) fn leave(&mut self, around: &Around<'_>) {
@@ -109,10 +107,10 @@ impl Reader {
             self.cursor = id.to_owned();
         }
         if !line["recovered"].is_null() {
-            around.witness.begins(&mut self.track, &line, around.net);
+            around.witness.begins(&mut self.track, &line);
         } else if let Some(n) = line["data"]["n"].as_u64() {
             let track = &mut self.track;
-            around.witness.gets(track, n, &line, around.net);
+            around.witness.gets(track, n, &line);
         } else if line["disconnect"].is_null() {
             let is_sign_of_life = line.as_object().is_some_and(serde_json::Map::is_empty);
             assert!(is_sign_of_life, "{}: {line}", self.track.name);

@@ -9,9 +9,9 @@ use throng_http1::encode_request;
 
 use super::Play;
 use super::appwrite::CHANNELS;
-use super::http::Exchange;
 use super::listener::{self, Listener};
 use crate::backend::LOGS;
+use crate::http::Exchange;
 use crate::publisher::next_line;
 use crate::setup::PORT_GRIP;
 use crate::visitor::Visitor;

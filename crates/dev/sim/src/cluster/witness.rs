@@ -85,15 +85,15 @@ pub(super) struct Track {
 }
 
 /// Record of everything that was published and heard.
-#[derive(Default)]
 pub(super) struct Witness {
+    net: Net,
     /// Publications by their numbers.
     sent: Vec<Sent>,
     /// Steps so far: which of two events came first.
     pub(super) step: u64,
     /// Messages of two publishers may come to two connections in different orders, so what has no
     /// position and is published at the cut of a hand-over may come from both processes.
-    pub(super) has_blurred_cuts: bool,
+    has_blurred_cuts: bool,
     excuses: Excuses,
     /// The broker's starts, and when they were.
     starts: Vec<(u64, Excuses)>,
@@ -115,12 +115,31 @@ impl Track {
 }
 
 impl Witness {
+    pub(super) fn new(net: &Net, has_blurred_cuts: bool) -> Self {
+        Self {
+            net: net.clone(),
+            sent: Vec::new(),
+            step: 0,
+            has_blurred_cuts,
+            excuses: Excuses::default(),
+            starts: Vec::new(),
+            epochs: BTreeMap::new(),
+            seen: BTreeMap::new(),
+            places: BTreeMap::new(),
+            handed_over: 0,
+        }
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.net.now().unix_ms
+    }
+
     /// A new publication; gives its number.
-    pub(super) fn sends(&mut self, channel: usize, net: &Net) -> u64 {
+    pub(super) fn sends(&mut self, channel: usize) -> u64 {
         self.sent.push(Sent {
             channel,
             begun: self.step,
-            begun_ms: net.now().unix_ms,
+            begun_ms: self.now_ms(),
             losses: self.excuses.losses,
             handed_over: self.handed_over,
             acknowledged: None,
@@ -130,7 +149,7 @@ impl Witness {
     }
 
     /// A publication was acknowledged.
-    pub(super) fn acknowledged(&mut self, n: u64, told: &Value, net: &Net) {
+    pub(super) fn acknowledged(&mut self, n: u64, told: &Value) {
         let sent = &mut self.sent[n as usize];
         let offset = told["offset"].as_u64().filter(|offset| *offset > 0);
         let epoch = told["epoch"].as_str().unwrap_or_default().to_owned();
@@ -141,7 +160,7 @@ impl Witness {
         }
         sent.acknowledged = Some(offset.map(|offset| (epoch, offset)));
         sent.acknowledged_at = self.step;
-        net.count("a publication is acknowledged");
+        self.net.count("a publication is acknowledged");
     }
 
     /// A publication is at a position, where no other may be.
@@ -160,10 +179,10 @@ impl Witness {
     }
 
     /// The broker started anew.
-    pub(super) fn broker_started(&mut self, is_less: bool, net: &Net) {
+    pub(super) fn broker_started(&mut self, is_less: bool) {
         self.excuses.starts += 1;
         self.excuses.losses += u64::from(is_less);
-        self.starts.push((net.now().unix_ms, self.excuses));
+        self.starts.push((self.now_ms(), self.excuses));
     }
 
     pub(super) fn reader(&self, name: String, channel: usize) -> Track {
@@ -175,30 +194,30 @@ impl Witness {
     }
 
     /// First words of a connection.
-    pub(super) fn begins(&mut self, track: &mut Track, words: &Value, net: &Net) {
+    pub(super) fn begins(&mut self, track: &mut Track, words: &Value) {
         let resuming = words["resuming"] == true;
         let recovered = words["recovered"] == true;
         assert!(resuming || !recovered, "{}: {words}", track.name);
         if recovered {
-            net.count("a reader comes back and misses nothing");
-            return self.hears(track, words, net);
+            self.net.count("a reader comes back and misses nothing");
+            return self.hears(track, words);
         }
         if resuming {
-            net.count("a reader is told of a gap");
-            self.excuse(track, net);
+            self.net.count("a reader is told of a gap");
+            self.excuse(track);
         }
         track.is_at_start = { words["id"].as_str() }.is_none_or(|id| id.ends_with(".0"));
         track.got.clear();
         track.whole_since = Some(self.step);
-        self.hears(track, words, net);
+        self.hears(track, words);
     }
 
     /// Notes where a reader is, by the id of a line.
-    fn hears(&mut self, track: &mut Track, line: &Value, net: &Net) {
+    fn hears(&mut self, track: &mut Track, line: &Value) {
         if let Some(epoch) = line["id"].as_str().and_then(|id| id.split('.').nth(1)) {
             track.epoch = epoch.to_owned();
             // The node may not have heard of the broker's newest start.
-            let since_ms = net.now().unix_ms.saturating_sub(UNHEARD_MS);
+            let since_ms = self.now_ms().saturating_sub(UNHEARD_MS);
             let heard = self
                 .starts
                 .iter()
@@ -207,18 +226,18 @@ impl Witness {
             let heard = heard.map_or_else(Excuses::default, |(_, excuses)| *excuses);
             self.epochs.entry(epoch.to_owned()).or_insert(heard);
         }
-        track.heard_ms = net.now().unix_ms;
+        track.heard_ms = self.now_ms();
         track.sent_until = self.sent.len();
     }
 
     /// Nothing was recovered: there is a reason for it.
-    fn excuse(&self, track: &Track, net: &Net) {
+    fn excuse(&self, track: &Track) {
         let channel = CHANNELS[track.channel];
         let more = self.sent[track.sent_until..].iter();
         let more = more.filter(|sent| sent.channel == track.channel).count();
         // Those on their way at that moment come later, too.
         let is_full = more + UNDER_WAY >= channel.history;
-        let is_old = net.now().unix_ms >= track.heard_ms + TTL_MS / 2;
+        let is_old = self.now_ms() >= track.heard_ms + TTL_MS / 2;
         let begun = self.epochs.get(&track.epoch).copied().unwrap_or_default();
         let has_lost = self.excuses.losses != begun.losses;
         let is_forgotten = self.excuses.starts - begun.starts >= EPOCHS;
@@ -232,7 +251,7 @@ impl Witness {
     }
 
     /// Notes a publication that a reader got.
-    pub(super) fn gets(&mut self, track: &mut Track, n: u64, line: &Value, net: &Net) {
+    pub(super) fn gets(&mut self, track: &mut Track, n: u64, line: &Value) {
         let offset = line["offset"].as_u64();
         let sent = &self.sent[n as usize];
         let name = &track.name;
@@ -252,8 +271,8 @@ impl Witness {
         }
         track.is_at_start = false;
         track.got.push((n, offset));
-        net.count("a reader gets a publication");
-        self.hears(track, line, net);
+        self.net.count("a reader gets a publication");
+        self.hears(track, line);
         if let Some(offset) = offset {
             let at = (track.channel, &*track.epoch, offset);
             Self::is_at(&mut self.places, at, n);
@@ -348,7 +367,7 @@ impl Witness {
     }
 
     /// Whether a publication may be repeated by its key for some time.
-    pub(super) fn may_repeat(&self, n: u64, net: &Net) -> bool {
-        net.now().unix_ms < self.sent[n as usize].begun_ms + TTL_MS
+    pub(super) fn may_repeat(&self, n: u64) -> bool {
+        self.now_ms() < self.sent[n as usize].begun_ms + TTL_MS
     }
 }

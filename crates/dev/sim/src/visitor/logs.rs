@@ -1,9 +1,8 @@
 //! Visitors that follow a log: by long polls, or on a stream.
 
-use throng_http1::{BodyDecoder, HttpLimits, parse_response};
-
 use super::came::Came;
 use crate::client::{Around, Message, Shape, Wire};
+use crate::http::Answer;
 
 /// Takes a line of a log: the next one.
 fn line(who: &str, line: &[u8], last: &mut u64, around: &mut Around<'_>) {
@@ -20,6 +19,7 @@ fn line(who: &str, line: &[u8], last: &mut u64, around: &mut Around<'_>) {
 #[derive(Default)]
 pub(super) struct Polls {
     input: Vec<u8>,
+    answer: Answer,
     has_answer: bool,
 }
 
@@ -32,26 +32,19 @@ impl Polls {
         around: &mut Around<'_>,
     ) -> Came {
         self.input.extend_from_slice(bytes);
-        let limits = HttpLimits::default();
-        let head = parse_response(&self.input, &limits, false).expect("a good response");
-        let Some((response, head_bytes)) = head else {
-            return Came::More;
-        };
-        if response.status != 200 {
-            return Came::Refused(response.status);
+        let is_whole = self.answer.take(&mut self.input);
+        match self.answer.status {
+            Some(200) if is_whole => {}
+            None | Some(200) => return Came::More,
+            Some(status) => return Came::Refused(status),
         }
-        let stays = response.keep_alive();
-        let mut decoder = BodyDecoder::for_response(response.body, &limits);
-        let step = decoder
-            .feed(&self.input[head_bytes..])
-            .expect("a good body");
-        if !step.done {
-            return Came::More;
-        }
-        let body = step.data.to_vec();
-        let more = String::from_utf8_lossy(&self.input[head_bytes + step.consumed..]);
+        let more = String::from_utf8_lossy(&self.input);
         assert!(more.is_empty(), "{who}: nobody asked for {more:?}");
-        self.input.clear();
+        let Answer {
+            keeps_alive: stays,
+            body,
+            ..
+        } = std::mem::take(&mut self.answer);
         around.net.note(format_args!(
             "{who} gets {:?}",
             String::from_utf8_lossy(&body)
