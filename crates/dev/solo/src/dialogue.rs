@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-/// What a gateway's tests play dialogues on.
+/// Gives steps their meaning: a gateway with its clients, and the world around it.
 pub trait DialogueStage {
     /// Carries a step out, and panics if it does not hold.
     fn step(&mut self, step: &str);

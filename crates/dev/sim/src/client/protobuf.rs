@@ -25,9 +25,7 @@ enum Holds {
 use Holds::{Data, Flag, List, Message, Number, Text};
 
 /// Fields of each message in the order of the schema: a number, a name, and what is held.
-type Schema = BTreeMap<&'static str, Vec<(u64, &'static str, Holds)>>;
-
-static SCHEMA: LazyLock<Schema> = LazyLock::new(|| {
+static SCHEMA: LazyLock<BTreeMap<&str, Vec<(u64, &str, Holds)>>> = LazyLock::new(|| {
     let (mut all, mut message) = (BTreeMap::new(), "");
     for line in include_str!("centrifuge.proto").lines() {
         let words: Vec<&str> = line.trim_end_matches(';').split_whitespace().collect();

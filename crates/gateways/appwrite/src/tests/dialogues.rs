@@ -10,8 +10,9 @@
 //! server; `N is bare`: its session owns nothing beside its slot; `N can move` to another process,
 //! or `N stays`; `moves` does it with everybody; `empty` is a hub without connections.
 //!
-//! Events: `event ID ROLE [JSON]` with more fields, `change ID USER ROLE` of a user without details,
-//! `membership ID USER TEAM ROLE,..` or `gone`, `account USER WHAT JSON`. `begins EPOCH`: events may have been lost.
+//! Events: `event ID ROLE [JSON]` with more fields, `change ID USER ROLE` of a user without
+//! details, `membership ID USER TEAM ROLE,..` or `gone`, `account USER WHAT JSON`. `begins EPOCH`:
+//! events may have been lost.
 //!
 //! Look-ups: `asked N PRIORITY PART` is the next, and `answer K ANSWER` answers the K-th of the
 //! story, from 1. Calls about presences: `put ID CREDENTIAL`, `delete ID CREDENTIAL`, and `result K
