@@ -47,11 +47,11 @@ use trace::Detail;
 /// Kinds of runs, by the part of the product that they play.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Run {
-    /// The engine, with the smallest app that uses all of it.
+    /// Engine with the smallest app that uses all of it.
     Engine,
-    /// The same, with TLS between the clients and the kernel.
+    /// Engine with TLS between the clients and the kernel.
     SecureEngine,
-    /// One server.
+    /// One server with clients of all protocols.
     Server,
     /// One server that hands over to another process now and then.
     HandOvers,
@@ -87,7 +87,7 @@ impl Run {
         (Self::FeedNats, "feed-nats", 1500, 260),
     ];
 
-    /// All kinds.
+    /// Iterates over all kinds of runs.
     pub fn all() -> impl Iterator<Item = Self> {
         Self::ALL.into_iter().map(|(run, ..)| run)
     }

@@ -301,7 +301,7 @@ impl Net {
         self.0.borrow_mut().tally.add(what, times);
     }
 
-    /// The clock leaps.
+    /// Makes the clock leap, and counts it.
     pub(crate) fn leap_ms(&self, ms: u64) {
         self.count("the clock leaps");
         self.note(format_args!("the clock leaps by {ms} ms"));

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-/// What each kind of run is to show. A head names kinds; below it stand things that are counted, a
-/// line each.
+/// Table of what each kind of run is to show. A head names kinds; below it stand things that are
+/// counted, a line each.
 const SHOWN: &str = include_str!("shown.txt");
 
 /// Number of times that each thing happened: faults, and what was done in spite of them.

@@ -74,7 +74,7 @@ fn sweep(run: Run) {
         let (_, tally) = play(run, seed, true);
         return println!("seed {seed} holds: {tally:#?}");
     }
-    let seeds = number("THRONG_SIM_SEEDS").unwrap_or(run.seeds());
+    let seeds = number("THRONG_SIM_SEEDS").unwrap_or_else(|| run.seeds());
     let part = |first: u64| {
         let mut all = Tally::default();
         for seed in (first..seeds).step_by(2) {

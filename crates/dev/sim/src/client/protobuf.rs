@@ -24,8 +24,11 @@ enum Holds {
 
 use Holds::{Data, Flag, List, Message, Number, Text};
 
-/// Fields of each message in the order of the schema: a number, a name, and what is held.
-static SCHEMA: LazyLock<BTreeMap<&str, Vec<(u64, &str, Holds)>>> = LazyLock::new(|| {
+/// Fields of a message in the order of the schema: number, name, type.
+type Fields = Vec<(u64, &'static str, Holds)>;
+
+/// Fields of each message by the message's name.
+static SCHEMA: LazyLock<BTreeMap<&str, Fields>> = LazyLock::new(|| {
     let (mut all, mut message) = (BTreeMap::new(), "");
     for line in include_str!("centrifuge.proto").lines() {
         let words: Vec<&str> = line.trim_end_matches(';').split_whitespace().collect();
