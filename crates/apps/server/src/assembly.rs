@@ -16,7 +16,7 @@ use throng_types::{ConnId, ShardId};
 
 use crate::broker::{BrokerHost, rings};
 use crate::drain::DrainOptions;
-use crate::gateways::{GatewaysPart, GatewaysPlan, Inlet, Lookups, deliver};
+use crate::gateways::{GatewaysPart, GatewaysPlan, deliver};
 use crate::handover::{Parcel, steps};
 use crate::live::conn_limits;
 use crate::options::{Options, Start, StartError};
@@ -32,11 +32,9 @@ pub struct Assembly {
     limits: ConnLimits,
     drain: DrainOptions,
     listeners: usize,
-    feed: Mutex<Option<Fed>>,
+    /// The part of each shard that has no app yet, once they are made.
+    parts: Mutex<Option<Vec<Option<GatewaysPart>>>>,
 }
-
-/// The feed, and what each shard has not taken of it yet.
-type Fed = (Vec<Inlet>, Vec<Option<GatewaysPart>>);
 
 impl Assembly {
     /// Builds the state that this many shards share. Fails if the configuration names keys, routes
@@ -53,7 +51,7 @@ impl Assembly {
             listeners: config.listen.client.len() + 1 + own_ports,
             blueprint,
             plan,
-            feed: Mutex::default(),
+            parts: Mutex::default(),
         })
     }
 
@@ -78,10 +76,10 @@ impl Assembly {
         broker: Option<RemoteBroker>,
     ) -> ShardApp {
         let mut part = None;
-        if let Ok(mut feed) = self.feed.lock() {
-            let (_, parts) = feed.get_or_insert_with(|| {
-                let (inlets, parts) = self.plan.without_drivers(mailboxes);
-                (inlets, parts.into_iter().map(Some).collect())
+        if let Ok(mut parts) = self.parts.lock() {
+            let parts = parts.get_or_insert_with(|| {
+                let parts = self.plan.parts(mailboxes, Vec::new());
+                parts.into_iter().map(Some).collect()
             });
             part = parts.get_mut(shard.index()).and_then(Option::take);
         }
@@ -111,20 +109,8 @@ impl Assembly {
     ) -> Result<(), StartError> {
         let parts = self.plan.with_appwrite(mailboxes, host)?;
         let parts = parts.into_iter().map(Some).collect();
-        *self.feed.lock().unwrap_or_else(PoisonError::into_inner) = Some((Vec::new(), parts));
+        *self.parts.lock().unwrap_or_else(PoisonError::into_inner) = Some(parts);
         Ok(())
-    }
-
-    /// The ways of Appwrite's news into the shards, if it is configured and the apps are made.
-    pub fn inlets(&self) -> Vec<Inlet> {
-        let feed = self.feed.lock();
-        let inlets = feed.map(|feed| feed.as_ref().map(|(inlets, _)| inlets.clone()));
-        inlets.ok().flatten().unwrap_or_default()
-    }
-
-    /// Gives look-ups of Appwrite's users to the caller, which answers them in the driver's place.
-    pub fn look_up_with(&self, lookups: Arc<dyn Lookups>) {
-        self.plan.look_up_with(lookups);
     }
 
     /// Delivers a backend's answer to a shard. Error: the event, if the shard has no room or has

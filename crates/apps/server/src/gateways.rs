@@ -32,7 +32,6 @@ use throng_session::{
 };
 use throng_types::{ConnId, Load, Millis, Now, Publication, Save, Saved};
 
-pub use appwrite_feed::{Inlet, Lookups};
 pub(crate) use grip::{deliver, metrics as pushpin_metrics};
 pub use plan::check_routes;
 pub(crate) use plan::{GatewaysPart, GatewaysPlan, GatewaysRenewer};

@@ -16,7 +16,6 @@ mod wire;
 
 use std::collections::BTreeMap;
 
-use crate::directory::USERS;
 use crate::setup::{APPWRITE, CHANNELS, GRIP, PORT_CLIENT};
 
 use kind::Kind;
@@ -60,7 +59,6 @@ impl Client {
             } else {
                 String::new()
             },
-            account: (kind == Kind::Appwrite && net.percent(70)).then(|| net.below(USERS)),
             mute: net.percent(10),
             read_bytes_max: net.pick(&[3, 40, 400, 100_000]),
             link: None,
@@ -227,7 +225,7 @@ impl Client {
             Message::Close(code) => {
                 let code = code.map(u64::from);
                 let good = code.is_some_and(|code| around.may_close(code));
-                // Appwrite's policy code, and a look-up that failed.
+                // Appwrite has one code for everything.
                 let good = good || self.kind == Kind::Appwrite;
                 assert!(good, "{}: closed with {code:?}", self.who());
                 link.over = true;
@@ -332,18 +330,5 @@ impl Client {
         let open = link.open || self.kind == Kind::Plain;
         assert!(open, "{} never heard the first words", self.who());
         link.commands.settle(&self.who());
-    }
-
-    /// At the end the team's members are known to all: each of them has got this event.
-    pub(crate) fn settle_secret(&self, secret: usize, around: &Around<'_>) {
-        let (Some(link), Some(user)) = (self.link.as_ref(), self.account) else {
-            return;
-        };
-        if link.over || around.net.was_aborted(link.conn) {
-            return;
-        }
-        let heard = link.secret == Some(secret);
-        let allowed = around.directory.allows(secret, user);
-        assert_eq!(heard, allowed, "{}, as user u{user}", self.who());
     }
 }

@@ -4,8 +4,7 @@
 //! buffers and mailboxes are, who does what next, and which faults befall it (`shown.txt`). The
 //! shards are the real [`throng_engine::Running`] with the real [`throng_server::ShardApp`], so
 //! sessions, hub and broker run as they are. Played are the kernel (sockets, readiness, clock,
-//! mailboxes between shards), GRIP's backend, Appwrite's events and users, the network and the
-//! clients.
+//! mailboxes between shards), GRIP's backend, Appwrite, the network and the clients.
 //!
 //! The kinds of runs are those of [`Run`]. A model beside each checks what its clients got; that of
 //! the server is `witness.rs`. It knows nothing of the server's insides. What runs of a kind are to
@@ -15,12 +14,10 @@
 //!
 //! Not played: one server alone that crashes, TLS with the server and its gateways.
 
-mod appwrite_feed;
 mod backend;
 mod backends;
 mod client;
 mod cluster;
-mod directory;
 mod feeds;
 mod http;
 mod kernel;

@@ -2,20 +2,19 @@
 
 #[macro_use]
 mod around;
-mod appwrite;
 mod end;
 mod grip;
 mod handover;
 
 use std::sync::Arc;
 
+use throng_appwrite_api::AppwritePeer;
 use throng_engine::ConnLimits;
+use throng_outward::Outward;
 use throng_server::{Assembly, Options, ShardApp, Start};
 
-use crate::appwrite_feed::AppwriteFeed;
 use crate::backend::Requests;
 use crate::client::{Around, Client};
-use crate::directory::Directory;
 use crate::net::{Net, Odds};
 use crate::publisher::Publisher;
 use crate::setup::Setup;
@@ -29,10 +28,9 @@ struct Play {
     setup: Setup,
     witness: Witness,
     assembly: Assembly,
-    feed: Option<AppwriteFeed>,
     stage: Stage<ShardApp>,
+    appwrite: AppwriteStage,
     requests: Requests,
-    directory: Directory,
     clients: Vec<Client>,
     publishers: Vec<Publisher>,
     visitors: Vec<Visitor>,
@@ -43,22 +41,21 @@ struct Play {
     retired: Vec<Process>,
 }
 
-/// A process: what its shards share, and the shards.
-type Process = (Assembly, Stage<ShardApp>);
+/// A process: what its shards share, the shards, and the host of Appwrite's peer.
+type Process = (Assembly, Stage<ShardApp>, AppwriteStage);
+type AppwriteStage = Stage<Outward<AppwritePeer>>;
 
 /// Parts from which every process of a run is built.
 struct MadeOf {
     options: Options,
     start: Start,
     requests: Requests,
-    directory: Directory,
 }
 
 impl MadeOf {
     fn process(&self, net: &Net, setup: &Setup) -> Process {
         let assembly = Assembly::new(&self.options, setup.shards, self.start);
         let assembly = assembly.expect("a good configuration");
-        assembly.look_up_with(Arc::new(self.directory.clone()));
         let limits = ConnLimits {
             queue_bytes_max: setup.queue_bytes_max,
             queued_bytes_max: setup.queued_bytes_max,
@@ -67,10 +64,19 @@ impl MadeOf {
             handshake_timeout_ms: 10_000,
         };
         let listeners = assembly.listeners();
+        let mut appwrite = None;
         let stage = Stage::new(net, setup.shards, listeners, limits, |shard, mailboxes| {
+            if appwrite.is_none() {
+                let started = assembly.start_appwrite(mailboxes, |peer, deliver| {
+                    let (stage, calls) = Stage::serve(net, peer, deliver);
+                    appwrite = Some(stage);
+                    calls.into()
+                });
+                started.expect("a peer without addresses");
+            }
             assembly.app(shard, mailboxes, Box::new(self.requests.clone()), None)
         });
-        (assembly, stage)
+        (assembly, stage, appwrite.expect("it is configured"))
     }
 }
 
@@ -92,10 +98,9 @@ impl Play {
             options,
             start,
             requests: Requests::default(),
-            directory: Directory::default(),
         };
-        let (requests, directory) = (made_of.requests.clone(), made_of.directory.clone());
-        let (assembly, stage) = made_of.process(&net, &setup);
+        let requests = made_of.requests.clone();
+        let (assembly, stage, appwrite) = made_of.process(&net, &setup);
         {
             let world = &mut *net.0.borrow_mut();
             world.mailbox_slots = [1, 3, 20, 4096][world.rng.below(4) as usize];
@@ -113,11 +118,10 @@ impl Play {
             draining: false,
             made_of,
             retired: Vec::new(),
-            feed: AppwriteFeed::begin(assembly.inlets()),
             assembly,
             stage,
+            appwrite,
             requests,
-            directory,
             setup,
             net,
         };
@@ -173,8 +177,7 @@ impl Play {
             90..93 => {
                 self.requests.act(8, &self.stage.mailboxes, &self.net);
             }
-            93..96 if self.net.percent(50) => self.look_up(),
-            93..96 => self.appwrite_acts(),
+            93..96 => drop(self.appwrite.turn_all()),
             96..98 => {
                 let shard = self.net.below(self.stage.len());
                 let stray = self.net.below(12) as u32;

@@ -10,7 +10,7 @@ use crate::backend::{LOGS, log_channel};
 use crate::client::Around;
 use crate::http::Answer;
 use crate::payload;
-use crate::setup::{API_KEY, CHANNELS, GRIP, PORT_API, PORT_GRIP};
+use crate::setup::{API_KEY, APPWRITE, CHANNELS, GRIP, PORT_API, PORT_GRIP};
 
 /// Request that waits for its answer.
 #[derive(Debug)]
@@ -30,6 +30,8 @@ enum Asked {
     Command,
     /// Items published to GRIP's `/publish/`.
     Items(Vec<u64>),
+    /// An event of Appwrite's.
+    Event(u64),
 }
 
 /// A simulated publisher on a keep-alive connection.
@@ -136,6 +138,9 @@ impl Publisher {
         if self.is_grip {
             return self.publish_items(around);
         }
+        if !around.setup.hands_over && net.percent(6) {
+            return self.publish_event(around);
+        }
         let channel = around.setup.draw_channel(false, net);
         let name = CHANNELS[channel].name;
         let pick = if around.setup.meddling && net.percent(40) {
@@ -200,6 +205,25 @@ impl Publisher {
                 self.call(Asked::Command, "disconnect", &json!({"user": user}), around);
             }
         }
+    }
+
+    fn publish_event(&mut self, around: &mut Around<'_>) {
+        let channel = APPWRITE + around.net.below(2);
+        let n = around.witness.next_number();
+        let payload = json!({"n": n, "pad": ""});
+        let bytes = payload.to_string();
+        around.witness.sends(&[channel], bytes.as_bytes(), false);
+        let name = CHANNELS[channel].name;
+        let event = json!({"project": "sim", "roles": ["any"], "data": {
+            "events": [format!("{name}.create")], "channels": [name], "timestamp": "now",
+            "payload": payload}});
+        let body = event.to_string();
+        self.post(
+            Asked::Event(n),
+            "/v1/realtime/events",
+            body.as_bytes(),
+            around,
+        );
     }
 
     fn publish_items(&mut self, around: &mut Around<'_>) {
@@ -270,7 +294,8 @@ impl Publisher {
             self.open.clear();
             return false;
         }
-        assert_eq!(status, 200, "{asked:?}: {shown}");
+        let is_good = matches!((&asked, status), (Asked::Event(_), 202) | (_, 200));
+        assert!(is_good, "{asked:?}: {status} {shown}");
         self.answered(&asked, &body, around);
         true
     }
@@ -332,6 +357,8 @@ impl Publisher {
                 self.present.insert(*channel, count.expect("a number"));
             }
             Asked::Command => assert!(body["error"].is_null(), "{body}"),
+            // It is still on its way.
+            Asked::Event(n) => witness.accepts(*n),
             Asked::Items(_) => {}
         }
     }

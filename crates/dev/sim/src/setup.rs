@@ -168,7 +168,7 @@ impl Setup {
              allowed_hosts = [\"sim\"]\n\
              [channel]\nanonymous_subscribe = true\nanonymous_publish = true\npublish = true\n\
              history = true\n[limits]\nmessages_per_second_max = {}\n\
-             [appwrite]\napi = \"http://appwrite.test/v1\"\nconnections_per_minute = 0\n\
+             [appwrite]\nconnections_per_minute = 0\n\
              messages_per_minute = 0\n\
              [[appwrite.project]]\nid = \"sim\"\nplatforms = [\"*\"]\n\
              [grip]\nhttp_publish = \"127.0.0.1:3\"\nzmq_pull = \"tcp://127.0.0.1:4\"\n\

@@ -15,48 +15,6 @@ const REGRESSIONS: &[(Run, u64, &str)] = &[
         "a write that ended with a frame was taken for a refused one",
     ),
     (
-        Run::Server,
-        12,
-        "what was held back followed the last chunk of a stream that ended",
-    ),
-    (Run::Server, 13, "data followed the close of a WebSocket"),
-    (
-        Run::Server,
-        5,
-        "what was held back followed a body that broke off",
-    ),
-    (
-        Run::Server,
-        1,
-        "a late item went out behind those that a link had brought",
-    ),
-    (
-        Run::Server,
-        123,
-        "a client that had gone was subscribed, and what its backend said meanwhile was lost",
-    ),
-    (
-        Run::Server,
-        892,
-        "a user who had left a team and come back heard what it had missed meanwhile",
-    ),
-    (
-        Run::Server,
-        979,
-        "the same, where nothing said that the user had left",
-    ),
-    (
-        Run::Server,
-        719,
-        "a user heard of a team's thing from before it had joined, by two changes that did not \
-         say what they were",
-    ),
-    (
-        Run::Server,
-        199,
-        "the close of a slow client came in the midst of an event of Appwrite's",
-    ),
-    (
         Run::HandOvers,
         833,
         "a session's own close was dropped where twice the bound of its queue waited",

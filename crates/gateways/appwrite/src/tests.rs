@@ -1,7 +1,8 @@
-//! Sessions and a room without sockets: bytes in, frames out, and a world that answers when told
-//! to.
+//! The gateway on its shard without sockets: bytes and news in, frames out, and a world that
+//! answers when told to.
 
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -11,8 +12,10 @@ use serde_json::{Value, json};
 use throng_appwrite::{
     AppwriteIdentity, Change, ConnectionPhase, FeedMessage, MembershipList, RealtimeError,
 };
-use throng_metrics::Counter;
-use throng_session::{Port, Shared};
+use throng_broker::{Draft, Published, Refusal};
+use throng_hub::Hub;
+use throng_metrics::{Counter, Gauge};
+use throng_session::{Flow, Gateway, Own, Port, Shared};
 use throng_solo::{Order as Wish, Solo};
 use throng_types::{ConnId, End, Epoch, Frame, Millis, Now, Position, ShardId};
 use throng_ws::{Masking, Opcode, encode_header};
@@ -20,166 +23,220 @@ use throng_ws::{Masking, Opcode, encode_header};
 use crate::Cx;
 use crate::{
     Appwrite, AppwriteProject, AppwriteShared, Connection, Connections, EventHub, EventHubOptions,
-    Lookup, LookupPriority, LookupReply, Order,
+    Inbox, Lookup, LookupPriority, LookupReply, News, Order,
 };
 
 const PEER: IpAddr = IpAddr::V4(Ipv4Addr::new(203, 0, 113, 7));
 const FILES: &str = "project=bench&channels[]=files";
+/// `{"userId":"ann","sessionId":"S","exp":1700000060}`: a minute after the clock's start.
+const TOKEN: &str = "e30.eyJ1c2VySWQiOiJhbm4iLCJzZXNzaW9uSWQiOiJTIiwiZXhwIjoxNzAwMDAwMDYwfQ.x";
+const QUEUE_BYTES_MAX: usize = 1 << 20;
 
-/// Connections and the frames sent to them.
-struct Shard {
-    shared: Rc<Shared>,
-    own: Rc<AppwriteShared>,
-    world: Arc<World>,
-    asked: Receiver<Lookup>,
-    hub: EventHub,
-    hall: Hall,
-    now: Now,
+/// The queue of news, whose other end the test holds.
+#[derive(Clone, Default)]
+struct Post(Rc<RefCell<VecDeque<News>>>);
+
+impl Inbox for Post {
+    fn next(&mut self) -> Option<News> {
+        self.0.borrow_mut().pop_front()
+    }
 }
 
-/// Connections of a test's event hub.
-struct Hall {
+/// The connections of a shard, without their sockets.
+struct Floor {
+    shared: Rc<Shared>,
+    own: Rc<AppwriteShared>,
+    now: Now,
     sessions: BTreeMap<u32, Solo<Appwrite>>,
     sent: BTreeMap<u32, Vec<u8>>,
     ended: Vec<u32>,
-    /// Changes passed to sessions, and refusals, each in order.
-    changes: Vec<(ConnId, Change)>,
-    refusals: Vec<(ConnId, RealtimeError, ConnectionPhase)>,
+    orders: Vec<Order>,
+    /// Bytes queued for each of them, beside those of the current turn.
+    queued: BTreeMap<u32, usize>,
 }
 
 const fn conn(index: u32) -> ConnId {
     ConnId::new(ShardId(0), index, 1)
 }
 
-impl Connections for Hall {
-    fn id(&self, index: u32) -> Option<ConnId> {
+impl Floor {
+    /// Takes the output and orders of a session.
+    fn gather(&mut self, index: u32) {
+        let solo = self.sessions.get_mut(&index).expect("it is there");
+        if solo.actions.end == Some(End::Flush) && !self.ended.contains(&index) {
+            self.ended.push(index);
+        }
+        self.sent.entry(index).or_default().append(&mut solo.out);
+        let orders = solo.orders.drain(..).filter_map(|order| match order {
+            Wish::Gateway(order) => Some(order),
+            _ => None,
+        });
+        self.orders.extend(orders);
+    }
+}
+
+impl throng_session::ShardCalls<Appwrite> for Floor {
+    fn this(&self) -> ShardId {
+        ShardId(0)
+    }
+
+    fn shards(&self) -> u8 {
+        1
+    }
+
+    fn now(&self) -> Now {
+        self.now
+    }
+
+    fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    fn hub(&self) -> &Hub {
+        panic!("Appwrite has a hub of its own")
+    }
+
+    fn publish(&mut self, draft: Draft) -> Result<Published, (Refusal, Draft)> {
+        Err((Refusal::Busy, draft))
+    }
+
+    fn is_connected(&self, conn: ConnId) -> bool {
+        self.conn(conn.index()) == Some(conn)
+    }
+
+    fn conn(&self, index: u32) -> Option<ConnId> {
         self.sessions.contains_key(&index).then(|| conn(index))
     }
 
-    fn say(&mut self, conn: ConnId, bytes: &[u8]) {
-        self.sent.entry(conn.index()).or_default().extend(bytes);
+    fn sessions(&self) -> Vec<ConnId> {
+        self.sessions.keys().copied().map(conn).collect()
+    }
+
+    fn queued_bytes(&self, conn: ConnId) -> usize {
+        self.queued.get(&conn.index()).copied().unwrap_or_default()
+    }
+
+    fn with(
+        &mut self,
+        conn: ConnId,
+        act: impl FnOnce(&mut Connection, &mut Own<'_, Appwrite>) -> Flow,
+    ) -> bool {
+        let now = self.now;
+        let Some(solo) = self.sessions.get_mut(&conn.index()) else {
+            return false;
+        };
+        solo.now = now;
+        let acted = solo.act(act).is_some();
+        self.gather(conn.index());
+        acted
+    }
+
+    fn with_gone(
+        &mut self,
+        _: ConnId,
+        _: &mut Connection,
+        _: impl FnOnce(&mut Connection, &mut Own<'_, Appwrite>),
+    ) {
+    }
+
+    fn take_orders(&mut self) -> Vec<Order> {
+        std::mem::take(&mut self.orders)
     }
 
     fn deliver(&mut self, conn: ConnId, head: &[u8], tail: &Frame) {
         // As in the engine, a closing connection gets nothing more.
-        if self.ended.contains(&conn.index()) {
-            return;
+        if !self.ended.contains(&conn.index()) {
+            let sent = self.sent.entry(conn.index()).or_default();
+            sent.extend(head);
+            sent.extend(&**tail);
         }
-        let sent = self.sent.entry(conn.index()).or_default();
-        sent.extend(head);
-        sent.extend(&**tail);
     }
 
-    fn changed(&mut self, conn: ConnId, what: &Change) {
-        self.changes.push((conn, what.clone()));
+    fn has_room(&self, _: ShardId) -> bool {
+        true
     }
 
-    fn recheck(&mut self, conn: ConnId) -> bool {
-        let Some(solo) = self.sessions.get_mut(&conn.index()) else {
-            return false;
-        };
-        let mut asks = false;
-        solo.act(|session, cx| asks = session.recheck(cx));
-        asks
+    fn mail(&mut self, _: ShardId, mail: std::convert::Infallible) {
+        match mail {}
     }
-
-    fn refuse(&mut self, conn: ConnId, fault: &RealtimeError, phase: ConnectionPhase) {
-        self.refusals.push((conn, fault.clone(), phase));
-    }
-
-    fn matched(&mut self, _: usize) {}
-
-    fn recovered(&mut self, _: bool) {}
 }
 
-impl Shard {
+/// A gateway, its connections and its news.
+struct Server {
+    appwrite: Appwrite,
+    floor: Floor,
+    post: Post,
+    world: Arc<World>,
+    asked: Receiver<Lookup>,
+}
+
+impl Server {
     fn new() -> Self {
+        Self::with(|_| {})
+    }
+
+    /// A server with other options.
+    fn with(change: impl FnOnce(&mut AppwriteShared)) -> Self {
         let (sender, asked) = channel();
         let project = AppwriteProject {
             id: "bench".into(),
             platforms: throng_appwrite::Platforms::new(&["localhost"]),
         };
         let world = Arc::new(World::new(sender));
-        let mut appwrite = AppwriteShared::new(vec![project], world.clone());
-        appwrite.identifies = true;
+        let mut own = AppwriteShared::new(vec![project], world.clone());
+        own.identifies = true;
+        change(&mut own);
         let options = EventHubOptions {
             seed: 1,
-            history_ms: 1000,
+            history_ms: 60_000,
             history_bytes_max: 1 << 20,
         };
-        Self {
+        let post = Post::default();
+        let appwrite = Appwrite::new(own, options, Box::new(post.clone()), QUEUE_BYTES_MAX);
+        let floor = Floor {
             shared: Rc::new(throng_solo::shared()),
-            own: Rc::new(appwrite),
-            world,
-            asked,
-            hub: EventHub::new(options),
-            hall: Hall {
-                sessions: BTreeMap::new(),
-                sent: BTreeMap::new(),
-                ended: Vec::new(),
-                changes: Vec::new(),
-                refusals: Vec::new(),
-            },
+            own: appwrite.shared(),
             now: Now {
                 mono: Millis(1000),
                 unix_ms: 1_700_000_000_000,
             },
+            sessions: BTreeMap::new(),
+            sent: BTreeMap::new(),
+            ended: Vec::new(),
+            orders: Vec::new(),
+            queued: BTreeMap::new(),
+        };
+        Self {
+            appwrite,
+            floor,
+            post,
+            world,
+            asked,
         }
     }
 
-    /// Runs a session and carries out its orders.
-    fn run(&mut self, index: u32, run: impl FnOnce(&mut Solo<Appwrite>)) {
-        self.run_alone(index, run);
-        self.settle();
+    /// Changes what is shared by all gateways, before anybody connects.
+    fn shared(&mut self) -> &mut Shared {
+        Rc::get_mut(&mut self.floor.shared).expect("nobody has it yet")
     }
 
-    fn run_alone(&mut self, index: u32, run: impl FnOnce(&mut Solo<Appwrite>)) {
-        let Some(mut solo) = self.hall.sessions.remove(&index) else {
+    /// Runs a session, and carries out orders and news until nothing waits.
+    fn run(&mut self, index: u32, run: impl FnOnce(&mut Solo<Appwrite>)) {
+        let now = self.floor.now;
+        let Some(solo) = self.floor.sessions.get_mut(&index) else {
             return;
         };
-        solo.now = self.now;
-        run(&mut solo);
-        self.hall.sessions.insert(index, solo);
-        for order in self.gather(index) {
-            self.hub.handle(order, &mut self.hall);
-        }
+        solo.now = now;
+        run(solo);
+        self.acted(index);
+        self.turn();
     }
 
-    /// Takes the output and orders of a session.
-    fn gather(&mut self, index: u32) -> Vec<Order> {
-        let solo = self.hall.sessions.get_mut(&index).expect("it is there");
-        if solo.actions.end == Some(End::Flush) {
-            self.hall.ended.push(index);
-        }
-        self.hall
-            .sent
-            .entry(index)
-            .or_default()
-            .append(&mut solo.out);
-        let orders = solo.orders.drain(..).filter_map(|order| match order {
-            Wish::Gateway(order) => Some(order),
-            _ => None,
-        });
-        orders.collect()
-    }
-
-    fn act(&mut self, index: u32, act: impl FnOnce(&mut Connection, &mut Cx<'_>)) {
-        self.run_alone(index, |solo| {
-            solo.act(act);
-        });
-    }
-
-    /// Carries out the hub's requests to sessions, until none is left.
-    fn settle(&mut self) {
-        while !(self.hall.changes.is_empty() && self.hall.refusals.is_empty()) {
-            for (conn, what) in std::mem::take(&mut self.hall.changes) {
-                self.act(conn.index(), |session, cx| session.changed(&what, cx));
-            }
-            for (conn, fault, phase) in std::mem::take(&mut self.hall.refusals) {
-                self.act(conn.index(), |session, cx| {
-                    session.refuse(&fault, phase, cx)
-                });
-            }
+    /// Takes what a session has done, and carries out its orders.
+    fn acted(&mut self, index: u32) {
+        self.floor.gather(index);
+        for order in std::mem::take(&mut self.floor.orders) {
+            self.appwrite.order(order, &mut self.floor);
         }
     }
 
@@ -188,95 +245,125 @@ impl Shard {
     }
 
     fn open_from(&mut self, peer: IpAddr, index: u32, query: &str, headers: &str) {
-        let solo = self.client(peer, index, &format!("/v1/realtime?{query}"), headers);
-        self.hall.sessions.insert(index, solo);
-        self.run(index, drop_head);
+        let mut solo = self.client(peer, index, &format!("/v1/realtime?{query}"), headers);
+        let head = solo.out.windows(4).position(|end| end == b"\r\n\r\n");
+        solo.out.drain(..head.expect("an answer") + 4);
+        self.floor.sessions.insert(index, solo);
+        self.acted(index);
     }
 
     /// A client that has asked for a WebSocket.
     fn client(&self, peer: IpAddr, index: u32, target: &str, headers: &str) -> Solo<Appwrite> {
-        let (shared, own) = (self.shared.clone(), self.own.clone());
+        let (shared, own) = (self.floor.shared.clone(), self.floor.own.clone());
         let mut solo = Solo::new(conn(index), Port::Client, peer, shared, own);
-        solo.now = self.now;
-        let request = format!(
-            "GET {target} HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\n\
-             Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\n\
-             Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n{headers}\r\n"
-        );
-        solo.feed(request.as_bytes());
+        solo.now = self.floor.now;
+        // No page of the test is of this host.
+        let fields = throng_solo::WEBSOCKET;
+        let head = format!("GET {target} HTTP/1.1\r\nHost: x\r\n{fields}{headers}\r\n");
+        solo.feed(head.as_bytes());
         solo
     }
 
-    /// Opens as a user, and answers the question that follows.
-    fn open_as(&mut self, index: u32, user: &str, query: &str) {
-        let cookie = format!("Cookie: a_session_bench={user}\r\n");
-        self.open(index, query, &cookie);
-        assert!(
-            self.frames(index).is_empty(),
-            "first it must be known who it is"
+    /// Opens as a user of these teams, and answers the question that follows.
+    fn open_as(&mut self, index: u32, user: &str, teams: &[&str], query: &str) {
+        self.open(index, query, &format!("Cookie: a_session_bench={user}\r\n"));
+        assert_eq!(
+            self.frames(index),
+            [Value::Null; 0],
+            "nobody knows who it is"
         );
-        let lookup = self.asked.try_recv().unwrap();
+        let lookup = self.lookup();
         assert_eq!(lookup.haste, LookupPriority::Open);
-        self.answer(&lookup, user_of(user, &[]));
+        self.answer(&lookup, user_of(user, teams));
+    }
+
+    /// Closes a connection from the client's side.
+    fn close(&mut self, index: u32) {
+        let solo = self.floor.sessions.remove(&index);
+        let session = solo.and_then(|mut solo| {
+            solo.act(|session, cx| std::mem::replace(session, Connection::new(cx)))
+        });
+        let session = session.expect("a session");
+        self.appwrite.closed(conn(index), session, &mut self.floor);
     }
 
     fn say(&mut self, index: u32, text: &str) {
         self.run(index, |solo| solo.feed(&text_frame(text)));
     }
 
-    fn answer(&mut self, lookup: &Lookup, found: LookupReply) {
-        let (index, token) = (lookup.conn.index(), lookup.token);
-        self.act(index, |session, cx| session.found(token, found, cx));
-        self.settle();
-    }
-
-    /// Events may have been lost.
-    fn lose(&mut self) {
-        for solo in self.hall.sessions.values_mut() {
-            solo.now = self.now;
-        }
-        self.hub.begin(Position {
-            epoch: Epoch(2),
-            offset: 0,
+    fn act(&mut self, index: u32, act: impl FnOnce(&mut Connection, &mut Cx<'_>)) {
+        self.run(index, |solo| {
+            solo.act(act);
         });
-        self.recheck();
     }
 
-    fn recheck(&mut self) {
-        while self.hub.recheck_some(&mut self.hall) {}
-        let all: Vec<u32> = self.hall.sessions.keys().copied().collect();
-        all.into_iter().for_each(|index| self.run(index, |_| {}));
+    #[track_caller]
+    fn lookup(&self) -> Lookup {
+        self.asked.try_recv().expect("a question")
+    }
+
+    #[track_caller]
+    fn nothing_asked(&self) {
+        if let Ok(lookup) = self.asked.try_recv() {
+            panic!("{lookup:?}");
+        }
+    }
+
+    fn answer(&mut self, lookup: &Lookup, found: LookupReply) {
+        let (conn, token) = (lookup.conn, lookup.token);
+        self.news(News::Found { conn, token, found });
+        self.turn();
+    }
+
+    fn news(&self, news: News) {
+        self.post.0.borrow_mut().push_back(news);
+    }
+
+    /// Hands an event to the gateway, whose next turn takes it.
+    fn event(&self, offset: u64, event: &Value) {
+        let event = FeedMessage::parse(event.to_string().as_bytes(), 1 << 20);
+        self.news(News::Event {
+            event: Arc::new(event.expect("an event")),
+            position: Position {
+                epoch: Epoch(1),
+                offset,
+            },
+        });
+    }
+
+    /// Begins a new epoch: events may have been lost.
+    fn begin(&mut self, epoch: u64) {
+        let epoch = Epoch(epoch);
+        self.news(News::Began(Position { epoch, offset: 0 }));
+        self.turn();
+    }
+
+    /// Takes turns until nothing waits.
+    fn turn(&mut self) {
+        let mut turns = 0..1000;
+        let is_over = turns.any(|_| !self.appwrite.turn(1000, &mut self.floor));
+        assert!(is_over, "turns without an end");
     }
 
     /// Lets time pass, and a connection's deadline come if it is due.
     fn wait(&mut self, index: u32, ms: u64) {
-        self.now.mono = Millis(self.now.mono.0 + ms);
-        self.now.unix_ms += ms;
-        let due = self.hall.sessions[&index].actions.deadline.flatten();
-        if due.is_some_and(|at| at <= self.now.mono) {
+        self.floor.now.mono = Millis(self.floor.now.mono.0 + ms);
+        self.floor.now.unix_ms += ms;
+        if self
+            .deadline(index)
+            .is_some_and(|at| at <= self.floor.now.mono)
+        {
             self.run(index, |solo| solo.event(throng_session::Event::Timeout));
         }
     }
 
-    fn event(&mut self, offset: u64, event: &Value) {
-        let event = FeedMessage::parse(event.to_string().as_bytes(), 1 << 20).unwrap();
-        let position = Position {
-            epoch: Epoch(1),
-            offset,
-        };
-        self.hub
-            .event(&Arc::new(event), position, self.now, &mut self.hall);
-        self.settle();
-        let made = || self.hub.fan_out(2, &mut self.hall);
-        let frames = std::iter::repeat_with(made).take_while(|&made| made > 0);
-        assert!(frames.take(1000).all(|made| made <= 2));
-        assert!(!self.hub.is_busy(), "frames without an end");
-        self.settle();
+    fn deadline(&self, index: u32) -> Option<Millis> {
+        self.floor.sessions[&index].actions.deadline.flatten()
     }
 
     /// Takes the frames sent to a connection; a close frame becomes its code.
     fn frames(&mut self, index: u32) -> Vec<Value> {
-        let sent = std::mem::take(self.hall.sent.entry(index).or_default());
+        let sent = std::mem::take(self.floor.sent.entry(index).or_default());
         let (mut frames, mut rest) = (Vec::new(), &sent[..]);
         while let [opcode, length, after @ ..] = rest {
             let (length, after) = match length {
@@ -308,16 +395,14 @@ impl Shard {
 
     /// Whether a session owns nothing beside its slot.
     fn is_bare(&mut self, index: u32) -> bool {
-        let solo = self.hall.sessions.get_mut(&index);
+        let solo = self.floor.sessions.get_mut(&index);
         solo.and_then(Solo::session)
             .is_some_and(|session| session.more.is_none())
     }
-}
 
-/// Takes the answer to the handshake out of a session's output.
-fn drop_head(solo: &mut Solo<Appwrite>) {
-    let head = solo.out.windows(4).position(|end| end == b"\r\n\r\n");
-    solo.out.drain(..head.expect("an answer") + 4);
+    fn counted(&self, counter: Counter) -> u64 {
+        self.floor.shared.counters.counter(counter)
+    }
 }
 
 fn text_frame(text: &str) -> Vec<u8> {
@@ -359,151 +444,34 @@ fn change(id: &str, user: &str, role: &str) -> Value {
     event
 }
 
+/// Event of stock for a change of a membership; `roles` if the user is in the team.
+fn membership(id: &str, user: &str, team: &str, roles: Option<&[&str]>) -> Value {
+    let mut event = change(id, user, &format!("team:{team}"));
+    let action = if roles.is_some() { "update" } else { "delete" };
+    event["data"]["events"] = json!([format!("teams.{team}.memberships.m.{action}")]);
+    event["data"]["payload"] =
+        json!({"$id": "m", "teamId": team, "userId": "", "confirm": true, "roles": roles});
+    event
+}
+
+/// As stock publishes it when an account changes.
+fn account(user: &str, what: &str, payload: Value) -> Value {
+    let mut event = event("X", &format!("user:{user}"));
+    event["data"]["events"] = json!([format!("users.{user}.{what}")]);
+    event["data"]["channels"] = json!(["account", format!("account.{user}")]);
+    event["data"]["payload"] = payload;
+    event
+}
+
 mod dialogues;
 mod ends;
 mod events;
 mod history;
-mod identity;
 mod opening;
 mod questions;
+mod sdks;
 mod turn;
 mod words;
 mod world;
 
 use world::World;
-
-#[test]
-fn an_idle_guest_owns_nothing() {
-    let mut shard = Shard::new();
-    shard.open(0, "project=console&channels[]=files", "");
-    let connected = shard.frames(0).remove(0);
-    assert_eq!(connected["data"]["channels"], json!(["files"]));
-    assert!(shard.is_bare(0));
-    shard.open(1, "project=bench", "Origin: http://localhost:1\r\n");
-    shard.say(1, r#"{"type":"subscribe","data":[{"channels":["files"]}]}"#);
-    assert_eq!(shard.frames(1).len(), 2);
-    assert!(shard.is_bare(1));
-    // A user who signs out is a guest again, in this too.
-    shard.open_as(2, "ann", FILES);
-    assert!(!shard.is_bare(2));
-    shard.event(1, &change("A", "ann", "user:ann"));
-    let lookup = shard.asked.try_recv().unwrap();
-    shard.answer(&lookup, LookupReply::Nobody);
-    assert!(shard.is_bare(2));
-}
-
-#[test]
-fn a_crowd_hears_in_order_some_at_a_time() {
-    let mut shard = Shard::new();
-    for index in 0..7 {
-        shard.open(index, FILES, "");
-        shard.frames(index);
-    }
-    shard.event(1, &event("A", "any"));
-    shard.event(2, &event("B", "guests"));
-    shard.event(3, &event("C", "users"));
-    for index in 0..7 {
-        assert_eq!(shard.heard(index), ["A", "B"]);
-    }
-}
-
-#[test]
-fn nothing_comes_before_connected() {
-    let mut shard = Shard::new();
-    shard.open(0, FILES, "Cookie: a_session_bench=ann\r\n");
-    let lookup = shard.asked.try_recv().unwrap();
-    shard.event(1, &event("A", "any"));
-    shard.say(0, r#"{"type":"ping"}"#);
-    assert!(shard.frames(0).is_empty());
-    shard.answer(&lookup, user_of("ann", &[]));
-    shard.event(2, &event("B", "user:ann"));
-    let frames = shard.frames(0);
-    let types: Vec<&Value> = frames.iter().map(|frame| &frame["type"]).collect();
-    assert_eq!(types, ["connected", "pong", "event"]);
-    assert_eq!(frames[0]["data"]["user"]["$id"], "ann");
-    // The answer to an old lookup is ignored.
-    shard.answer(&lookup, user_of("bob", &[]));
-    shard.event(3, &event("C", "user:bob"));
-    assert!(shard.frames(0).is_empty());
-}
-
-#[test]
-fn an_answer_that_does_not_come_ends_the_connection() {
-    let mut shard = Shard::new();
-    let cookie = "Cookie: a_session_bench=ann\r\n";
-    shard.open(0, FILES, cookie);
-    let lookup = shard.asked.try_recv().unwrap();
-    shard.answer(&lookup, LookupReply::Failed);
-    shard.open(1, FILES, cookie);
-    shard.run(1, |solo| solo.event(throng_session::Event::Timeout));
-    for index in [0, 1] {
-        assert_eq!(shard.frames(index)[1], json!({ "close": 1011 }));
-    }
-    assert_eq!(shard.hub.connections(), 0);
-}
-
-#[test]
-fn those_who_left_are_not_in_the_room() {
-    let mut shard = Shard::new();
-    shard.open(0, &format!("{FILES}&recover="), "");
-    shard.open_as(1, "ann", FILES);
-    assert_eq!(shard.hub.connections(), 2);
-    shard.event(1, &change("A", "ann", "any"));
-    for index in [0, 1] {
-        shard.hall.sessions.remove(&index);
-        shard.hub.leave(index);
-        shard.hub.leave(index);
-    }
-    assert_eq!(shard.hub.connections(), 0);
-    // The slot's next connection has nothing of the last one's.
-    for index in [0, 1] {
-        shard.open(index, FILES, "");
-        shard.frames(index);
-    }
-    shard.event(2, &event("B", "any"));
-    for index in [0, 1] {
-        let frames = shard.frames(index);
-        assert_eq!(frames[0]["data"]["payload"]["$id"], "B");
-        assert_eq!(frames[0]["data"]["position"], Value::Null);
-    }
-}
-
-#[test]
-fn what_was_missed_is_bounded_by_age() {
-    let mut shard = Shard::new();
-    for offset in 1..=3 {
-        shard.now.mono = Millis(1000 + 400 * offset);
-        shard.event(offset, &event("A", "any"));
-    }
-    let recovered = |shard: &mut Shard, since: &str| {
-        shard.hub.leave(0);
-        shard.open(0, &format!("{FILES}&recover={since}"), "");
-        let frames = shard.frames(0);
-        assert_eq!(frames[1]["data"]["position"], "1-3");
-        (frames[1]["data"]["recovered"] == true, frames.len() - 2)
-    };
-    assert_eq!(recovered(&mut shard, "1-0"), (true, 3));
-    assert_eq!(recovered(&mut shard, "1-3"), (true, 0));
-    for nowhere in ["1-4", "2-3", "", "1", "-", "1-x"] {
-        assert_eq!(recovered(&mut shard, nowhere), (false, 0), "{nowhere}");
-    }
-    shard.now.mono = Millis(2900);
-    shard.hub.tick(shard.now, &mut shard.hall);
-    assert_eq!(recovered(&mut shard, "1-1"), (false, 0));
-    assert_eq!(recovered(&mut shard, "1-2"), (true, 1));
-}
-
-#[test]
-fn pages_of_other_hosts_are_refused() {
-    for (origin, expected) in [
-        ("Origin: https://localhost\r\n", "connected"),
-        ("", "connected"),
-        ("Origin: https://evil.example\r\n", "error"),
-        ("Origin: https://localhost.evil.example\r\n", "error"),
-    ] {
-        let mut shard = Shard::new();
-        shard.open(1, "project=bench&channels[]=a", origin);
-        let told = shard.frames(1);
-        assert_eq!(told[0]["type"], expected, "{origin}: {told:?}");
-    }
-}

@@ -37,14 +37,14 @@ pub enum Reply {
 }
 
 /// Numbers events. Each of its news is for every shard.
-pub struct EventFeed {
+pub(crate) struct EventFeed {
     position: Position,
 }
 
 impl EventFeed {
     /// Begins at offset 0. `epoch` must differ from those of earlier processes.
     #[must_use]
-    pub const fn new(epoch: u64) -> Self {
+    pub(crate) const fn new(epoch: u64) -> Self {
         let epoch = Epoch(epoch);
         Self {
             position: Position { epoch, offset: 0 },
@@ -52,11 +52,11 @@ impl EventFeed {
     }
 
     #[must_use]
-    pub const fn begun(&self) -> News {
+    pub(crate) const fn begun(&self) -> News {
         News::Began(self.position)
     }
 
-    pub fn event(&mut self, event: FeedMessage) -> News {
+    pub(crate) fn event(&mut self, event: FeedMessage) -> News {
         self.position.offset += 1;
         News::Event {
             event: Arc::new(event),
@@ -65,7 +65,7 @@ impl EventFeed {
     }
 
     /// Begins a new epoch: events may have been lost, so positions from before mean nothing.
-    pub const fn begin_anew(&mut self) -> News {
+    pub(crate) const fn begin_anew(&mut self) -> News {
         *self = Self::new(self.position.epoch.0.wrapping_add(1));
         self.begun()
     }

@@ -24,7 +24,7 @@ mod subscriber;
 
 pub use client::ApiOptions;
 pub use directory::DirectoryOptions;
-pub use feed::{Call, EventFeed, Offers, Reply, Stood};
+pub use feed::{Call, Offers, Reply, Stood};
 pub use peer::{AppwriteOptions, AppwritePeer};
 pub use throng_backend::Address;
 pub use throng_redis_link::{RedisSource, RedisUrlError};

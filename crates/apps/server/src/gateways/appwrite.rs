@@ -17,7 +17,7 @@ use throng_outward::{Deliver, Host};
 use throng_sys::random;
 
 use super::Sources;
-use super::appwrite_feed::{Inlet, Lookups, MakePeer, Openings, ShardInbox, World, inlet};
+use super::appwrite_feed::{MakePeer, Openings, ShardInbox, World, inlet};
 use crate::options::StartError;
 use crate::shard::ShardMail;
 
@@ -79,27 +79,9 @@ impl AppwritePlan {
         })
     }
 
-    /// The ways into the shards, and their parts, both in the order of the mailboxes.
-    pub(crate) fn parts(
-        &self,
-        mailboxes: &[MailboxSender<ShardMail>],
-    ) -> (Vec<Inlet>, Vec<AppwritePart>) {
-        let part = |mailbox| {
-            let (inlet, news) = inlet(mailbox);
-            let plan = self.clone();
-            (inlet, AppwritePart { news, plan })
-        };
-        mailboxes.iter().cloned().map(part).unzip()
-    }
-
     /// Sources that stand still while the server hands over.
     pub(crate) fn sources(&self) -> Arc<dyn Sources> {
         self.world.clone()
-    }
-
-    /// Gives look-ups to the caller, which answers them.
-    pub(crate) fn look_up_with(&self, lookups: Arc<dyn Lookups>) {
-        let _ = self.world.lookups.set(lookups);
     }
 
     /// Has `host` serve the peer; the parts are in the order of the mailboxes.
@@ -109,7 +91,12 @@ impl AppwritePlan {
         mailboxes: &[MailboxSender<ShardMail>],
         host: impl FnOnce(MakePeer, Deliver<Reply>) -> io::Result<Host<Call>>,
     ) -> Result<Vec<AppwritePart>, StartError> {
-        let (inlets, parts) = self.parts(mailboxes);
+        let part = |mailbox| {
+            let (inlet, news) = inlet(mailbox);
+            let plan = self.clone();
+            (inlet, AppwritePart { news, plan })
+        };
+        let (inlets, parts): (Vec<_>, Vec<_>) = mailboxes.iter().cloned().map(part).unzip();
         let section = config.appwrite.as_ref();
         let api = section.and_then(|section| {
             let timeout_ms = section.api_timeout_ms;

@@ -37,7 +37,7 @@ impl Inbox for ShardInbox {
 }
 
 /// Hands news to one shard and wakes it. Gives them back while there is no room.
-pub type Inlet = Arc<dyn Fn(News) -> Result<(), News> + Send + Sync>;
+pub(crate) type Inlet = Arc<dyn Fn(News) -> Result<(), News> + Send + Sync>;
 
 pub(crate) fn inlet(mailbox: MailboxSender<ShardMail>) -> (Inlet, Receiver<News>) {
     let (sender, receiver): (SyncSender<News>, _) = sync_channel(NEWS_MAX);
@@ -56,21 +56,12 @@ pub(crate) fn inlet(mailbox: MailboxSender<ShardMail>) -> (Inlet, Receiver<News>
 /// Makes the peer, on the thread that serves it.
 pub(crate) type MakePeer = Box<dyn FnOnce() -> AppwritePeer + Send>;
 
-/// Answers look-ups in the peer's place.
-pub trait Lookups: Send + Sync {
-    /// Takes a question; [`News::Found`] follows for certain unless it is refused. Error:
-    /// [`QueueFull`] if too many wait.
-    fn ask(&self, lookup: Lookup) -> Result<(), QueueFull>;
-}
-
 /// State outside the shards, for all of them.
 pub(crate) struct World {
     pub(crate) openings: Openings,
     offers: Offers,
     /// Set before the first connection is accepted.
     peer: OnceLock<Host<Call>>,
-    /// Set if the caller answers look-ups in the peer's place.
-    pub(crate) lookups: OnceLock<Arc<dyn Lookups>>,
 }
 
 impl World {
@@ -79,7 +70,6 @@ impl World {
             openings,
             offers: Offers::default(),
             peer: OnceLock::new(),
-            lookups: OnceLock::new(),
         }
     }
 
@@ -146,10 +136,7 @@ impl Outside for World {
     }
 
     fn identify(&self, lookup: Lookup) -> Result<(), QueueFull> {
-        match self.lookups.get() {
-            Some(lookups) => lookups.ask(lookup),
-            None => self.call(Call::LookUp(lookup)),
-        }
+        self.call(Call::LookUp(lookup))
     }
 
     fn presence(&self, call: PresenceCall) -> Result<(), QueueFull> {

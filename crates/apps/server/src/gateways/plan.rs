@@ -16,7 +16,7 @@ use throng_outward::{Deliver, Host};
 use throng_session::{BackendMail, Backends as AskedBackends, ProxyOptions};
 
 use super::appwrite::{AppwritePart, AppwritePlan};
-use super::appwrite_feed::{Inlet, Lookups, MakePeer};
+use super::appwrite_feed::MakePeer;
 use super::grip::reload::{Fresh, Reload};
 use super::grip::{self, GripPlan};
 use super::proxy::{ProxyPart, ProxyPlan, SharedClient};
@@ -156,24 +156,8 @@ impl GatewaysPlan {
         Ok(self.parts(mailboxes, self.start_appwrite(mailboxes, host)?))
     }
 
-    /// Gives look-ups of Appwrite's users to the caller, which answers them in the driver's place.
-    pub(crate) fn look_up_with(&self, lookups: Arc<dyn Lookups>) {
-        if let Some(plan) = &self.appwrite {
-            plan.look_up_with(lookups);
-        }
-    }
-
-    /// The ways of Appwrite's news into the shards, and the parts: no driver is started.
-    pub(crate) fn without_drivers(
-        &self,
-        mailboxes: &[MailboxSender<ShardMail>],
-    ) -> (Vec<Inlet>, Vec<GatewaysPart>) {
-        let appwrite = self.appwrite.as_ref().map(|plan| plan.parts(mailboxes));
-        let (inlets, parts) = appwrite.unwrap_or_default();
-        (inlets, self.parts(mailboxes, parts))
-    }
-
-    fn parts(
+    /// Makes a part for each shard, with those of Appwrite if it is served.
+    pub(crate) fn parts(
         &self,
         mailboxes: &[MailboxSender<ShardMail>],
         appwrite: Vec<AppwritePart>,

@@ -4,7 +4,6 @@ use serde_json::Value;
 
 use super::state::{Around, Client};
 use super::streams::text;
-use crate::directory::SECRET;
 use crate::payload::Got;
 use crate::witness::Start;
 
@@ -24,19 +23,6 @@ impl Client {
             "event" => {
                 let data = &words["data"];
                 let name = data["channels"][0].as_str().expect("a channel");
-                if name == SECRET {
-                    let secret = data["payload"]["secret"].as_u64().expect("a number") as usize;
-                    let user = self.account.expect("guests never ask for it");
-                    let allowed = around.directory.allows(secret, user);
-                    assert!(allowed, "{}: u{user} hears {secret}", self.who());
-                    let link = self.link.as_mut().expect("it reads");
-                    assert!(
-                        link.secret.is_none_or(|last| last < secret),
-                        "in order, and once"
-                    );
-                    link.secret = Some(secret);
-                    return;
-                }
                 let channel = around.witness.channel(name);
                 let track = self.track(channel, around);
                 around

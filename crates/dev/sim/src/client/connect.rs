@@ -2,7 +2,6 @@
 //! from.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use serde_json::json;
 use throng_http1::{encode_request, query};
@@ -12,7 +11,6 @@ use super::commands::Commands;
 use super::kind::Kind;
 use super::state::{Around, Client, Link};
 use super::wire::Wire;
-use crate::directory::SECRET;
 use crate::setup::{CHANNELS, token};
 
 impl Client {
@@ -47,7 +45,6 @@ impl Client {
             open: false,
             over: false,
             shut: false,
-            secret: None,
             reads_from_us: 0,
         });
         if !self.kind.has_commands() {
@@ -117,14 +114,7 @@ impl Client {
             Kind::UniSse => query::encode(&self.uni_connect(around), &mut target),
             Kind::UniHttp => body = self.uni_connect(around).into_bytes(),
             Kind::Grip => target.extend(names.map(|name| format!("{name}&"))),
-            Kind::Appwrite => {
-                target.extend(names.map(|name| format!("&channels[]={name}")));
-                if let Some(user) = self.account {
-                    let _ = write!(target, "&channels[]={SECRET}");
-                    bearer = format!("a_session_sim=u{user}");
-                    headers.push(("Cookie", bearer.as_str()));
-                }
-            }
+            Kind::Appwrite => target.extend(names.map(|name| format!("&channels[]={name}"))),
             Kind::Events => query::encode(first, &mut target),
             Kind::HttpStream => body = first.as_bytes().to_vec(),
             Kind::Centrifuge | Kind::Protobuf | Kind::UniWs => {}

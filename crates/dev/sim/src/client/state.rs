@@ -6,7 +6,6 @@ use super::commands::Commands;
 use super::kind::Kind;
 use super::wire::Wire;
 use crate::backend::Requests;
-use crate::directory::Directory;
 use crate::http::Exchange;
 use crate::net::Net;
 use crate::setup::Setup;
@@ -45,8 +44,6 @@ pub(super) struct Link {
     pub(super) over: bool,
     /// The client has shut its sending side.
     pub(super) shut: bool,
-    /// Latest event of the team that it received.
-    pub(super) secret: Option<usize>,
     pub(super) reads_from_us: u64,
 }
 
@@ -58,8 +55,6 @@ pub(crate) struct Client {
     pub(super) channels: Vec<usize>,
     /// Empty for a client without a token.
     pub(super) user: String,
-    /// Which of Appwrite's users it is.
-    pub(super) account: Option<usize>,
     /// Never answers a ping.
     pub(super) mute: bool,
     /// Most bytes that it reads at once.
@@ -79,7 +74,6 @@ pub(crate) struct Around<'a> {
     pub(crate) net: &'a Net,
     pub(crate) setup: &'a Setup,
     pub(crate) witness: &'a mut Witness,
-    pub(crate) directory: &'a Directory,
     pub(crate) backend: &'a Requests,
 }
 

@@ -9,7 +9,6 @@ use super::appwrite::Appwrite;
 use super::listener::Listener;
 use crate::backend::Requests;
 use crate::client;
-use crate::directory::Directory;
 use crate::http::{Exchange, Progress};
 use crate::net::Net;
 use crate::setup::Setup;
@@ -32,7 +31,6 @@ pub(super) struct Guests {
     pub(super) publisher: Option<Exchange>,
     pub(super) setup: Setup,
     pub(super) witness: witness::Witness,
-    pub(super) directory: Directory,
     pub(super) requests: Requests,
 }
 
@@ -56,7 +54,6 @@ impl Guests {
             publisher: None,
             setup,
             witness: witness::Witness::new(net, false, false),
-            directory: Directory::default(),
             requests,
         };
         for number in 0..net.between(1, 4) {
@@ -75,7 +72,6 @@ impl Guests {
             net,
             setup: &self.setup,
             witness: &mut self.witness,
-            directory: &self.directory,
             backend: &self.requests,
         };
         (&mut self.visitors, around)

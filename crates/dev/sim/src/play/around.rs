@@ -7,7 +7,6 @@ macro_rules! around {
             net: &$play.net,
             setup: &$play.setup,
             witness: &mut $play.witness,
-            directory: &$play.directory,
             backend: &$play.requests,
         }
     };

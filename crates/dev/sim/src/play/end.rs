@@ -19,8 +19,7 @@ impl Play {
                 witness,
                 stage,
                 requests,
-                directory,
-                feed,
+                appwrite,
                 clients,
                 publishers,
                 visitors,
@@ -34,17 +33,13 @@ impl Play {
                     net,
                     setup,
                     witness,
-                    directory,
                     backend: requests,
                 };
                 let mut busy = false;
-                for (_, stage) in &mut *retired {
+                for (_, stage, _) in &mut *retired {
                     busy |= stage.turn_all();
                 }
-                while let (Some(feed), Some(answer)) = (&*feed, directory.answer(0, false)) {
-                    busy = true;
-                    feed.answer(answer);
-                }
+                busy |= appwrite.turn_all();
                 for client in &mut *clients {
                     if let Some(conn) = client.conn() {
                         net.arrive(conn, usize::MAX);
@@ -97,10 +92,6 @@ impl Play {
             return;
         }
         self.end_logs();
-        let secret = match self.setup.hands_over {
-            true => 0,
-            false => self.settle_team(),
-        };
         // A client that waits for the next line has it before a poll's time is up: what comes too
         // early waits for five seconds, and a link may have to be fetched.
         self.end_logs();
@@ -111,7 +102,6 @@ impl Play {
         }
         for client in &self.clients {
             client.settle(&around!(self));
-            client.settle_secret(secret, &around!(self));
         }
         let waiting = self.publishers.iter().any(Publisher::is_waiting);
         assert!(!waiting, "every request was answered");

@@ -10,7 +10,6 @@ use std::io;
 use throng_server::handover::{Parcel, Unpacking, steps};
 
 use super::{Play, Process};
-use crate::appwrite_feed::AppwriteFeed;
 use crate::client::Around;
 use crate::kernel::{SimKernel, SimSocket};
 
@@ -41,7 +40,7 @@ impl Play {
     /// Runs a turn of the shards that have handed over.
     pub(super) fn retired_turn(&mut self) {
         if self.net.percent(30) {
-            for (_, stage) in &mut self.retired {
+            for (_, stage, _) in &mut self.retired {
                 stage.turn_all();
             }
         }
@@ -135,7 +134,7 @@ impl Play {
     fn tell(
         &mut self,
         parcels: &[Parcel<SimKernel>],
-        (_, successor): &mut Process,
+        (_, successor, _): &mut Process,
         ending: Ending,
     ) -> bool {
         let mut told = 0;
@@ -182,24 +181,28 @@ impl Play {
         }
     }
 
-    fn is_taken_over(&mut self, parcels: Vec<Parcel<SimKernel>>, (assembly, mut new): Process) {
+    fn is_taken_over(
+        &mut self,
+        parcels: Vec<Parcel<SimKernel>>,
+        (assembly, mut new, appwrite): Process,
+    ) {
         // Both have the listeners until the old one closes its own.
         new.take_ports(&self.stage);
         for (running, parcel) in self.stage.running_mut().zip(parcels) {
             self.assembly.leave(running, parcel);
         }
         new.running_mut().for_each(throng_engine::Running::begin);
-        self.feed = AppwriteFeed::begin(assembly.inlets());
         let old = std::mem::replace(&mut self.stage, new);
         let of_old = std::mem::replace(&mut self.assembly, assembly);
-        self.retired.push((of_old, old));
+        let of_appwrite = std::mem::replace(&mut self.appwrite, appwrite);
+        self.retired.push((of_old, old, of_appwrite));
     }
 
     /// Processes that have handed over have ended by themselves.
     pub(super) fn retire(&mut self) {
         let running = |play: &Self| -> usize {
             let stages = play.retired.iter();
-            stages.map(|(_, stage)| stage.running().count()).sum()
+            stages.map(|(_, stage, _)| stage.running().count()).sum()
         };
         // A shard whose time is up ends without the others, which then wait until their own time
         // is up.

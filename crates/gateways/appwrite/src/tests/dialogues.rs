@@ -1,203 +1,297 @@
-//! Whole dialogues with every generation of the official web SDK, in the bytes that it sends.
+//! Plays the dialogues in the text files of this folder.
 //!
-//! URLs and client messages were captured from the npm packages of the versions named, in a
-//! program that subscribes to `files` and `account` in one call and, in another, to a collection's
-//! documents (from 22.1 on those whose status is open) while it remembers a session.
+//! Steps of client `N`, who is at the project `bench`:
+//! `N opens QUERY | HEADER | ..` connects, for `files` unless a query is given;
+//! `N comes USER TEAM ..` connects to `files` with a session, and is let in as this user;
+//! `N brings TOKEN` connects with a token of ann's that ends in a minute, as a member of team T;
+//! `N < JSON` sends a message; `N > JSON` receives one that has these fields (see
+//! [`throng_solo::dialogue::resembles`]), or `close CODE`; `N hears ID ..` receives these events
+//! and nothing else; `N skips` drops what it got; `N waits MS`; `N leaves`; `N is ended` by the
+//! server; `N is bare`: its session owns nothing beside its slot; `N can move` to another process,
+//! or `N stays`; `moves` does it with everybody; `empty` is a hub without connections.
+//!
+//! Events: `event ID ROLE [JSON]` with more fields, `change ID USER ROLE` of a user without
+//! details, `membership ID USER TEAM ROLE,..` or `gone`, `account USER WHAT JSON`. `begins EPOCH`:
+//! events may have been lost.
+//!
+//! Look-ups: `asked N PRIORITY PART` is the next, and `answer K ANSWER` answers the K-th of the
+//! story, from 1. Calls about presences: `put ID CREDENTIAL`, `delete ID CREDENTIAL`, and `result K
+//! ANSWER`. `full` and `roomy` switch the room for both. `repeat COUNT STEP`.
 
-use super::identity::account;
+use throng_appwrite::IdentityChange;
+use throng_solo::dialogue::{DialogueStage, play, resembles};
+
 use super::*;
-
-const COLLECTION: &str = "databases.D.collections.C.documents";
-
-fn document(role: &str, status: &str) -> Value {
-    let mut event = event("X", role);
-    event["data"]["channels"] = json!(["documents", COLLECTION, format!("{COLLECTION}.X")]);
-    event["data"]["payload"]["status"] = json!(status);
-    event
-}
-
-struct Sdk {
-    version: &'static str,
-    query: &'static str,
-    /// The slots that `connected` answers, where they are not a plain list.
-    slots: &'static [&'static str],
-    /// Everything it sends after `connected`.
-    sends: &'static [&'static str],
-    /// Which of the subscriptions is the first call's, and which the second call's.
-    files: usize,
-    documents: usize,
-    filters: bool,
-}
-
-const AUTHENTICATION: &str = r#"{"type":"authentication","data":{"session":"eyJpZCI6IlUifQ=="}}"#;
-
-const SDKS: [Sdk; 5] = [
-    Sdk {
-        version: "9.0.2, 13.0.2, 18.2.0, and 21.5.0 through Client",
-        query: "project=bench&channels%5B%5D=files&channels%5B%5D=account&\
-                channels%5B%5D=databases.D.collections.C.documents",
-        slots: &[],
-        sends: &[AUTHENTICATION],
-        files: 0,
-        documents: 0,
-        filters: false,
-    },
-    Sdk {
-        version: "21.5.0 through Realtime",
-        query: "project=bench&channels[]=files&channels[]=account&\
-                channels[]=databases.D.collections.C.documents",
-        slots: &[],
-        sends: &[AUTHENTICATION],
-        files: 0,
-        documents: 0,
-        filters: false,
-    },
-    Sdk {
-        version: "24.2.0 through Realtime",
-        query: "project=bench&channels[]=files&channels[]=account&\
-             channels[]=databases.D.collections.C.documents&\
-             files[1][]=%7B%22method%22%3A%22select%22%2C%22values%22%3A%5B%22*%22%5D%7D&\
-             account[1][]=%7B%22method%22%3A%22select%22%2C%22values%22%3A%5B%22*%22%5D%7D&\
-             databases.D.collections.C.documents[2][]=%7B%22method%22%3A%22equal%22%2C\
-             %22attribute%22%3A%22status%22%2C%22values%22%3A%5B%22open%22%5D%7D",
-        slots: &["1", "2"],
-        sends: &[AUTHENTICATION],
-        files: 0,
-        documents: 1,
-        filters: true,
-    },
-    Sdk {
-        version: "24.2.0 through Client",
-        query: "project=bench&channels[]=files&channels[]=account&\
-             channels[]=databases.D.collections.C.documents&\
-             files[0][]=%7B%22method%22%3A%22select%22%2C%22values%22%3A%5B%22*%22%5D%7D&\
-             account[0][]=%7B%22method%22%3A%22select%22%2C%22values%22%3A%5B%22*%22%5D%7D&\
-             databases.D.collections.C.documents[1][]=%7B%22method%22%3A%22select%22%2C\
-             %22values%22%3A%5B%22*%22%5D%7D",
-        slots: &[],
-        sends: &[AUTHENTICATION],
-        files: 0,
-        documents: 1,
-        filters: false,
-    },
-    Sdk {
-        version: "25.0.0 and 27.0.0",
-        query: "project=bench",
-        slots: &[],
-        sends: &[
-            AUTHENTICATION,
-            concat!(
-                r#"{"type":"subscribe","data":[{"subscriptionId":"6b00727a00234ff9e574","#,
-                r#""channels":["files","account"],"queries":[]},"#,
-                r#"{"subscriptionId":"6b00727a002350ffb54c","#,
-                r#""channels":["databases.D.collections.C.documents"],"#,
-                r#""queries":["{\"method\":\"equal\",\"attribute\":\"status\","#,
-                r#"\"values\":[\"open\"]}"]}]}"#,
-            ),
-        ],
-        files: 0,
-        documents: 1,
-        filters: true,
-    },
-];
+use crate::{Credential, LookupPart, PresenceCall, PresenceReply};
 
 #[test]
-fn every_generation_has_its_story() {
-    for sdk in SDKS {
-        story(&sdk, sdk.sends);
-        // SDKs send both messages at once, so either may be first.
-        let mut swapped = sdk.sends.to_vec();
-        swapped.reverse();
-        story(&sdk, &swapped);
-    }
-}
-
-/// The ids of the subscriptions that an event brings, if it comes.
-fn told(shard: &mut Shard, event: &Value) -> Option<Value> {
-    shard.event(1, event);
-    let mut frames = shard.frames(0);
-    assert!(frames.len() <= 1, "{frames:?}");
-    Some(frames.pop()?["data"]["subscriptions"].take())
-}
-
-#[track_caller]
-fn story(sdk: &Sdk, sends: &[&str]) {
-    let version = sdk.version;
-    let mut shard = Shard::new();
-    shard.open(0, sdk.query, "");
-    let connected = shard.frames(0).remove(0);
-    let data = &connected["data"];
-    let in_url = ["files", "account", COLLECTION];
-    let channels = &in_url[..if sdk.query == "project=bench" { 0 } else { 3 }];
-    assert_eq!(data["channels"], json!(channels), "{version}");
-    assert_eq!(data["user"], Value::Null, "{version}");
-    let mut ids = match &data["subscriptions"] {
-        Value::Object(slots) => {
-            assert!(slots.keys().eq(sdk.slots), "{version}: {connected}");
-            slots.values().cloned().collect()
-        }
-        list => {
-            assert!(sdk.slots.is_empty(), "{version}: {connected}");
-            list.as_array().expect("a list").clone()
-        }
-    };
-    // A guest: nothing of the user's yet.
-    let name = account("U", "update.name", json!({"$id": "U"}));
-    assert_eq!(told(&mut shard, &name), None, "{version}");
-    let open = document("user:U", "open");
-    assert_eq!(told(&mut shard, &open), None, "{version}");
-    sends.iter().for_each(|message| shard.say(0, message));
-    let lookup = shard.lookup();
-    shard.answer(&lookup, user_of("U", &[]));
-    let answers = shard.frames(0);
-    assert_eq!(answers.len(), sends.len(), "{version}: {answers:?}");
-    for answer in answers {
-        assert_eq!(answer["type"], "response", "{version}: {answer}");
-        assert_eq!(answer["data"]["success"], true, "{version}: {answer}");
-        let made = answer["data"]["subscriptions"].as_array();
-        let made = made.into_iter().flatten();
-        ids.extend(made.map(|one| one["subscriptionId"].clone()));
-    }
-    shard.say(0, r#"{"type":"ping"}"#);
-    assert_eq!(shard.frames(0), [json!({"type": "pong"})]);
-
-    let (files, documents) = (json!([ids[sdk.files]]), json!([ids[sdk.documents]]));
-    let mut file = event("F", "any");
-    shard.event(1, &file);
-    file["data"]["subscriptions"] = files.clone();
-    let expected = json!({"type": "event", "data": file["data"]});
-    assert_eq!(shard.frames(0), [expected], "{version}");
-    assert_eq!(told(&mut shard, &name), Some(files.clone()), "{version}");
-    assert_eq!(
-        told(&mut shard, &open).as_ref(),
-        Some(&documents),
-        "{version}"
-    );
-    let closed = told(&mut shard, &document("user:U", "closed"));
-    assert_eq!(closed, (!sdk.filters).then_some(documents), "{version}");
-    // Another user's document, and the session taken back.
-    let other = document("user:V", "open");
-    assert_eq!(told(&mut shard, &other), None, "{version}");
-    told(&mut shard, &account("U", "sessions.delete", json!({})));
-    assert_eq!(told(&mut shard, &open), None, "{version}");
-    assert_eq!(
-        told(&mut shard, &event("F", "any")),
-        Some(files),
-        "{version}"
-    );
+fn users_have_their_dialogues() {
+    play(include_str!("users.txt"), Stage::new);
 }
 
 #[test]
-fn a_cookie_makes_the_connection_a_users_from_the_start() {
-    let mut shard = Shard::new();
-    shard.open_as(0, "U", "project=bench&channels[]=account");
-    let connected = shard.frames(0).remove(0);
-    let data = &connected["data"];
-    assert_eq!(data["channels"], json!(["account", "account.U"]));
-    assert_eq!(data["user"]["$id"], "U");
-    let name = account("U", "update.name", json!({"$id": "U"}));
-    assert_eq!(
-        told(&mut shard, &name).as_ref(),
-        Some(&data["subscriptions"])
-    );
+fn clients_have_their_dialogues() {
+    play(include_str!("clients.txt"), Stage::new);
+}
+
+#[test]
+fn presences_have_their_dialogues() {
+    play(include_str!("presences.txt"), Stage::new);
+}
+
+struct Stage {
+    server: Server,
+    /// Position of the last event.
+    offset: u64,
+    lookups: Vec<Lookup>,
+    calls: Vec<PresenceCall>,
+    /// Frames that no step has told yet.
+    frames: BTreeMap<u32, VecDeque<Value>>,
+}
+
+impl Stage {
+    fn new() -> Self {
+        Self {
+            server: Server::new(),
+            offset: 0,
+            lookups: Vec::new(),
+            calls: Vec::new(),
+            frames: BTreeMap::new(),
+        }
+    }
+
+    fn frames(&mut self, index: u32) -> &mut VecDeque<Value> {
+        let frames = self.frames.entry(index).or_default();
+        frames.extend(self.server.frames(index));
+        frames
+    }
+
+    fn event(&mut self, event: &Value) {
+        self.offset += 1;
+        self.server.event(self.offset, event);
+        self.server.turn();
+    }
+
+    fn client(&mut self, index: u32, step: &str) {
+        let server = &mut self.server;
+        let (verb, rest) = step.split_once(' ').unwrap_or((step, ""));
+        match verb {
+            "opens" => {
+                let mut parts = rest.split(" | ");
+                let query = parts.next().filter(|query| !query.is_empty());
+                let headers: String = parts.map(|header| format!("{header}\r\n")).collect();
+                server.open(index, query.unwrap_or(FILES), &headers);
+            }
+            "comes" => {
+                let mut words = rest.split(' ');
+                let user = words.next().expect("a user");
+                server.open_as(index, user, &Vec::from_iter(words), FILES);
+                assert_eq!(server.frames(index).len(), 1);
+            }
+            "brings" => {
+                server.open(index, &format!("{FILES}&jwt={TOKEN}"), "");
+                let lookup = server.lookup();
+                server.answer(&lookup, user_of("ann", &["T"]));
+                assert_eq!(server.frames(index).len(), 1);
+            }
+            "<" => server.say(index, rest),
+            ">" => {
+                let expected = match rest.strip_prefix("close ") {
+                    Some(code) => json!({ "close": code.parse::<u16>().expect("a code") }),
+                    None => parsed(rest),
+                };
+                let told = self.frames(index).pop_front().unwrap_or_default();
+                assert!(resembles(&told, &expected), "{told}");
+            }
+            "hears" => {
+                let frames: Vec<Value> = self.frames(index).drain(..).collect();
+                let ids = frames
+                    .iter()
+                    .map(|it| it["data"]["payload"]["$id"].as_str());
+                let expected = rest.split(' ').filter(|id| *id != "nothing").map(Some);
+                assert!(ids.eq(expected), "{frames:?}");
+            }
+            "skips" => self.frames(index).clear(),
+            "waits" => server.wait(index, rest.parse().expect("milliseconds")),
+            "leaves" => server.close(index),
+            "is" if rest == "bare" => assert!(server.is_bare(index)),
+            "is" => assert!(rest == "ended" && server.floor.ended.contains(&index)),
+            "can" => assert!(server.saved(index).is_some()),
+            "stays" => assert_eq!(server.saved(index), None),
+            _ => panic!("no step of a client"),
+        }
+    }
+
+    fn asked(&mut self, step: &str) {
+        let lookup = self.server.lookup();
+        let part = match &lookup.part {
+            LookupPart::Everything => "everything".to_owned(),
+            LookupPart::Account => "account".to_owned(),
+            LookupPart::Membership { user_id, team, id } => format!("{id} of {user_id} in {team}"),
+        };
+        let (index, priority) = (lookup.conn.index(), lookup.haste);
+        assert_eq!(format!("{index} {priority:?} {part}"), step);
+        self.lookups.push(lookup);
+    }
+
+    fn answer(&mut self, step: &str) {
+        let (number, answer) = step.split_once(' ').expect("a number");
+        let number: usize = number.parse().expect("a number");
+        let words: Vec<&str> = answer.split(' ').collect();
+        let changed = |user: &str, what| {
+            let user_id = user.to_owned();
+            LookupReply::Changed(IdentityChange { user_id, what })
+        };
+        let found = match *words {
+            ["user", user, ref teams @ ..] => user_of(user, teams),
+            ["nobody"] => LookupReply::Nobody,
+            ["failed"] => LookupReply::Failed,
+            ["expired"] => LookupReply::Expired("Invalid token: Expired".into()),
+            ["blocked", user] => {
+                let account = json!({"$id": user, "status": false, "emailVerification": true});
+                let account = account.to_string();
+                let identity = AppwriteIdentity::from_account(account.as_bytes(), &[]);
+                LookupReply::User(Arc::new(identity.expect("an account")))
+            }
+            ["account", user, label, ref blocked @ ..] => {
+                let what = Change::Account {
+                    verified: true,
+                    blocked: blocked == ["blocked"],
+                    labels: vec![label.to_owned()],
+                };
+                changed(user, what)
+            }
+            ["membership", user, team, "gone"] => {
+                let (team, id) = (team.to_owned(), "m".to_owned());
+                changed(
+                    user,
+                    Change::Membership {
+                        team,
+                        id,
+                        roles: None,
+                    },
+                )
+            }
+            _ => panic!("no answer"),
+        };
+        self.server.answer(&self.lookups[number - 1], found);
+    }
+
+    /// The next call about a presence; `credential` is that of whom it is made for.
+    fn called(&mut self, is_put: bool, step: &str) {
+        let mut call = None;
+        self.server
+            .world
+            .change(|doings| call = doings.presences.pop_front());
+        let call = call.expect("a call");
+        assert_eq!(call.body.is_some(), is_put, "{call:?}");
+        let (id, shown) = step.split_once(' ').expect("an id and a credential");
+        assert!(id == "*" || id == &*call.id, "{call:?}");
+        assert_eq!(call.credential, Credential::Session(shown.into()));
+        self.calls.push(call);
+    }
+
+    fn result(&mut self, step: &str) {
+        let words: Vec<&str> = step.split(' ').collect();
+        let call = &self.calls[words[0].parse::<usize>().expect("a number") - 1];
+        let answer = match *words {
+            [_, "written", id] => PresenceReply::Written {
+                document: json!({ "$id": id }).to_string().into(),
+                id: id.into(),
+            },
+            [_, "refused"] => PresenceReply::Refused {
+                code: 401,
+                message: "no".into(),
+            },
+            [_, "failed"] => PresenceReply::Failed,
+            _ => panic!("no result"),
+        };
+        let (conn, token) = (call.conn, call.token);
+        self.server.news(News::Presence {
+            conn,
+            token,
+            answer,
+        });
+        self.server.turn();
+    }
+}
+
+impl DialogueStage for Stage {
+    fn step(&mut self, step: &str) {
+        let (verb, rest) = step.split_once(' ').unwrap_or((step, ""));
+        if let Ok(index) = verb.parse() {
+            return self.client(index, rest);
+        }
+        let words: Vec<&str> = rest.splitn(4, ' ').collect();
+        match (verb, &*words) {
+            ("event", [id, role]) => self.event(&event(id, role)),
+            ("event", [id, role, more @ ..]) => {
+                let mut event = event(id, role);
+                merge(&mut event, parsed(&more.join(" ")));
+                self.event(&event);
+            }
+            ("change", [id, user, role]) => self.event(&change(id, user, role)),
+            ("membership", [id, user, team, "gone"]) => {
+                self.event(&membership(id, user, team, None));
+            }
+            ("membership", [id, user, team, roles @ ..]) => {
+                let roles = roles.first().map(|roles| roles.split(',').collect());
+                let roles: Vec<&str> = roles.unwrap_or_default();
+                self.event(&membership(id, user, team, Some(&roles)));
+            }
+            ("account", [user, what, payload @ ..]) => {
+                self.event(&account(user, what, parsed(&payload.join(" "))));
+            }
+            ("begins", [epoch]) => {
+                self.offset = 0;
+                self.server.begin(epoch.parse().expect("an epoch"));
+            }
+            ("moves", _) => {
+                let old = std::mem::replace(&mut self.server, Server::new());
+                self.server = old.hand_over(Server::new());
+            }
+            ("empty", _) => assert_eq!(self.server.appwrite.hub.connections(), 0),
+            ("asked", ["nothing"]) => self.server.nothing_asked(),
+            ("asked", _) => self.asked(rest),
+            ("answer", _) => self.answer(rest),
+            ("put", _) => self.called(true, rest),
+            ("delete", _) => self.called(false, rest),
+            ("result", _) => self.result(rest),
+            ("full" | "roomy", _) => {
+                self.server
+                    .world
+                    .change(|doings| doings.is_full = verb == "full");
+            }
+            ("repeat", _) => {
+                let (count, step) = rest.split_once(' ').expect("a count");
+                (0..count.parse().expect("a count")).for_each(|_: u32| self.step(step));
+            }
+            _ => panic!("no step"),
+        }
+    }
+
+    fn end(&mut self) {
+        self.server.nothing_asked();
+        let calls = |doings: &mut world::Doings| assert!(doings.presences.is_empty());
+        self.server.world.change(calls);
+        for index in self.server.floor.sent.keys().copied().collect::<Vec<_>>() {
+            assert_eq!(*self.frames(index), [Value::Null; 0], "client {index}");
+        }
+    }
+}
+
+fn parsed(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+/// Sets these fields, and leaves the others.
+fn merge(value: &mut Value, more: Value) {
+    match more {
+        Value::Object(fields) => {
+            for (name, more) in fields {
+                merge(&mut value[name], more);
+            }
+        }
+        more => *value = more,
+    }
 }

@@ -7,9 +7,9 @@ use throng_ws::encode_pong;
 
 use super::*;
 
-fn opened(shard: &mut Shard) {
-    shard.open(0, FILES, "");
-    assert_eq!(shard.frames(0).len(), 1);
+fn opened(server: &mut Server) {
+    server.open(0, FILES, "");
+    assert_eq!(server.frames(0).len(), 1);
 }
 
 /// SDKs come back after every code but 1008.
@@ -32,80 +32,78 @@ fn each_end_has_its_code_and_is_counted() {
             4321,
         ),
     ] {
-        let mut shard = Shard::new();
-        opened(&mut shard);
-        shard.run(0, |solo| solo.event(Event::Close(&why)));
-        assert_eq!(shard.frames(0), [json!({ "close": code })], "{why:?}");
-        assert_eq!(shard.hall.ended, [0]);
-        assert_eq!(shard.shared.counters.counter(why.counter()), 1, "{why:?}");
+        let mut server = Server::new();
+        opened(&mut server);
+        server.run(0, |solo| solo.event(Event::Close(&why)));
+        assert_eq!(server.frames(0), [json!({ "close": code })], "{why:?}");
+        assert_eq!(server.floor.ended, [0]);
+        assert_eq!(server.counted(why.counter()), 1, "{why:?}");
     }
 }
 
 /// After a close frame nothing changes: no message, no second end, no new deadline.
 #[test]
 fn after_a_close_nothing_is_said() {
-    let ends: [fn(&mut Shard); 2] = [
-        |shard| {
+    let ends: [fn(&mut Server); 2] = [
+        |server| {
             let why = CloseReason::Because(Disconnect::ServerError);
-            shard.run(0, |solo| solo.event(Event::Close(&why)));
+            server.run(0, |solo| solo.event(Event::Close(&why)));
         },
-        |shard| shard.run(0, |solo| solo.feed(b"\x88\x82\0\0\0\0\x03\xe8")),
+        |server| server.run(0, |solo| solo.feed(b"\x88\x82\0\0\0\0\x03\xe8")),
     ];
     for ends in ends {
-        let mut shard = Shard::new();
-        shard.open_as(0, "ann", FILES);
-        shard.event(1, &change("A", "ann", "user:ann"));
-        let lookup = shard.asked.try_recv().expect("a question");
-        shard.frames(0);
-        ends(&mut shard);
-        assert_eq!(shard.frames(0).len(), 1, "a close frame");
-        let counted = |shard: &Shard| {
-            let counters = &shard.shared.counters;
+        let mut server = Server::new();
+        server.open_as(0, "ann", &[], FILES);
+        server.event(1, &change("A", "ann", "user:ann"));
+        server.turn();
+        let lookup = server.lookup();
+        server.frames(0);
+        ends(&mut server);
+        assert_eq!(server.frames(0).len(), 1, "a close frame");
+        let counted = |server: &Server| {
+            let counters = &server.floor.shared.counters;
             [Disconnect::Slow, Disconnect::NoPong]
                 .map(|reason| counters.counter(Counter::closed(reason)))
         };
-        shard.say(0, r#"{"type":"ping"}"#);
-        shard.say(0, "{");
+        server.say(0, r#"{"type":"ping"}"#);
+        server.say(0, "{");
         let slow = CloseReason::Because(Disconnect::Slow);
-        shard.run(0, |solo| solo.event(Event::Close(&slow)));
-        shard.now.mono = Millis(1_000_000);
-        shard.run(0, |solo| solo.event(Event::Timeout));
-        shard.act(0, |session, cx| {
+        server.run(0, |solo| solo.event(Event::Close(&slow)));
+        server.floor.now.mono = Millis(1_000_000);
+        server.run(0, |solo| solo.event(Event::Timeout));
+        server.act(0, |session, cx| {
             session.refuse(&RealtimeError::Server, ConnectionPhase::Open, cx)
         });
-        shard.answer(&lookup, user_of("ann", &[]));
-        let deadline = shard.hall.sessions[&0].actions.deadline;
+        server.answer(&lookup, user_of("ann", &[]));
+        let deadline = server.floor.sessions[&0].actions.deadline;
         assert_eq!(deadline, None, "who is leaving waits for nothing");
-        shard.hall.changes.push((conn(0), Change::Unsaid));
-        shard.settle();
-        shard.lose();
-        assert!(shard.asked.try_recv().is_err(), "nothing is asked");
-        assert!(shard.frames(0).is_empty());
-        assert_eq!(counted(&shard), [0, 0]);
+        server.act(0, |session, cx| session.changed(&Change::Unsaid, cx));
+        server.begin(2);
+        assert!(server.asked.try_recv().is_err(), "nothing is asked");
+        assert!(server.frames(0).is_empty());
+        assert_eq!(counted(&server), [0, 0]);
     }
 }
 
 /// Appwrite does not ping; where pings are configured, a client that does not answer is ended.
 #[test]
 fn clients_are_pinged_where_that_is_wanted() {
-    let shard = |pings| {
-        let mut shard = Shard::new();
-        Rc::make_mut(&mut shard.own).pings = pings;
-        let shared = Rc::get_mut(&mut shard.shared).expect("nobody has it yet");
-        shared.limits.ping_interval_ms = 1000;
-        shared.limits.pong_timeout_ms = 300;
-        opened(&mut shard);
-        shard
+    let server = |pings| {
+        let mut server = Server::with(|own| own.pings = pings);
+        server.shared().limits.ping_interval_ms = 1000;
+        server.shared().limits.pong_timeout_ms = 300;
+        opened(&mut server);
+        server
     };
     // The time of the next deadline, and what is said when it comes.
-    let next = |shard: &mut Shard| {
-        let due = shard.hall.sessions[&0].actions.deadline.flatten();
+    let next = |server: &mut Server| {
+        let due = server.floor.sessions[&0].actions.deadline.flatten();
         let at = due.expect("a deadline");
-        shard.now.mono = at;
-        shard.run(0, |solo| solo.event(Event::Timeout));
-        (at.0, shard.hall.sent.remove(&0).unwrap_or_default())
+        server.floor.now.mono = at;
+        server.run(0, |solo| solo.event(Event::Timeout));
+        (at.0, server.floor.sent.remove(&0).unwrap_or_default())
     };
-    let mut pinged = shard(true);
+    let mut pinged = server(true);
     let (first, said) = next(&mut pinged);
     assert!((1500..=2000).contains(&first), "{first}");
     assert_eq!(said, b"\x89\x00");
@@ -116,44 +114,44 @@ fn clients_are_pinged_where_that_is_wanted() {
     let (ended, said) = next(&mut pinged);
     assert_eq!(ended, first + 1300);
     assert_eq!(said[2..4], 1011_u16.to_be_bytes());
-    assert_eq!(pinged.hall.ended, [0]);
+    assert_eq!(pinged.floor.ended, [0]);
     // Not pinged, it has no deadline and is not ended.
-    let mut quiet = shard(false);
-    assert_eq!(quiet.hall.sessions[&0].actions.deadline, Some(None));
-    quiet.now.mono = Millis(1_000_000);
+    let mut quiet = server(false);
+    assert_eq!(quiet.floor.sessions[&0].actions.deadline, Some(None));
+    quiet.floor.now.mono = Millis(1_000_000);
     quiet.run(0, |solo| solo.event(Event::Timeout));
-    assert!(quiet.frames(0).is_empty() && quiet.hall.ended.is_empty());
+    assert!(quiet.frames(0).is_empty() && quiet.floor.ended.is_empty());
 }
 
 #[test]
 fn a_client_may_say_so_much_in_a_window() {
-    let mut shard = Shard::new();
-    Rc::make_mut(&mut shard.own).rates = Rates {
-        messages_max: 2,
-        window_ms: 1000,
-        ..Rates::default()
-    };
-    opened(&mut shard);
+    let mut server = Server::with(|own| {
+        own.rates = Rates {
+            messages_max: 2,
+            window_ms: 1000,
+            ..Rates::default()
+        };
+    });
+    opened(&mut server);
     for (at_ms, pongs) in [(1000, 2), (1999, 0), (2000, 2), (7500, 2)] {
-        shard.now.mono = Millis(at_ms);
+        server.floor.now.mono = Millis(at_ms);
         for _ in 0..3 {
-            shard.say(0, r#"{"type":"ping"}"#);
+            server.say(0, r#"{"type":"ping"}"#);
         }
-        let told = shard.frames(0);
+        let told = server.frames(0);
         let (pong, refused) = told.split_at(pongs);
         assert!(pong.iter().all(|told| told["type"] == "pong"), "{told:?}");
         let codes = refused.iter().map(|told| told["data"]["code"].clone());
         assert!(codes.eq(vec![json!(1013); 3 - pongs]), "{told:?}");
     }
-    assert!(shard.hall.ended.is_empty(), "it stays");
+    assert!(server.floor.ended.is_empty(), "it stays");
     // No bound is none.
-    let mut shard = Shard::new();
-    Rc::make_mut(&mut shard.own).rates.messages_max = 0;
-    opened(&mut shard);
+    let mut server = Server::with(|own| own.rates.messages_max = 0);
+    opened(&mut server);
     for _ in 0..100 {
-        shard.say(0, r#"{"type":"ping"}"#);
+        server.say(0, r#"{"type":"ping"}"#);
     }
-    assert_eq!(shard.frames(0), vec![json!({"type": "pong"}); 100]);
+    assert_eq!(server.frames(0), vec![json!({"type": "pong"}); 100]);
 }
 
 /// Each refusal has a series of its own.
@@ -198,14 +196,14 @@ fn every_refusal_is_counted_by_why() {
             Counter::AppwriteRefusedServer,
         ),
     ] {
-        let mut shard = Shard::new();
-        opened(&mut shard);
+        let mut server = Server::new();
+        opened(&mut server);
         for _ in 0..2 {
-            shard.act(0, |session, cx| {
+            server.act(0, |session, cx| {
                 session.refuse(&fault, ConnectionPhase::Open, cx)
             });
         }
-        let count = shard.shared.counters.counter(counter);
+        let count = server.counted(counter);
         assert_eq!(count, 1, "{fault:?}: once, since it ends with it");
     }
 }

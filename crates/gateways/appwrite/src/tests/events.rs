@@ -3,61 +3,22 @@
 use super::*;
 use crate::SubscriptionOrder;
 
-#[test]
-fn subscriptions_end_one_by_one() {
-    let mut shard = Shard::new();
-    shard.open(0, "project=bench", "");
-    shard.say(
-        0,
-        r#"{"type":"subscribe","data":[
-            {"subscriptionId":"one","channels":["files","account.other"],"queries":[]},
-            {"subscriptionId":"two","channels":["files"]}]}"#,
-    );
-    let made = ["one", "two"]
-        .map(|id| json!({"subscriptionId": id, "channels": ["files"], "queries": []}));
-    let data = json!({"to": "subscribe", "success": true, "subscriptions": made});
-    assert_eq!(
-        shard.frames(0)[1],
-        json!({"type": "response", "data": data})
-    );
-    let ends = |shard: &mut Shard, id: &str| {
-        let data = json!([{"subscriptionId": id}, {"subscriptionId": "none"}]);
-        shard.say(0, &json!({"type": "unsubscribe", "data": data}).to_string());
-        let told = shard.frames(0).remove(0);
-        assert_eq!(told["data"]["to"], "unsubscribe", "{told}");
-        let ended = told["data"]["subscriptions"].as_array().expect("a list");
-        let removed = ended.iter().map(|one| one["removed"] == true);
-        removed.collect::<Vec<bool>>()
-    };
-    assert_eq!(ends(&mut shard, "one"), [true, false]);
-    assert_eq!(ends(&mut shard, "one"), [false, false]);
-    shard.event(1, &event("A", "any"));
-    let told = shard.frames(0).remove(0);
-    assert_eq!(told["data"]["subscriptions"], json!(["two"]));
-    assert_eq!(ends(&mut shard, "two"), [true, false]);
-    shard.event(2, &event("B", "any"));
-    assert!(shard.frames(0).is_empty());
-}
-
 /// Subscriptions of a connection are bounded. A message beyond the bound changes nothing.
 #[test]
 fn too_many_subscriptions_are_refused() {
-    let mut shard = Shard::new();
-    shard.open(0, "project=bench", "");
-    shard.frames(0);
+    let mut server = Server::new();
+    server.open(0, "project=bench", "");
+    server.frames(0);
     let many = vec![json!({"channels": ["files"]}); 1024];
     let many = json!({"type": "subscribe", "data": many}).to_string();
     for _ in 0..4 {
-        shard.say(0, &many);
+        server.say(0, &many);
     }
-    shard.hall.sent.remove(&0);
-    shard.say(0, r#"{"type":"subscribe","data":[{"channels":["files"]}]}"#);
-    let told = shard.frames(0).remove(0);
+    server.floor.sent.remove(&0);
+    server.say(0, r#"{"type":"subscribe","data":[{"channels":["files"]}]}"#);
+    let told = server.frames(0).remove(0);
     assert_eq!(told["data"]["code"], 1003, "{told}");
-    let refused = shard
-        .shared
-        .counters
-        .counter(Counter::AppwriteRefusedFormat);
+    let refused = server.counted(Counter::AppwriteRefusedFormat);
     assert_eq!(refused, 1);
 }
 

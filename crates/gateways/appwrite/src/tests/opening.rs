@@ -10,12 +10,6 @@ fn address(text: &str) -> IpAddr {
     text.parse().expect("an address")
 }
 
-fn with_identity(identifies: bool) -> Shard {
-    let mut shard = Shard::new();
-    Rc::make_mut(&mut shard.own).identifies = identifies;
-    shard
-}
-
 /// Any address may invent a header; a proxy close by is believed for the one address that it has
 /// seen itself. Where proxies are named, no other is believed.
 #[test]
@@ -41,15 +35,14 @@ fn the_address_that_counts_is_the_clients() {
         ("127.0.0.1", "", None, None),
         ("::1", "", None, None),
     ] {
-        let mut shard = Shard::new();
+        let mut server = Server::new();
         let trusted = trusted.and_then(Block::parse).into_iter().collect();
-        let shared = Rc::get_mut(&mut shard.shared).expect("nobody has it yet");
-        shared.forwarded = Forwarded::new(trusted, None);
-        shard.open_from(address(peer), 0, FILES, headers);
-        assert_eq!(shard.frames(0)[0]["type"], "connected");
+        server.shared().forwarded = Forwarded::new(trusted, None);
+        server.open_from(address(peer), 0, FILES, headers);
+        assert_eq!(server.frames(0)[0]["type"], "connected");
         let expected: Vec<IpAddr> = counted.map(address).into_iter().collect();
         let what = (peer, headers, expected);
-        shard
+        server
             .world
             .change(|doings| assert_eq!(doings.counted, what.2, "{what:?}"));
     }
@@ -57,15 +50,15 @@ fn the_address_that_counts_is_the_clients() {
 
 #[test]
 fn an_address_that_opens_too_many_is_refused() {
-    let mut shard = Shard::new();
-    shard.world.change(|doings| doings.admits_nobody = true);
-    shard.open(0, FILES, "Cookie: a_session_bench=ann\r\n");
-    let told = shard.frames(0);
+    let mut server = Server::new();
+    server.world.change(|doings| doings.admits_nobody = true);
+    server.open(0, FILES, "Cookie: a_session_bench=ann\r\n");
+    let told = server.frames(0);
     assert_eq!(told[0]["data"]["code"], 1013, "{told:?}");
     assert_eq!(told[1..], [json!({ "close": 1013 })]);
-    assert!(shard.asked.try_recv().is_err(), "nobody is asked");
-    shard.open_from(address("127.0.0.1"), 1, FILES, "");
-    assert_eq!(shard.frames(1)[0]["type"], "connected");
+    assert!(server.asked.try_recv().is_err(), "nobody is asked");
+    server.open_from(address("127.0.0.1"), 1, FILES, "");
+    assert_eq!(server.frames(1)[0]["type"], "connected");
 }
 
 #[test]
@@ -82,13 +75,10 @@ fn a_header_names_the_project_before_the_url_does() {
         ("project=bench", "X-Appwrite-Project:\r\n", "connected"),
         ("", "", "connected"),
     ] {
-        let mut shard = Shard::new();
-        shard.open(0, query, headers);
-        assert_eq!(shard.frames(0)[0]["type"], expected, "{query} {headers}");
-        let refused = shard
-            .shared
-            .counters
-            .counter(Counter::AppwriteRefusedProject);
+        let mut server = Server::new();
+        server.open(0, query, headers);
+        assert_eq!(server.frames(0)[0]["type"], expected, "{query} {headers}");
+        let refused = server.counted(Counter::AppwriteRefusedProject);
         assert_eq!(refused, u64::from(expected == "error"));
     }
 }
@@ -119,30 +109,29 @@ fn what_a_client_shows_is_asked_about() {
         ("", &*manages, Some((session("c"), "console"))),
         ("", &*uses, None),
     ] {
-        let mut shard = Shard::new();
-        shard.open(0, &format!("{FILES}{query}"), headers);
-        let lookup = shard.asked.try_recv().ok();
+        let mut server = Server::new();
+        server.open(0, &format!("{FILES}{query}"), headers);
+        let lookup = server.asked.try_recv().ok();
         let asked = lookup.map(|lookup| (lookup.credential, lookup.project));
         let expected = expected.map(|(shown, project)| (shown, project.into()));
         assert_eq!(asked, expected, "{query} {headers}");
         // Without an answer it is not in.
-        assert_eq!(shard.frames(0).is_empty(), asked.is_some());
+        assert_eq!(server.frames(0).is_empty(), asked.is_some());
         // Without lookups, all clients are guests.
-        let mut shard = with_identity(false);
-        shard.open(0, &format!("{FILES}{query}"), headers);
-        assert_eq!(shard.frames(0)[0]["data"]["user"], Value::Null);
-        assert!(shard.asked.try_recv().is_err());
+        let mut server = Server::with(|own| own.identifies = false);
+        server.open(0, &format!("{FILES}{query}"), headers);
+        assert_eq!(server.frames(0)[0]["data"]["user"], Value::Null);
+        assert!(server.asked.try_recv().is_err());
     }
 }
 
 /// A lookup has the time within which a connection must be identified.
 #[test]
 fn an_opening_has_its_time() {
-    let mut shard = Shard::new();
-    let ms = shard.shared.limits.connect_timeout_ms;
-    shard.open(0, FILES, "Cookie: a_session_bench=ann\r\n");
-    let due = shard.hall.sessions[&0].actions.deadline;
-    assert_eq!(due, Some(Some(shard.now.mono + ms)));
+    let mut server = Server::new();
+    let ms = server.floor.shared.limits.connect_timeout_ms;
+    server.open(0, FILES, "Cookie: a_session_bench=ann\r\n");
+    assert_eq!(server.deadline(0), Some(server.floor.now.mono + ms));
 }
 
 /// Only paths under `/v1/realtime` are reported as off without a section for them.
@@ -166,50 +155,6 @@ fn who_asks_for_what_is_off_is_told_so() {
     }
 }
 
-#[test]
-fn who_asks_for_positions_has_them_and_others_do_not() {
-    let mut shard = Shard::new();
-    for (index, recover) in [(0, "&recover="), (1, "")] {
-        shard.open(index, &format!("{FILES}{recover}"), "");
-        shard.frames(index);
-    }
-    shard.event(1, &event("A", "any"));
-    let [mut with, mut without] = [0, 1].map(|index| shard.frames(index).remove(0));
-    let data = with["data"].as_object_mut().expect("data");
-    assert_eq!(data.remove("position"), Some(json!("1-1")));
-    // Ids are the connection's own.
-    for told in [&mut with, &mut without] {
-        let data = told["data"].as_object_mut().expect("data");
-        assert!(data.remove("subscriptions").is_some());
-    }
-    assert_eq!(with, without);
-}
-
-/// A client that subscribes by messages gets the answer to its first subscription before missed
-/// events.
-#[test]
-fn what_was_missed_comes_behind_the_first_subscriptions() {
-    let mut shard = Shard::new();
-    for offset in 1..=2 {
-        shard.event(offset, &event("A", "any"));
-    }
-    shard.open(0, "project=bench&recover=1-1", "");
-    assert_eq!(shard.frames(0).len(), 1, "it is connected, and no more");
-    let subscribe = r#"{"type":"subscribe","data":[{"channels":["files"]}]}"#;
-    shard.say(0, subscribe);
-    let told = shard.frames(0);
-    let types: Vec<&Value> = told.iter().map(|frame| &frame["type"]).collect();
-    assert_eq!(types, ["response", "recovery", "event"]);
-    assert_eq!(
-        told[1]["data"],
-        json!({"position": "1-2", "recovered": true})
-    );
-    assert_eq!(told[2]["data"]["position"], "1-2");
-    shard.say(0, subscribe);
-    assert_eq!(shard.frames(0).len(), 1, "once");
-    assert!(shard.is_bare(0));
-}
-
 /// The console has its configured platforms; without configuration, only pages of this machine may
 /// open it.
 #[test]
@@ -231,12 +176,11 @@ fn the_console_is_served_as_configured() {
         ),
     ] {
         for (host, expected) in [(allowed, "connected"), (refused, "error")] {
-            let mut shard = Shard::new();
-            let mut own = AppwriteShared::new(projects.clone(), shard.world.clone());
-            own.identifies = true;
-            shard.own = Rc::new(own);
-            shard.open(0, "project=console", &format!("Origin: https://{host}\r\n"));
-            assert_eq!(shard.frames(0)[0]["type"], expected, "{host}");
+            let mut server = Server::with(|own| {
+                *own = AppwriteShared::new(projects.clone(), own.outside.clone());
+            });
+            server.open(0, "project=console", &format!("Origin: https://{host}\r\n"));
+            assert_eq!(server.frames(0)[0]["type"], expected, "{host}");
         }
     }
 }
@@ -255,8 +199,8 @@ fn credentials_are_not_shown_to_logs() {
 /// when there is no room for it or it is none.
 #[test]
 fn events_come_by_the_api_port_too() {
-    let shard = Shard::new();
-    let (shared, own) = (shard.shared.clone(), shard.own.clone());
+    let server = Server::new();
+    let (shared, own) = (server.floor.shared.clone(), server.floor.own.clone());
     let mut solo = Solo::<Appwrite>::new(conn(0), Port::Api, PEER, shared, own);
     let mut post = |body: &str, more: &str| {
         let bytes = body.len();
@@ -268,12 +212,12 @@ fn events_come_by_the_api_port_too() {
     let answered = |status: &str| (status.to_owned(), None);
     assert_eq!(post(&event("A", "any").to_string(), ""), answered("202"));
     assert_eq!(post("{}", ""), answered("400"));
-    shard.world.change(|doings| doings.is_full = true);
+    server.world.change(|doings| doings.is_full = true);
     assert_eq!(post(&event("B", "any").to_string(), ""), answered("503"));
-    shard.world.change(|doings| doings.is_full = false);
+    server.world.change(|doings| doings.is_full = false);
     let last = post(&event("C", "any").to_string(), "Connection: close\r\n");
     assert_eq!(last, ("202".to_owned(), Some(End::Flush)));
-    shard.world.change(|doings| {
+    server.world.change(|doings| {
         let subjects = doings.published.iter().map(FeedMessage::subject);
         assert!(subjects.eq([Some("A"), Some("C")]));
     });

@@ -1,32 +1,29 @@
 //! Lookups of users: repetition, lack of room, and answers about another user.
 
-use throng_appwrite::IdentityChange;
-
-use super::identity::{account, membership};
 use super::*;
-use crate::LookupPart;
 
 /// Fails every question about a connection's user; the pauses until its end, in milliseconds.
 fn pauses(index: u32, grace_ms: u64) -> Vec<u64> {
-    let mut shard = Shard::new();
-    Rc::make_mut(&mut shard.own).grace_ms = grace_ms;
-    shard.open_member(index, "ann", &["T"]);
-    shard.event(1, &membership("M", "ann", "T", None));
+    let mut server = Server::with(|own| own.grace_ms = grace_ms);
+    server.open_as(index, "ann", &["T"], FILES);
+    server.frames(index);
+    server.event(1, &membership("M", "ann", "T", None));
+    server.turn();
     let mut pauses = Vec::new();
     loop {
-        let lookup = shard.lookup();
-        shard.answer(&lookup, LookupReply::Failed);
-        if !shard.hall.ended.is_empty() {
-            assert_eq!(shard.frames(index)[1], json!({ "close": 1011 }));
+        let lookup = server.lookup();
+        server.answer(&lookup, LookupReply::Failed);
+        if !server.floor.ended.is_empty() {
+            assert_eq!(server.frames(index)[1], json!({ "close": 1011 }));
             return pauses;
         }
-        let due = shard.hall.sessions[&index].actions.deadline.flatten();
-        let ms = due.expect("it is asked again").since(shard.now.mono);
+        let due = server.deadline(index);
+        let ms = due.expect("it is asked again").since(server.floor.now.mono);
         // A moment before, nothing is asked.
-        shard.wait(index, ms - 1);
-        shard.run(index, |solo| solo.event(throng_session::Event::Timeout));
-        shard.nothing_asked();
-        shard.wait(index, 1);
+        server.wait(index, ms - 1);
+        server.run(index, |solo| solo.event(throng_session::Event::Timeout));
+        server.nothing_asked();
+        server.wait(index, 1);
         pauses.push(ms);
     }
 }
@@ -53,144 +50,21 @@ fn pauses_between_questions_grow_and_have_an_end() {
     assert!(different.len() > 15, "{spread:?}");
 }
 
-/// Without room for a lookup, new clients and those with another session are refused.
-#[test]
-fn without_room_for_a_question_nobody_comes_in() {
-    let mut shard = Shard::new();
-    shard.open(0, FILES, "");
-    shard.frames(0);
-    shard.world.change(|doings| doings.is_full = true);
-    shard.open(1, FILES, "Cookie: a_session_bench=ann\r\n");
-    shard.say(0, r#"{"type":"authentication","data":{"session":"bob"}}"#);
-    for index in [0, 1] {
-        let told = shard.frames(index);
-        assert_eq!(told[0]["data"]["code"], 500, "{told:?}");
-        assert_eq!(told[1..], [json!({ "close": 1011 })]);
-    }
-}
-
-/// Without room for a lookup, a connected user stays for a while, as without an answer.
-#[test]
-fn without_room_for_a_question_about_a_user_it_is_asked_later() {
-    let mut shard = Shard::new();
-    shard.open_as(0, "ann", FILES);
-    shard.frames(0);
-    shard.world.change(|doings| doings.is_full = true);
-    shard.event(1, &change("A", "ann", "user:ann"));
-    shard.wait(0, 1000);
-    shard.world.change(|doings| doings.is_full = false);
-    shard.wait(0, 1999);
-    shard.nothing_asked();
-    shard.wait(0, 1);
-    let lookup = shard.lookup();
-    assert!(shard.frames(0).is_empty());
-    shard.answer(&lookup, user_of("ann", &[]));
-    assert_eq!(shard.heard(0), ["A"]);
-}
-
-/// An answer to a partial lookup may be about another user: then all is looked up.
-#[test]
-fn an_answer_about_somebody_else_is_not_believed() {
-    let mut shard = Shard::new();
-    shard.open_member(0, "ann", &["T"]);
-    let found = |user: &str, blocked| {
-        LookupReply::Changed(IdentityChange {
-            user_id: user.to_owned(),
-            what: Change::Account {
-                verified: true,
-                blocked,
-                labels: vec!["vip".to_owned()],
-            },
-        })
-    };
-    let asked = |shard: &mut Shard| {
-        let now = json!({"$id": "ann", "status": true, "emailVerification": true, "labels": []});
-        shard.event(1, &account("ann", "update.labels", now));
-        let lookup = shard.lookup();
-        assert_eq!(lookup.part, LookupPart::Account);
-        lookup
-    };
-    let lookup = asked(&mut shard);
-    shard.answer(&lookup, found("bob", false));
-    let all = shard.lookup();
-    assert_eq!(all.part, LookupPart::Everything);
-    shard.event(2, &event("no", "label:vip"));
-    shard.answer(&all, user_of("ann", &["T"]));
-    assert_eq!(shard.heard(0), [""; 0]);
-    // About the right one, it is; what it says of a block, too.
-    let lookup = asked(&mut shard);
-    shard.answer(&lookup, found("ann", false));
-    shard.nothing_asked();
-    shard.event(3, &event("vip", "label:vip"));
-    assert_eq!(shard.heard(0), ["vip"]);
-    let lookup = asked(&mut shard);
-    shard.answer(&lookup, found("ann", true));
-    shard.event(4, &event("no", "users"));
-    shard.event(5, &event("yes", "guests"));
-    assert_eq!(shard.heard(0), ["yes"]);
-    assert!(shard.is_bare(0));
-}
-
-/// A token that expires while roles are unknown: the client reconnects with a new one.
-#[test]
-fn a_token_that_runs_out_before_roles_are_known_ends_the_connection() {
-    let mut shard = Shard::new();
-    shard.open_with_token(0);
-    shard.event(1, &change("A", "ann", "user:ann"));
-    let lookup = shard.lookup();
-    shard.answer(
-        &lookup,
-        LookupReply::Expired("Invalid token: Expired".into()),
-    );
-    let told = shard.frames(0);
-    assert_eq!((told.len(), &told[0]["data"]["code"]), (1, &json!(401)));
-    assert_eq!(shard.hall.ended, [0]);
-}
-
-#[test]
-fn users_that_are_gone_or_signed_out_everywhere_are_guests() {
-    for what in ["delete", "sessions.delete"] {
-        let mut shard = Shard::new();
-        shard.open_member(0, "ann", &["T"]);
-        shard.event(1, &account("ann", what, json!({})));
-        for (offset, role) in (2..).zip(["users", "team:T", "guests"]) {
-            shard.event(offset, &event(role, role));
-        }
-        assert_eq!(shard.heard(0), ["guests"], "{what}");
-        assert!(shard.is_bare(0), "{what}");
-        shard.nothing_asked();
-    }
-}
-
-/// Messages that wait for a lookup are dropped if the connection ends with its answer.
-#[test]
-fn messages_that_wait_are_not_answered_after_the_end() {
-    let mut shard = Shard::new();
-    shard.open(0, FILES, "Cookie: a_session_bench=ann\r\n");
-    let lookup = shard.lookup();
-    shard.say(0, r#"{"type":"ping"}"#);
-    shard.answer(&lookup, LookupReply::Failed);
-    let told = shard.frames(0);
-    assert_eq!(told[0]["data"]["code"], 500);
-    assert_eq!(told[1..], [json!({ "close": 1011 })]);
-    // A repeated answer is ignored, too.
-    shard.answer(&lookup, user_of("ann", &[]));
-    assert!(shard.frames(0).is_empty());
-}
-
 /// Connections that end because their tokens are over do not take the place of those that wait for
 /// a lookup.
 #[test]
 fn after_a_gap_tokens_that_are_over_hold_nobody_up() {
-    let mut shard = Shard::new();
+    let mut server = Server::new();
     for index in 0..40 {
-        shard.open_with_token(index);
+        server.open(index, &format!("{FILES}&jwt={TOKEN}"), "");
+        let lookup = server.lookup();
+        server.answer(&lookup, user_of("ann", &["T"]));
     }
-    shard.open_member(40, "bob", &[]);
-    shard.now.unix_ms += 61_000;
-    shard.lose();
-    assert_eq!(shard.hall.ended.len(), 40);
-    let lookup = shard.lookup();
+    server.open_as(40, "bob", &[], FILES);
+    server.floor.now.unix_ms += 61_000;
+    server.begin(2);
+    assert_eq!(server.floor.ended.len(), 40);
+    let lookup = server.lookup();
     assert_eq!(
         (lookup.conn, lookup.haste),
         (conn(40), LookupPriority::Recheck)
@@ -202,20 +76,90 @@ fn after_a_gap_tokens_that_are_over_hold_nobody_up() {
 fn what_is_not_served_is_refused_by_why() {
     let authentication = r#"{"type":"authentication","data":{"session":"s"}}"#;
     let presence = r#"{"type":"presence","data":{"status":"online"}}"#;
-    let told = |shard: &mut Shard, said: &str| {
-        shard.say(0, said);
-        let told = shard.frames(0).remove(0);
+    let told = |server: &mut Server, said: &str| {
+        server.say(0, said);
+        let told = server.frames(0).remove(0);
         (told["type"].clone(), told["data"]["code"].clone())
     };
     let refused = |code: u16| (json!("error"), json!(code));
-    let mut shard = Shard::new();
-    Rc::make_mut(&mut shard.own).identifies = false;
-    shard.open(0, FILES, "");
-    shard.frames(0);
-    assert_eq!(told(&mut shard, authentication), refused(1003));
-    assert_eq!(told(&mut shard, presence), refused(401));
-    let mut shard = Shard::new();
-    shard.open_member(0, "ann", &[]);
-    shard.say(0, authentication);
-    assert_eq!(shard.lookup().haste, LookupPriority::Open);
+    let mut server = Server::with(|own| own.identifies = false);
+    server.open(0, FILES, "");
+    server.frames(0);
+    assert_eq!(told(&mut server, authentication), refused(1003));
+    assert_eq!(told(&mut server, presence), refused(401));
+    let mut server = Server::new();
+    server.open_as(0, "ann", &[], FILES);
+    server.say(0, authentication);
+    assert_eq!(server.lookup().haste, LookupPriority::Open);
+}
+
+#[test]
+fn known_roles_stay_for_a_while_without_an_answer() {
+    let mut server = Server::new();
+    server.open_as(0, "ann", &["T", "S"], FILES);
+    server.frames(0);
+    server.event(1, &membership("M", "ann", "T", None));
+    server.turn();
+    let mut asked = 0;
+    let mut at_ms = 0;
+    while server.floor.ended.is_empty() {
+        while let Ok(lookup) = server.asked.try_recv() {
+            asked += 1;
+            server.answer(&lookup, LookupReply::Failed);
+        }
+        if server.floor.ended.is_empty() {
+            server.event(2, &event("no", "team:T"));
+            server.turn();
+            server.event(3, &event("yes", "team:S"));
+            server.turn();
+            assert_eq!(server.heard(0), ["yes"]);
+        }
+        server.wait(0, 500);
+        at_ms += 500;
+        assert!(at_ms < 200_000, "not for ever");
+    }
+    assert!(
+        at_ms >= 120_000 && (10..=20).contains(&asked),
+        "{at_ms} {asked}"
+    );
+    assert_eq!(server.frames(0)[1], json!({ "close": 1011 }));
+}
+
+#[test]
+fn after_a_gap_every_user_is_looked_up_a_few_at_a_time() {
+    let mut server = Server::new();
+    for index in 0..50 {
+        server.open_as(index, &format!("u{index}"), &["T"], FILES);
+        server.frames(index);
+    }
+    server.open(50, FILES, "");
+    server.frames(50);
+    server.begin(2);
+    let mut lookups: Vec<Lookup> = server.asked.try_iter().collect();
+    assert_eq!(lookups.len(), 32);
+    assert!(
+        lookups
+            .iter()
+            .all(|one| one.haste == LookupPriority::Recheck)
+    );
+    // Those who leave make room, too.
+    server.close(0);
+    lookups.remove(0);
+    let mut answered = 0;
+    while let Some(lookup) = lookups.pop() {
+        let index = lookup.conn.index();
+        // Half of them are no members any more.
+        let teams: &[&str] = if index % 2 == 0 { &["T"] } else { &[] };
+        server.answer(&lookup, user_of(&format!("u{index}"), teams));
+        answered += 1;
+        lookups.extend(server.asked.try_iter());
+        assert!(lookups.len() <= 32);
+    }
+    assert_eq!(answered, 49);
+    server.event(1, &event("A", "team:T"));
+    server.turn();
+    for index in 1..50 {
+        let heard: &[&str] = if index % 2 == 0 { &["A"] } else { &[] };
+        assert_eq!(server.heard(index), heard, "{index}");
+    }
 }

@@ -1,0 +1,89 @@
+//! Dialogues as text, for tests of gateways: stories whose steps a stage plays one after the other.
+//!
+//! A line that is not indented begins a story and is its name. The indented lines below are its
+//! steps, whose meaning is the stage's alone. Lines that begin with `#` are comments.
+
+use serde_json::Value;
+
+/// Gives steps their meaning: a gateway with its clients, and the world around it.
+pub trait DialogueStage {
+    /// Carries a step out, and panics if it does not hold.
+    fn step(&mut self, step: &str);
+
+    /// Checks that nothing is left that the story does not tell.
+    fn end(&mut self) {}
+}
+
+/// Plays every story, each on a stage of its own. A failure names the story and the step.
+///
+/// # Panics
+/// If a story does not hold, or there is none.
+pub fn play<S: DialogueStage>(text: &str, mut stage: impl FnMut() -> S) {
+    let mut current = None;
+    for line in text.lines() {
+        let step = line.trim();
+        if step.is_empty() || step.starts_with('#') {
+            continue;
+        }
+        if line.starts_with(' ') {
+            let (place, stage) = current.as_mut().expect("a story has a name");
+            Place::at(place, step);
+            S::step(stage, step);
+        } else {
+            end(&mut current);
+            let place = Place {
+                story: step.to_owned(),
+                step: String::new(),
+            };
+            current = Some((place, stage()));
+        }
+    }
+    assert!(current.is_some(), "there is a story");
+    end(&mut current);
+}
+
+fn end<S: DialogueStage>(current: &mut Option<(Place, S)>) {
+    if let Some((place, stage)) = current {
+        Place::at(place, "the end");
+        stage.end();
+    }
+    *current = None;
+}
+
+/// Step that is being played; a panic in it shows it.
+struct Place {
+    story: String,
+    step: String,
+}
+
+impl Place {
+    fn at(&mut self, step: &str) {
+        step.clone_into(&mut self.step);
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("in the story {:?}, at: {}", self.story, self.step);
+        }
+    }
+}
+
+/// Whether a message is as a story says: of objects only the fields that it names count, and `"*"`
+/// stands for any value.
+#[must_use]
+pub fn resembles(told: &Value, expected: &Value) -> bool {
+    match (told, expected) {
+        (_, Value::String(any)) if any == "*" => !told.is_null(),
+        (_, Value::Object(fields)) => {
+            let alike = |(name, value): (&String, &Value)| resembles(&told[name], value);
+            told.is_object() && fields.iter().all(alike)
+        }
+        (Value::Array(told), Value::Array(expected)) => {
+            let mut pairs = told.iter().zip(expected);
+            told.len() == expected.len() && pairs.all(|(told, value)| resembles(told, value))
+        }
+        _ => told == expected,
+    }
+}
