@@ -10,7 +10,7 @@
 //! - Mail between two parts is delivered in the order in which it was sent.
 //! - The requests of one hub about one channel take effect in the order in which they were made.
 //! - A reply and the deliveries of its channel arrive in one order: a publication that is not
-//!   behind the position of a [`Reply::Subscribed`] comes after it, any other one before it.
+//!   behind the position of a [`crate::Subscribed`] comes after it, any other one before it.
 //!   So a hub that takes the reply as the beginning of a subscription misses nothing and gets
 //!   nothing twice.
 //! - Every shard gets a channel's publications in the order of their positions.
@@ -47,7 +47,7 @@
 //! - A draft with a version that is not newer than the newest of its stream is accepted without an
 //!   effect, and answered with the position of the stream.
 //! - A shard that missed publications of a stream gets all of them later, in order, or a
-//!   [`Reply::Broken`] in their place. The same where the epoch changes under its subscribers.
+//!   [`Receiver::broken`] in their place. The same where the epoch changes under its subscribers.
 //!
 //! Presence
 //! - A member that came with an accepted [`Request::Subscribe`] is listed, if it asked for that,
@@ -61,7 +61,9 @@
 //! - When a node dies, its members leave the list after a time that the broker chooses; in memory
 //!   they end with the process.
 
-use throng_types::{ChannelName, Now, Parts, Saved, ShardId};
+use std::sync::Arc;
+
+use throng_types::{ChannelName, Now, Parts, Publication, Saved, ShardId};
 
 use crate::{BrokerStats, Draft, LiveOptions, Moving, Published, Refusal, Reply, Request, Ticket};
 
@@ -185,5 +187,14 @@ pub trait Receiver {
     /// a publication is accepted that would be delivered here at once.
     fn has_room(&self, channel: &ChannelName, bytes: usize) -> bool;
 
+    /// Takes the answer to a request of this hub.
     fn reply(&mut self, reply: Reply);
+
+    /// Takes a publication for the subscribers of this shard, or the notice that a member came or
+    /// went.
+    fn deliver(&mut self, publication: Arc<Publication>);
+
+    /// Takes that the deliveries of a channel have a gap, or that its epoch changed. Its
+    /// subscribers on this shard must subscribe again, and learn by that what they lost.
+    fn broken(&mut self, channel: &ChannelName);
 }

@@ -158,26 +158,17 @@ impl Request {
 
     /// The reply that refuses it; none for a request without a reply.
     #[must_use]
-    pub fn refused(self, refusal: Refusal) -> Option<Reply> {
-        Some(match self {
-            Self::Subscribe { ticket, .. } => Reply::Subscribed {
-                ticket,
-                result: Err(refusal),
-            },
+    pub const fn refused(&self, refusal: Refusal) -> Option<Reply> {
+        let (ticket, outcome) = match self {
             Self::Leave { .. } | Self::Quit { .. } => return None,
-            Self::Present { ticket, .. } => Reply::Present {
-                ticket,
-                result: Err(refusal),
-            },
-            Self::Publish { ticket, .. } => Reply::Published {
-                ticket,
-                result: Err(refusal),
-            },
-            Self::Forget { ticket, .. } | Self::History { ticket, .. } => Reply::History {
-                ticket,
-                result: Err(refusal),
-            },
-        })
+            Self::Subscribe { ticket, .. } => (*ticket, Outcome::Subscribed(Err(refusal))),
+            Self::Publish { ticket, .. } => (*ticket, Outcome::Published(Err(refusal))),
+            Self::Present { ticket, .. } => (*ticket, Outcome::Present(Err(refusal))),
+            Self::Forget { ticket, .. } | Self::History { ticket, .. } => {
+                (*ticket, Outcome::History(Err(refusal)))
+            }
+        };
+        Some(Reply { ticket, outcome })
     }
 }
 
@@ -262,34 +253,31 @@ pub enum Refusal {
     NotOnDisk,
 }
 
-/// Message of a broker to a hub.
+/// Answer of a broker to one request of a hub.
 #[derive(Debug)]
-pub enum Reply {
-    /// Answers [`Request::Subscribe`] with the position.
-    Subscribed {
-        ticket: Ticket,
-        /// Where the stream stands.
-        result: Result<Subscribed, Refusal>,
-    },
-    /// Answers [`Request::Publish`] with the position.
-    Published {
-        ticket: Ticket,
-        /// Position and number of shards.
-        result: Result<Published, Refusal>,
-    },
-    /// Answers [`Request::History`] and [`Request::Forget`].
-    History {
-        ticket: Ticket,
-        result: Result<HistoryPage, Refusal>,
-    },
-    /// Answers [`Request::Present`] with counts or a list.
-    Present {
-        ticket: Ticket,
-        result: Result<Present, Refusal>,
-    },
-    /// A publication for the shard's subscribers, or the notice that a member came or went.
-    Delivery(Arc<Publication>),
-    /// The deliveries of a channel have a gap, or its epoch changed. Its subscribers on this shard
-    /// must subscribe again, and learn by that what they lost.
-    Broken(ChannelName),
+pub struct Reply {
+    pub ticket: Ticket,
+    pub outcome: Outcome,
+}
+
+impl Reply {
+    /// The answer to [`Request::Publish`].
+    #[must_use]
+    pub const fn published(ticket: Ticket, result: Result<Published, Refusal>) -> Self {
+        let outcome = Outcome::Published(result);
+        Self { ticket, outcome }
+    }
+}
+
+/// Result of a request, or the reason why it was refused.
+#[derive(Debug)]
+pub enum Outcome {
+    /// Answers [`Request::Subscribe`].
+    Subscribed(Result<Subscribed, Refusal>),
+    /// Answers [`Request::Publish`].
+    Published(Result<Published, Refusal>),
+    /// Answers [`Request::History`], and [`Request::Forget`] with an empty page.
+    History(Result<HistoryPage, Refusal>),
+    /// Answers [`Request::Present`].
+    Present(Result<Present, Refusal>),
 }

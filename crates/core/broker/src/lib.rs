@@ -19,8 +19,8 @@ mod store;
 pub use broker::{Broker, Receiver};
 pub use channel_map::ChannelMap;
 pub use contract::{
-    Acknowledge, Draft, HistoryPage, HistoryQuery, Presence, Present, Published, Recovery, Refusal,
-    Reply, Request, Subscribed, Ticket, Version,
+    Acknowledge, Draft, HistoryPage, HistoryQuery, Outcome, Presence, Present, Published, Recovery,
+    Refusal, Reply, Request, Subscribed, Ticket, Version,
 };
 pub use memory::{
     BrokerStats, Budget, DELIVERIES_MAX, Mail, MemoryBroker, MemoryOptions, REQUESTS_MAX, home_of,

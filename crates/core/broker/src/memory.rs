@@ -34,8 +34,8 @@ pub use home::{BrokerStats, MemoryOptions, home_of};
 pub use outbox::{DELIVERIES_MAX, Mail, REQUESTS_MAX};
 
 use crate::{
-    Acknowledge, Broker, Draft, LiveOptions, Moving, Published, Receiver, Refusal, Remote, Reply,
-    Request, Restored, Store, Ticket,
+    Acknowledge, Broker, Draft, LiveOptions, Moving, Outcome, Published, Receiver, Refusal, Remote,
+    Reply, Request, Restored, Store, Ticket,
 };
 use home::Home;
 use outbox::{HELD_MAX, Held, Holding, Outbox};
@@ -127,11 +127,11 @@ impl MemoryBroker {
         if let Some(publication) = accepted.publication {
             for shard in bits(accepted.interest) {
                 shards += 1;
-                let delivery = Reply::Delivery(publication.clone());
+                let publication = publication.clone();
                 if shard == self.shard {
-                    hub.reply(delivery);
+                    hub.deliver(publication);
                 } else {
-                    self.outboxes[shard.index()].push(Mail::Reply(delivery));
+                    self.outboxes[shard.index()].push(Mail::Delivery(publication));
                 }
             }
         }
@@ -221,7 +221,7 @@ impl MemoryBroker {
             let (to, ticket) = (held.to, held.ticket);
             self.held.pop_front();
             if to == self.shard {
-                hub.reply(Reply::Published { ticket, result });
+                hub.reply(Reply::published(ticket, result));
                 continue;
             }
             match away.iter_mut().find(|(shard, _)| *shard == to) {
@@ -242,7 +242,7 @@ impl MemoryBroker {
         now: Now,
         hub: &mut impl Receiver,
     ) -> Option<Reply> {
-        Some(match request {
+        let (ticket, outcome) = match request {
             Request::Subscribe {
                 ticket,
                 channel,
@@ -252,10 +252,8 @@ impl MemoryBroker {
                 if let Some(presence) = presence.filter(|presence| presence.is_listed) {
                     self.home.members.add(&channel, &presence.who);
                 }
-                Reply::Subscribed {
-                    ticket,
-                    result: Ok(self.home.subscribe(from, &channel, since, now)),
-                }
+                let subscribed = self.home.subscribe(from, &channel, since, now);
+                (ticket, Outcome::Subscribed(Ok(subscribed)))
             }
             Request::Leave { channel } => {
                 self.home.leave(from, &channel, now);
@@ -271,33 +269,36 @@ impl MemoryBroker {
                 ticket,
                 channel,
                 with_members,
-            } => Reply::Present {
-                ticket,
-                result: self.home.present(&channel, with_members),
-            },
+            } => {
+                let present = self.home.present(&channel, with_members);
+                (ticket, Outcome::Present(present))
+            }
             Request::Publish { ticket, draft }
                 if self.home.acknowledge(&draft) == Acknowledge::Memory =>
             {
-                let result = self.publish_now(draft, now, hub);
-                Reply::Published { ticket, result }
+                (
+                    ticket,
+                    Outcome::Published(self.publish_now(draft, now, hub)),
+                )
             }
             Request::Publish { ticket, draft } => {
                 let result = self.publish_held((from, ticket), draft, now, hub)?;
-                Reply::Published { ticket, result }
+                (ticket, Outcome::Published(result))
             }
-            Request::Forget { ticket, channel } => Reply::History {
-                ticket,
-                result: self.home.forget_history(&channel, now),
-            },
+            Request::Forget { ticket, channel } => {
+                let forgotten = self.home.forget_history(&channel, now);
+                (ticket, Outcome::History(forgotten))
+            }
             Request::History {
                 ticket,
                 channel,
                 query,
-            } => Reply::History {
-                ticket,
-                result: self.home.history(&channel, query, now),
-            },
-        })
+            } => {
+                let page = self.home.history(&channel, query, now);
+                (ticket, Outcome::History(page))
+            }
+        };
+        Some(Reply { ticket, outcome })
     }
 }
 
@@ -350,11 +351,11 @@ impl MemoryBroker {
             return;
         }
         for shard in bits(self.home.interest(channel)) {
-            let delivery = Reply::Delivery(announcement.clone());
+            let announcement = announcement.clone();
             if shard == self.shard {
-                hub.reply(delivery);
+                hub.deliver(announcement);
             } else if self.outboxes[shard.index()].has_spare_room() {
-                self.outboxes[shard.index()].push(Mail::Reply(delivery));
+                self.outboxes[shard.index()].push(Mail::Delivery(announcement));
             }
         }
     }
@@ -395,8 +396,7 @@ impl Broker for MemoryBroker {
             } else if self.outboxes[home.index()].may_ask(1 + group.len()) {
                 group.push((ticket, draft));
             } else {
-                let result = Err(Refusal::Busy);
-                hub.reply(Reply::Published { ticket, result });
+                hub.reply(Reply::published(ticket, Err(Refusal::Busy)));
             }
         }
         for (outbox, group) in self.outboxes.iter_mut().zip(away) {
@@ -418,16 +418,15 @@ impl Broker for MemoryBroker {
             Mail::Published(results) => {
                 for (ticket, result) in results {
                     self.outboxes[from.index()].answered();
-                    hub.reply(Reply::Published { ticket, result });
+                    hub.reply(Reply::published(ticket, result));
                 }
             }
             Mail::Request(request) => self.carry_out(from, request, now, hub),
             Mail::Reply(reply) => {
-                if !matches!(reply, Reply::Delivery(_)) {
-                    self.outboxes[from.index()].answered();
-                }
+                self.outboxes[from.index()].answered();
                 hub.reply(reply);
             }
+            Mail::Delivery(publication) => hub.deliver(publication),
         }
     }
 
@@ -435,21 +434,7 @@ impl Broker for MemoryBroker {
         if !self.held.is_empty() {
             self.answer_held(hub);
         }
-        let Some(remote) = &mut self.remote else {
-            return false;
-        };
-        while let Some(reply) = remote.peek() {
-            // Deliveries keep their order: those behind one without room wait, too.
-            if let Reply::Delivery(publication) = reply
-                && !hub.has_room(&publication.channel, publication.cost_bytes())
-            {
-                return true;
-            }
-            if let Some(reply) = remote.next() {
-                hub.reply(reply);
-            }
-        }
-        false
+        self.remote.as_mut().is_some_and(|remote| remote.poll(hub))
     }
 
     fn interest(&self, channel: &ChannelName) -> u64 {

@@ -14,12 +14,12 @@
 //! Rules for every broker on the other side of a network
 //! - Steps of a shard take effect in their order, also among its requests.
 //! - A shard gets nothing of a channel that it expects before the cut.
-//! - A channel goes on from the position of its resume, or gets [`crate::Reply::Broken`].
+//! - A channel goes on from the position of its resume, or gets [`crate::Receiver::broken`].
 //! - Taking and giving a member announces no coming or going.
 
 use throng_types::{ChannelName, Position};
 
-use crate::{Draft, LiveOptions, Presence, Refusal, Reply, Request};
+use crate::{Draft, LiveOptions, Presence, Receiver, Refusal, Reply, Request};
 
 /// One shard's end of a broker that a peer serves.
 ///
@@ -34,11 +34,9 @@ pub trait Remote: Send {
     /// The reason, with the draft: after [`Refusal::Busy`] it may be offered again.
     fn publish(&mut self, draft: Draft) -> Result<(), (Refusal, Draft)>;
 
-    /// Shows what the peer has left, oldest first.
-    fn peek(&mut self) -> Option<&Reply>;
-
-    /// Takes the reply that [`Self::peek`] shows.
-    fn next(&mut self) -> Option<Reply>;
+    /// Hands the hub what the peer has left, oldest first, as far as there is room; true if more
+    /// waits. Deliveries keep their order: those behind one without room wait, too.
+    fn poll(&mut self, hub: &mut dyn Receiver) -> bool;
 
     /// Replaces the options; every shard's part is called.
     fn renew(&mut self, options: &LiveOptions);

@@ -1,10 +1,12 @@
 //! The hub: what sessions call, and the requests to the broker that follow from it.
 
+use std::sync::Arc;
+
 use throng_broker::{
-    Broker, BrokerStats, Draft, LiveOptions, MemoryBroker, Published, Receiver, Refusal, Reply,
-    Request,
+    Broker, BrokerStats, Draft, LiveOptions, MemoryBroker, Outcome, Published, Receiver, Refusal,
+    Reply, Request,
 };
-use throng_types::{ChannelName, ConnId, Millis, Now, ShardId};
+use throng_types::{ChannelName, ConnId, Millis, Now, Publication, ShardId};
 
 use crate::local::{Local, Waiting};
 use crate::subscriptions::Place;
@@ -370,40 +372,40 @@ impl<S: Sink> Receiver for Replies<'_, S> {
 
     fn reply(&mut self, reply: Reply) {
         let (local, sink) = (&mut *self.local, &mut *self.sink);
-        match reply {
-            Reply::Delivery(publication) => local.enqueue(publication),
-            Reply::Broken(channel) => local.broken(&channel, sink),
-            Reply::Subscribed { ticket, result } => {
-                if let Waiting::Subscribe {
+        let ticket = reply.ticket;
+        match (local.waiting.remove(ticket), reply.outcome) {
+            (
+                Waiting::Subscribe {
                     reply_to,
                     channel,
                     format,
-                } = local.waiting.remove(ticket)
-                {
-                    local.subscribed((reply_to, channel, format), ticket, result, sink);
-                }
-            }
-            Reply::Published { ticket, result } => {
+                },
+                Outcome::Subscribed(result),
+            ) => local.subscribed((reply_to, channel, format), ticket, result, sink),
+            (Waiting::Publish { reply_to }, Outcome::Published(result)) => {
                 let result = result.map(|Published { position, .. }| position);
-                match local.waiting.remove(ticket) {
-                    Waiting::Publish { reply_to } => {
-                        sink.answer(reply_to, Answer::Published { result });
-                    }
-                    Waiting::Feed { round, number } => sink.fed(round, number, result),
-                    _ => {}
-                }
+                sink.answer(reply_to, Answer::Published { result });
             }
-            Reply::Present { ticket, result } => {
-                if let Waiting::Present { reply_to } = local.waiting.remove(ticket) {
-                    sink.answer(reply_to, Answer::Present { result });
-                }
+            (Waiting::Feed { round, number }, Outcome::Published(result)) => {
+                let result = result.map(|Published { position, .. }| position);
+                sink.fed(round, number, result);
             }
-            Reply::History { ticket, result } => {
-                if let Waiting::History { reply_to } = local.waiting.remove(ticket) {
-                    sink.answer(reply_to, Answer::History { result });
-                }
+            (Waiting::Present { reply_to }, Outcome::Present(result)) => {
+                sink.answer(reply_to, Answer::Present { result });
             }
+            (Waiting::History { reply_to }, Outcome::History(result)) => {
+                sink.answer(reply_to, Answer::History { result });
+            }
+            _ => {}
         }
+    }
+
+    fn deliver(&mut self, publication: Arc<Publication>) {
+        self.local.enqueue(publication);
+    }
+
+    fn broken(&mut self, channel: &ChannelName) {
+        self.local.broken(channel, self.sink);
     }
 }
 
@@ -417,10 +419,15 @@ impl Receiver for OnlyDeliveries<'_> {
         self.local.has_room_in(channel, bytes)
     }
 
-    fn reply(&mut self, reply: Reply) {
-        match reply {
-            Reply::Delivery(publication) => self.local.enqueue(publication),
-            _ => debug_assert!(false, "a reply without a request"),
-        }
+    fn reply(&mut self, _: Reply) {
+        debug_assert!(false, "a reply without a request");
+    }
+
+    fn deliver(&mut self, publication: Arc<Publication>) {
+        self.local.enqueue(publication);
+    }
+
+    fn broken(&mut self, _: &ChannelName) {
+        debug_assert!(false, "a gap without a broker elsewhere");
     }
 }

@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use throng_broker::{
     Acknowledge, Broker as _, Budget, ChannelOptions, Draft, MemoryBroker, MemoryOptions,
-    Namespaces, Receiver, Recovery, Refusal, Reply, ReplyLimit, Request, Retention, Ticket,
-    home_of,
+    Namespaces, Outcome, Receiver, Recovery, Refusal, Reply, ReplyLimit, Request, Retention,
+    Ticket, home_of,
 };
 use throng_history::{Journal, OpenError, Options, await_takeover, open};
 use throng_metrics::{Counter, Counters};
 use throng_types::json::payload_of;
-use throng_types::{ChannelName, Millis, Now, Position, ShardId};
+use throng_types::{ChannelName, Millis, Now, Position, Publication, ShardId};
 
 const SHARDS: u8 = 2;
 
@@ -39,7 +39,7 @@ fn namespaces() -> Arc<Namespaces> {
 
 /// A hub that remembers the last reply.
 #[derive(Default)]
-struct Hub(Option<Reply>);
+struct Hub(Option<Outcome>);
 
 impl Receiver for Hub {
     fn has_room(&self, _: &ChannelName, _: usize) -> bool {
@@ -47,8 +47,12 @@ impl Receiver for Hub {
     }
 
     fn reply(&mut self, reply: Reply) {
-        self.0 = Some(reply);
+        self.0 = Some(reply.outcome);
     }
+
+    fn deliver(&mut self, _: Arc<Publication>) {}
+
+    fn broken(&mut self, _: &ChannelName) {}
 }
 
 /// A process with its shards.
@@ -133,7 +137,7 @@ impl Process {
         };
         part.request(request, now(), &mut hub);
         part.request(Request::Leave { channel }, now(), &mut Hub::default());
-        let Some(Reply::Subscribed { result, .. }) = hub.0 else {
+        let Some(Outcome::Subscribed(result)) = hub.0 else {
             panic!("no reply");
         };
         match result.expect("accepted").recovery {
@@ -389,7 +393,7 @@ fn acknowledged(process: &mut Process, level: Acknowledge, data: &str) -> Result
         part.poll(&mut hub);
         std::thread::yield_now();
     }
-    let Some(Reply::Published { result, .. }) = hub.0 else {
+    let Some(Outcome::Published(result)) = hub.0 else {
         panic!("another reply");
     };
     result.map(|it| it.position.expect("history").offset)

@@ -10,7 +10,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use throng_broker::{Presence, Refusal, Reply};
+use throng_broker::{Outcome, Presence, Refusal};
 use throng_remote::{Channels as _, PendingSubscribe, blob};
 use throng_types::ChannelName;
 
@@ -479,10 +479,7 @@ impl Nats {
             present.users = users.len() as u32;
             present.members = Some(gather.members);
         }
-        let result = refusal.map_or(Ok(present), Err);
-        let ticket = gather.ticket;
-        self.core
-            .io
-            .reply(gather.shard, Reply::Present { ticket, result });
+        let outcome = Outcome::Present(refusal.map_or(Ok(present), Err));
+        self.core.io.reply(gather.shard, gather.ticket, outcome);
     }
 }

@@ -10,7 +10,7 @@
 
 use std::collections::hash_map::Entry;
 
-use throng_broker::{Draft, Refusal, Reply};
+use throng_broker::{Draft, Outcome, Refusal};
 use throng_remote::Channels as _;
 use throng_types::ChannelName;
 
@@ -173,8 +173,8 @@ impl Nats {
         match op {
             Op::Publish(shard, ticket, _) => self.core.published(shard, ticket, Err(refusal)),
             Op::Forget(shard, ticket) => {
-                let result = Err(refusal);
-                self.core.io.reply(shard, Reply::History { ticket, result });
+                let outcome = Outcome::History(Err(refusal));
+                self.core.io.reply(shard, ticket, outcome);
             }
             Op::Look(purpose, _) => self.refuse_look(channel, purpose, refusal),
         }

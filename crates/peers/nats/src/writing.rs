@@ -13,7 +13,7 @@
 //! messages behind one `s` NATS stores one, and the other's writer looks again. If what was
 //! directly behind `s` is no longer kept, nobody knows, and that is the answer.
 
-use throng_broker::{Draft, HistoryPage, Refusal, Reply, Ticket};
+use throng_broker::{Draft, HistoryPage, Outcome, Refusal, Ticket};
 use throng_remote::{NOBODY, blob};
 use throng_types::{ChannelName, Epoch, Position};
 
@@ -257,8 +257,8 @@ impl Nats {
     pub(crate) fn has_forgotten(&mut self, channel: &ChannelName) {
         for op in self.end_turn(channel) {
             if let Op::Forget(shard, ticket) = op {
-                let result = Ok(HistoryPage::default());
-                self.core.io.reply(shard, Reply::History { ticket, result });
+                let outcome = Outcome::History(Ok(HistoryPage::default()));
+                self.core.io.reply(shard, ticket, outcome);
             }
         }
         self.begin(channel);

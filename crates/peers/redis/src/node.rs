@@ -13,7 +13,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use redis::{ServerError, Value};
-use throng_broker::{HistoryPage, Presence, Present, Refusal, Reply, Ticket};
+use throng_broker::{HistoryPage, Outcome, Presence, Present, Refusal, Ticket};
 use throng_redis_link::{command, value};
 use throng_remote::{Channels as _, Core, Fault, Node as _, NodeIo, PendingSubscribe, Purpose};
 use throng_types::ChannelName;
@@ -293,8 +293,8 @@ impl Redis {
                 true
             }
             Flight::Forget { shard, ticket } => {
-                let result = Ok(HistoryPage::default());
-                self.core.io.reply(shard, Reply::History { ticket, result });
+                let outcome = Outcome::History(Ok(HistoryPage::default()));
+                self.core.io.reply(shard, ticket, outcome);
                 true
             }
             Flight::Present {
@@ -305,7 +305,8 @@ impl Redis {
                 let result = present(&value, with_members);
                 let fits = result.is_some();
                 if let Some(result) = result {
-                    self.core.io.reply(shard, Reply::Present { ticket, result });
+                    let outcome = Outcome::Present(result);
+                    self.core.io.reply(shard, ticket, outcome);
                 }
                 fits
             }
@@ -357,12 +358,12 @@ impl Redis {
             Flight::Look(purpose, channel) => self.refuse_look(&channel, purpose, refusal),
             Flight::Settle(subscribe) => self.not_subscribed(&subscribe, refusal),
             Flight::Forget { shard, ticket } => {
-                let result = Err(refusal);
-                self.core.io.reply(shard, Reply::History { ticket, result });
+                let outcome = Outcome::History(Err(refusal));
+                self.core.io.reply(shard, ticket, outcome);
             }
             Flight::Present { shard, ticket, .. } => {
-                let result = Err(refusal);
-                self.core.io.reply(shard, Reply::Present { ticket, result });
+                let outcome = Outcome::Present(Err(refusal));
+                self.core.io.reply(shard, ticket, outcome);
             }
             _ => {}
         }

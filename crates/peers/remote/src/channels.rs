@@ -24,7 +24,7 @@
 
 use std::sync::Arc;
 
-use throng_broker::{HistoryQuery, Presence, Refusal, Reply, Request, Ticket};
+use throng_broker::{HistoryQuery, Outcome, Presence, Refusal, Request, Ticket};
 use throng_metrics::Counter;
 use throng_types::{ChannelName, Position, Publication};
 
@@ -108,9 +108,8 @@ pub trait Channels: Verbs {
             Purpose::Refill(serial) => self.refilled(channel, serial, looked),
             Purpose::Audit(serial) => self.audited(channel, serial, looked.position),
             Purpose::History(shard, ticket) => {
-                let result = looked.into_page();
-                let reply = Reply::History { ticket, result };
-                self.core().io.reply(shard, reply);
+                let page = Outcome::History(looked.into_page());
+                self.core().io.reply(shard, ticket, page);
             }
         }
     }
@@ -132,9 +131,8 @@ pub trait Channels: Verbs {
             }
             Purpose::Audit(_) => {}
             Purpose::History(shard, ticket) => {
-                let result = Err(refusal);
-                let reply = Reply::History { ticket, result };
-                self.core().io.reply(shard, reply);
+                let refused = Outcome::History(Err(refusal));
+                self.core().io.reply(shard, ticket, refused);
             }
         }
     }
@@ -205,18 +203,16 @@ pub trait Channels: Verbs {
         }
         channel.pending -= 1;
         channel.interest |= 1 << subscribe.shard;
-        let (ticket, result) = (subscribe.ticket, Ok(result));
-        core.io
-            .reply(subscribe.shard, Reply::Subscribed { ticket, result });
+        let outcome = Outcome::Subscribed(Ok(result));
+        core.io.reply(subscribe.shard, subscribe.ticket, outcome);
         self.has_come(&subscribe);
         self.go_on(&subscribe.channel, early);
     }
 
     fn not_subscribed(&mut self, subscribe: &PendingSubscribe, refusal: Refusal) {
-        let (ticket, result) = (subscribe.ticket, Err(refusal));
+        let outcome = Outcome::Subscribed(Err(refusal));
         let core = self.core();
-        core.io
-            .reply(subscribe.shard, Reply::Subscribed { ticket, result });
+        core.io.reply(subscribe.shard, subscribe.ticket, outcome);
         if let Some(channel) = core.channels.get_mut(&subscribe.channel) {
             channel.pending -= 1;
         }
@@ -269,9 +265,7 @@ pub trait Channels: Verbs {
             channel.keep_early(&publication);
         }
         match took {
-            Took::Next => core
-                .io
-                .reply_all(interest, || Reply::Delivery(publication.clone())),
+            Took::Next => core.io.deliver(interest, &publication),
             Took::Known => {}
             Took::Gap => self.gap(&name.clone()),
             Took::Strange(why) => {
@@ -366,8 +360,7 @@ pub trait Channels: Verbs {
                         .doubt_from(name, why, first, Some(position), interest);
                 }
                 let shards = shares.of(publication.position);
-                core.io
-                    .reply_all(shards, || Reply::Delivery(publication.clone()));
+                core.io.deliver(shards, &publication);
             }
             if recovers && shares.strange != 0 {
                 core.io.tell_broken(name, shares.strange);

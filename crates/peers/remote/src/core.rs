@@ -7,12 +7,12 @@
 
 use std::collections::VecDeque;
 
-use throng_broker::{ChannelMap, Published, Refusal, Reply, Request, Ticket};
+use throng_broker::{ChannelMap, Outcome, Published, Refusal, Request, Ticket};
 use throng_metrics::Counter;
 use throng_types::{ChannelName, Position};
 
 use crate::agent::{Audits, Channel};
-use crate::io::{NOBODY, NodeIo};
+use crate::io::NodeIo;
 use crate::questions::Questions;
 
 /// Requests to the broker without an answer. Queue: `to the broker`.
@@ -119,18 +119,16 @@ impl Core {
         self.waiting.push_back((until_ms, shard, subscribe));
     }
 
-    /// Lets the broker's answer to a publication be known, unless no caller waits for it.
+    /// Lets the broker's answer to a publication be known.
     pub fn published(
         &mut self,
         shard: u8,
         ticket: Ticket,
         position: Result<Option<Position>, Refusal>,
     ) {
-        if ticket != NOBODY {
-            let shards = None;
-            let result = position.map(|position| Published { position, shards });
-            self.io.reply(shard, Reply::Published { ticket, result });
-        }
+        let shards = None;
+        let result = position.map(|position| Published { position, shards });
+        self.io.reply(shard, ticket, Outcome::Published(result));
     }
 
     pub fn count_refusal(&self, refusal: Refusal) {

@@ -200,7 +200,7 @@ pub trait Node: Channels {
             && let Some((_, shard, request)) = core.waiting.pop_front()
         {
             core.io.count(Counter::BrokerUnavailable);
-            core.io.refuse(shard, request, Refusal::Unavailable);
+            core.io.refuse(shard, &request, Refusal::Unavailable);
         }
     }
 

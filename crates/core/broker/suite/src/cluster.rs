@@ -8,7 +8,7 @@ use throng_broker::{
     Broker, BrokerStats, ChannelOptions, Draft, Namespaces, PresenceOptions, Receiver, Refusal,
     Reply, ReplyLimit, Request, Retention, Ticket,
 };
-use throng_types::{ChannelName, Now, Rng, ShardId};
+use throng_types::{ChannelName, Now, Publication, Rng, ShardId};
 
 /// Publications that the channels `kept:` keep.
 pub(crate) const KEPT: u32 = 8;
@@ -94,8 +94,8 @@ pub trait Cluster {
     /// which. False if nothing is under way, or if no hub has room for it.
     fn step(&mut self, now: Now, rng: &mut Rng) -> bool;
 
-    /// The next reply or delivery that reached a shard's hub.
-    fn take(&mut self, shard: ShardId) -> Option<Reply>;
+    /// The next of what reached a shard's hub.
+    fn take(&mut self, shard: ShardId) -> Option<Heard>;
 
     /// Sets whether hubs have room for publications.
     fn set_room(&mut self, has_room: bool);
@@ -116,11 +116,27 @@ pub trait Cluster {
 /// Builds a cluster from its options.
 pub type Make = fn(Setup) -> Box<dyn Cluster>;
 
-/// A hub that keeps its replies and deliveries.
-struct Inbox {
-    has_room: bool,
-    /// Bound: what the properties ask, which take each reply.
-    replies: VecDeque<Reply>,
+/// What a hub hears of its broker.
+#[derive(Debug)]
+pub enum Heard {
+    Reply(Reply),
+    Delivery(Arc<Publication>),
+    Broken(ChannelName),
+}
+
+/// A hub that keeps what it hears, in order.
+pub struct Inbox {
+    pub has_room: bool,
+    /// Bound: what the tests ask, which take each reply.
+    pub heard: VecDeque<Heard>,
+}
+
+impl Default for Inbox {
+    fn default() -> Self {
+        let heard = VecDeque::new();
+        let has_room = true;
+        Self { has_room, heard }
+    }
 }
 
 impl Receiver for Inbox {
@@ -129,7 +145,15 @@ impl Receiver for Inbox {
     }
 
     fn reply(&mut self, reply: Reply) {
-        self.replies.push_back(reply);
+        self.heard.push_back(Heard::Reply(reply));
+    }
+
+    fn deliver(&mut self, publication: Arc<Publication>) {
+        self.heard.push_back(Heard::Delivery(publication));
+    }
+
+    fn broken(&mut self, channel: &ChannelName) {
+        self.heard.push_back(Heard::Broken(channel.clone()));
     }
 }
 
@@ -149,13 +173,9 @@ impl<B: Broker> Parts<B> {
     #[must_use]
     pub fn new(brokers: Vec<B>) -> Self {
         let mailboxes = || brokers.iter().map(|_| VecDeque::new()).collect();
-        let inbox = |_| Inbox {
-            has_room: true,
-            replies: VecDeque::new(),
-        };
         Self {
             mail: brokers.iter().map(|_| mailboxes()).collect(),
-            inboxes: brokers.iter().map(inbox).collect(),
+            inboxes: brokers.iter().map(|_| Inbox::default()).collect(),
             brokers,
             full: Vec::new(),
             has_room: true,
@@ -213,8 +233,8 @@ impl<B: Broker> Cluster for Parts<B> {
         true
     }
 
-    fn take(&mut self, shard: ShardId) -> Option<Reply> {
-        self.inboxes[shard.index()].replies.pop_front()
+    fn take(&mut self, shard: ShardId) -> Option<Heard> {
+        self.inboxes[shard.index()].heard.pop_front()
     }
 
     fn set_room(&mut self, has_room: bool) {
@@ -259,9 +279,9 @@ struct Line {
     /// Bound: [`REQUESTS_MAX`], and one leave for each channel that was joined.
     requests: VecDeque<Request>,
     /// Bound: what the properties ask.
-    replies: VecDeque<Reply>,
+    replies: VecDeque<Heard>,
     /// Bound: what the properties ask.
-    arrived: VecDeque<Reply>,
+    arrived: VecDeque<Heard>,
 }
 
 /// A cluster whose replies come late: every request and every reply waits for a step of its own, as
@@ -300,7 +320,8 @@ impl Cluster for Late {
         {
             line.requests.push_back(request);
         } else {
-            line.arrived.extend(request.refused(Refusal::Busy));
+            let refused = request.refused(Refusal::Busy).map(Heard::Reply);
+            line.arrived.extend(refused);
         }
     }
 
@@ -329,7 +350,7 @@ impl Cluster for Late {
         true
     }
 
-    fn take(&mut self, shard: ShardId) -> Option<Reply> {
+    fn take(&mut self, shard: ShardId) -> Option<Heard> {
         self.lines[shard.index()].arrived.pop_front()
     }
 
