@@ -23,7 +23,7 @@ use crate::{Draft, LiveOptions, Presence, Receiver, Refusal, Reply, Request};
 
 /// One shard's end of a broker that a peer serves.
 ///
-/// The rules of [`crate::Broker`] hold. No call waits.
+/// The rules of [`Broker`](crate::Broker)s hold. No call waits.
 pub trait Remote: Send {
     /// Hands a request to the peer, or gives the reply that refuses it.
     fn request(&mut self, request: Request) -> Option<Reply>;
@@ -41,16 +41,16 @@ pub trait Remote: Send {
     /// Replaces the options; every shard's part is called.
     fn renew(&mut self, options: &LiveOptions);
 
-    /// Passes a step of a hand-over to the peer; see [`crate::Broker::hand_over`].
+    /// Passes a step of a hand-over to the peer.
     fn hand_over(&mut self, moving: Moving);
 
-    /// Stops deliveries behind a cut, or resumes them; see [`crate::Broker::stop_at`].
+    /// Stops deliveries behind this cut from now on; they stay at the peer. `None` takes that back.
     fn stop_at(&mut self, cut: Option<u64>);
 
-    /// Whether nothing more comes before the cut; see [`crate::Broker::has_stopped`].
+    /// Whether the peer has every request, and nothing more comes before the requested cut.
     fn has_stopped(&self) -> bool;
 
-    /// Drops the deliveries behind the cut; see [`crate::Broker::leave_deliveries`].
+    /// Drops the deliveries behind the cut: another process has them.
     fn leave_deliveries(&mut self);
 }
 

@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use throng_broker::{
-    Broker, Budget, ChannelOptions, DELIVERIES_MAX, Draft, Mail, MemoryBroker, MemoryOptions,
-    Namespaces, Outcome, Presence, REQUESTS_MAX, Refusal, Reply, ReplyLimit, Request, Ticket,
-    home_of,
+    Broker, Budget, ChannelOptions, DELIVERIES_MAX, Draft, Mail, MemoryOptions, Namespaces,
+    Outcome, Presence, REQUESTS_MAX, Refusal, Reply, ReplyLimit, Request, Ticket, home_of,
 };
-use throng_broker_suite::{Heard, Inbox};
+use throng_broker_suite::{HubMessage, TestHub};
 use throng_types::json::payload_of;
 use throng_types::{ChannelName, Now, Publication, PublicationKind, Publisher, ShardId};
 
@@ -16,7 +15,7 @@ const NOW: Now = Now {
     unix_ms: 0,
 };
 
-fn part(shard: u8) -> MemoryBroker {
+fn part(shard: u8) -> Broker {
     let home = MemoryOptions {
         nonce: 1,
         hash_seed: 1,
@@ -29,7 +28,7 @@ fn part(shard: u8) -> MemoryBroker {
         },
         namespaces: Arc::new(Namespaces::new(ChannelOptions::default(), Vec::new())),
     };
-    MemoryBroker::new(ShardId(shard), 3, home)
+    Broker::new(ShardId(shard), 3, home)
 }
 
 /// A channel that is at home on shard 1.
@@ -52,8 +51,8 @@ fn subscribe(ticket: u32) -> Request {
 }
 
 /// Subscribes another shard to the channel.
-fn join(home: &mut MemoryBroker, shard: u8) {
-    let mut inbox = Inbox::default();
+fn join(home: &mut Broker, shard: u8) {
+    let mut inbox = TestHub::default();
     let mail = Mail::Request(subscribe(0));
     home.mail(ShardId(shard), mail, NOW, &mut inbox);
     assert!(inbox.heard.is_empty());
@@ -64,9 +63,9 @@ fn join(home: &mut MemoryBroker, shard: u8) {
 }
 
 /// Publishes until that is refused; gives how many were accepted.
-fn fill(home: &mut MemoryBroker, bytes: usize) -> u32 {
+fn fill(home: &mut Broker, bytes: usize) -> u32 {
     for accepted in 0..20_000 {
-        match home.publish_here(draft(bytes), NOW, &mut Inbox::default()) {
+        match home.publish_here(draft(bytes), NOW, &mut TestHub::default()) {
             Ok(published) => assert_eq!(published.shards, Some(1)),
             Err((refusal, _)) => {
                 assert_eq!(refusal, Refusal::Busy);
@@ -84,15 +83,15 @@ fn interest_names_the_shards_with_subscribers() {
     join(&mut home, 0);
     assert_eq!(home.interest(&channel()), 0b001);
     join(&mut home, 2);
-    home.request(subscribe(0), NOW, &mut Inbox::default());
+    home.request(subscribe(0), NOW, &mut TestHub::default());
     assert_eq!(home.interest(&channel()), 0b111);
     let leave = || Request::Leave { channel: channel() };
-    home.request(leave(), NOW, &mut Inbox::default());
+    home.request(leave(), NOW, &mut TestHub::default());
     home.mail(
         ShardId(0),
         Mail::Request(leave()),
         NOW,
-        &mut Inbox::default(),
+        &mut TestHub::default(),
     );
     assert_eq!(home.interest(&channel()), 0b100);
 }
@@ -100,7 +99,7 @@ fn interest_names_the_shards_with_subscribers() {
 #[test]
 fn so_many_requests_wait_for_a_reply() {
     let mut part = part(0);
-    let mut inbox = Inbox::default();
+    let mut inbox = TestHub::default();
     for ticket in 0..REQUESTS_MAX {
         part.request(subscribe(ticket), NOW, &mut inbox);
         // It counts until the reply, also after it left.
@@ -109,7 +108,7 @@ fn so_many_requests_wait_for_a_reply() {
     assert!(inbox.heard.is_empty());
     part.request(subscribe(REQUESTS_MAX), NOW, &mut inbox);
     let refused = inbox.heard.pop_back();
-    let Some(Heard::Reply(Reply { ticket, outcome })) = refused else {
+    let Some(HubMessage::Reply(Reply { ticket, outcome })) = refused else {
         panic!("{refused:?}");
     };
     assert_eq!(ticket, Ticket(REQUESTS_MAX));
@@ -179,9 +178,9 @@ fn so_many_comings_wait_for_a_mailbox() {
     };
     let comings_max = DELIVERIES_MAX / 16;
     for _ in 0..=comings_max {
-        home.request(coming(), NOW, &mut Inbox::default());
+        home.request(coming(), NOW, &mut TestHub::default());
     }
-    let published = home.publish_here(draft(1), NOW, &mut Inbox::default());
+    let published = home.publish_here(draft(1), NOW, &mut TestHub::default());
     assert_eq!(published.expect("there is room").shards, Some(2));
     let mail = std::iter::from_fn(|| home.take_mail(ShardId(0)));
     let told = mail.map(|mail| match mail {
@@ -198,7 +197,7 @@ fn so_many_comings_wait_for_a_mailbox() {
 #[test]
 fn publications_that_go_together_are_one_message_to_each_other_shard() {
     let (mut part, mut home) = (part(0), part(1));
-    let mut inbox = Inbox::default();
+    let mut inbox = TestHub::default();
     let names = (0..100).map(|n| ChannelName::new(&format!("c{n}")).unwrap());
     let with = |channel| Draft {
         channel,
@@ -213,7 +212,7 @@ fn publications_that_go_together_are_one_message_to_each_other_shard() {
     assert!(part.take_mail(ShardId(1)).is_none());
     assert!(part.take_mail(ShardId(2)).is_some());
     assert!(part.take_mail(ShardId(2)).is_none());
-    home.mail(ShardId(0), mail, NOW, &mut Inbox::default());
+    home.mail(ShardId(0), mail, NOW, &mut TestHub::default());
     let answer = home.take_mail(ShardId(0)).unwrap();
     assert!(!home.has_mail(ShardId(0)));
     part.mail(ShardId(1), answer, NOW, &mut inbox);
@@ -228,7 +227,7 @@ fn publications_that_go_together_are_one_message_to_each_other_shard() {
     part.request(subscribe(1), NOW, &mut inbox);
     assert_eq!(inbox.heard.len(), 5);
     let mail = part.take_mail(ShardId(1)).unwrap();
-    home.mail(ShardId(0), mail, NOW, &mut Inbox::default());
+    home.mail(ShardId(0), mail, NOW, &mut TestHub::default());
     let answer = home.take_mail(ShardId(0)).unwrap();
     part.mail(ShardId(1), answer, NOW, &mut inbox);
     assert_eq!(inbox.heard.len(), 5 + REQUESTS_MAX as usize);

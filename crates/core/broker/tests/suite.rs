@@ -1,12 +1,10 @@
 //! The broker in memory keeps the contract, also with late replies.
 
-use throng_broker::{
-    Acknowledge, Budget, Item, Lineage, MemoryBroker, MemoryOptions, Reached, Store,
-};
+use throng_broker::{Acknowledge, Broker, Budget, Item, Lineage, MemoryOptions, Reached, Store};
 use throng_broker_suite::{Cluster, Late, Parts, Setup};
 use throng_types::{Now, ShardId};
 
-fn parts(setup: &Setup) -> Vec<MemoryBroker> {
+fn parts(setup: &Setup) -> Vec<Broker> {
     let home = MemoryOptions {
         nonce: 0xabcd,
         hash_seed: 1,
@@ -15,7 +13,7 @@ fn parts(setup: &Setup) -> Vec<MemoryBroker> {
         reply: setup.reply,
         namespaces: setup.namespaces.clone(),
     };
-    let part = |shard| MemoryBroker::new(ShardId(shard), setup.shards, home.clone());
+    let part = |shard| Broker::new(ShardId(shard), setup.shards, home.clone());
     (0..setup.shards).map(part).collect()
 }
 
@@ -72,7 +70,7 @@ mod durable {
 
     fn durable(setup: Setup) -> Box<dyn Cluster> {
         let now = Now::default();
-        let part = |part: MemoryBroker| part.with_store(Box::new(Busy(7)), None, now);
+        let part = |part: Broker| part.with_store(Box::new(Busy(7)), None, now);
         Box::new(Parts::new(parts(&setup).into_iter().map(part).collect()))
     }
 

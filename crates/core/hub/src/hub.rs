@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use throng_broker::{
-    Broker, BrokerStats, Draft, LiveOptions, MemoryBroker, Outcome, Published, Receiver, Refusal,
-    Reply, Request,
+    Broker, BrokerStats, Draft, LiveOptions, Mail, Outcome, Published, Receiver, Refusal, Reply,
+    Request,
 };
 use throng_types::{ChannelName, ConnId, Millis, Now, Publication, ShardId};
 
@@ -28,15 +28,15 @@ pub struct HubStats {
 }
 
 /// One shard's hub, with its part of a broker.
-pub struct Hub<B = MemoryBroker> {
+pub struct Hub {
     /// Called past the hub only for what hands it nothing.
-    pub broker: B,
+    pub broker: Broker,
     pub(crate) local: Local,
 }
 
-impl<B: Broker> Hub<B> {
+impl Hub {
     /// A hub without subscribers.
-    pub fn new(options: HubOptions, broker: B) -> Self {
+    pub fn new(options: HubOptions, broker: Broker) -> Self {
         Self {
             broker,
             local: Local::new(options),
@@ -241,7 +241,7 @@ impl<B: Broker> Hub<B> {
     }
 
     /// Takes mail from another shard's hub.
-    pub fn mail(&mut self, from: ShardId, mail: B::Mail, now: Now, sink: &mut impl Sink) {
+    pub fn mail(&mut self, from: ShardId, mail: Mail, now: Now, sink: &mut impl Sink) {
         let local = &mut self.local;
         self.broker
             .mail(from, mail, now, &mut Replies { local, sink });
@@ -257,16 +257,6 @@ impl<B: Broker> Hub<B> {
         self.leave_unused(now);
         self.act_on_ready(now, sink);
         more
-    }
-
-    /// The next mail for a shard, in the order in which it must be delivered.
-    pub fn take_mail(&mut self, to: ShardId) -> Option<B::Mail> {
-        self.broker.take_mail(to)
-    }
-
-    /// Whether mail waits for a shard.
-    pub fn has_mail(&self, to: ShardId) -> bool {
-        self.broker.has_mail(to)
     }
 
     /// Whether mail may be taken. While not, leave it in the mailbox: its sender will
@@ -301,16 +291,6 @@ impl<B: Broker> Hub<B> {
         true
     }
 
-    /// Lets the broker do what is due, such as forgetting old history; true if more than `budget`
-    /// streams are due.
-    pub fn expire(&mut self, now: Now, budget: usize, sink: &mut impl Sink) -> bool {
-        let local = &mut self.local;
-        let more = self.broker.tick(now, budget, &mut Replies { local, sink });
-        self.leave_unused(now);
-        self.act_on_ready(now, sink);
-        more
-    }
-
     /// Delivers to at most `visits` members; true if more wait.
     ///
     /// A member whose connection has other channels is asked to gather, so that it is
@@ -342,12 +322,6 @@ impl<B: Broker> Hub<B> {
             self.broker
                 .request(farewell, now, &mut OnlyDeliveries { local });
         }
-    }
-
-    /// Bit set of the shards with subscribers of a channel; exact for channels at home here. All
-    /// bits are set where the broker does not know.
-    pub fn interest(&self, channel: &ChannelName) -> u64 {
-        self.broker.interest(channel)
     }
 
     /// Publishes in a channel that is at home here. Error: the reason, with the draft: after

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver as Inlet, Sender, channel};
 
 use throng_broker::{
-    Budget, ChannelOptions, Draft, HistoryPage, HistoryQuery, LiveOptions, MemoryBroker,
-    MemoryOptions, Moving, Namespaces, Outcome, Overflow, Published, Receiver, Recovery, Refusal,
-    Remote, Reply, ReplyLimit, Request, Subscribed, Ticket,
+    Broker, Budget, ChannelOptions, Draft, HistoryPage, HistoryQuery, LiveOptions, MemoryOptions,
+    Moving, Namespaces, Outcome, Overflow, Published, Receiver, Recovery, Refusal, Remote, Reply,
+    ReplyLimit, Request, Subscribed, Ticket,
 };
 use throng_hub::{Answer, Command, FormKind, Format, Hub, HubOptions, ReplyTo};
 use throng_solo::{Heard, conn, draft, fan_out, name, position, subscribe};
@@ -23,7 +23,7 @@ const REPLY: ReplyLimit = ReplyLimit {
     bytes_max: 1,
 };
 
-/// What the broker says to the hub.
+/// Message of the broker to the hub.
 enum Said {
     Reply(Reply),
     Delivery(Arc<Publication>),
@@ -116,7 +116,7 @@ impl Scene {
             reply: REPLY,
             namespaces,
         };
-        let broker = MemoryBroker::new(ShardId(0), 1, memory).with_remote(Box::new(script));
+        let broker = Broker::new(ShardId(0), 1, memory).with_remote(Box::new(script));
         Self {
             hub: Hub::new(options, broker),
             asked,

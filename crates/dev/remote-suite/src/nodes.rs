@@ -16,7 +16,7 @@ use std::time::Duration;
 use throng_broker::{
     BrokerStats, HistoryQuery, Outcome, Refusal, Remote as _, Reply, Request, Ticket,
 };
-use throng_broker_suite::{Cluster, Heard, Inbox, Setup};
+use throng_broker_suite::{Cluster, HubMessage, Setup, TestHub};
 use throng_remote::{
     BrokerPeer, Node, NodeIo, RemoteBroker, RemoteOptions, WakePeer, WakeShard, server_of, start,
 };
@@ -76,9 +76,9 @@ struct Nodes {
     on: On,
     parts: Vec<RemoteBroker>,
     /// By shard, until a step takes it.
-    inboxes: Vec<Inbox>,
+    inboxes: Vec<TestHub>,
     /// By shard, until the suite takes it. Bound: what one property asks.
-    arrived: Vec<VecDeque<Heard>>,
+    arrived: Vec<VecDeque<HubMessage>>,
     bell: Arc<Bell>,
     clock_ms: Arc<AtomicU64>,
     nodes: usize,
@@ -136,7 +136,7 @@ pub fn nodes<N: Node, F: FnOnce(NodeIo) -> N>(
     let cluster = Nodes {
         on,
         parts: parts.collect(),
-        inboxes: (0..shards).map(|_| Inbox::default()).collect(),
+        inboxes: (0..shards).map(|_| TestHub::default()).collect(),
         arrived: (0..shards).map(|_| VecDeque::new()).collect(),
         bell,
         clock_ms,
@@ -192,7 +192,7 @@ impl Nodes {
         };
         self.parts[node].request(Request::Leave { channel });
         match heard {
-            Heard::Reply(reply) => reply.outcome,
+            HubMessage::Reply(reply) => reply.outcome,
             other => panic!("{other:?}"),
         }
     }
@@ -218,8 +218,8 @@ impl Nodes {
         self.syncs += 1;
     }
 
-    fn arrive(&mut self, shard: usize, heard: Heard) {
-        if let Heard::Reply(Reply { ticket, .. }) = &heard {
+    fn arrive(&mut self, shard: usize, heard: HubMessage) {
+        if let HubMessage::Reply(Reply { ticket, .. }) = &heard {
             self.unanswered -= 1;
             if ticket.0 >= OWN {
                 return;
@@ -235,7 +235,7 @@ impl Cluster for Nodes {
         self.is_dirty = true;
         let is_answered = !matches!(request, Request::Leave { .. } | Request::Quit { .. });
         match self.parts[shard.index()].request(request) {
-            Some(refused) => self.arrived[shard.index()].push_back(Heard::Reply(refused)),
+            Some(refused) => self.arrived[shard.index()].push_back(HubMessage::Reply(refused)),
             None => self.unanswered += usize::from(is_answered),
         }
     }
@@ -272,7 +272,7 @@ impl Cluster for Nodes {
         }
     }
 
-    fn take(&mut self, shard: ShardId) -> Option<Heard> {
+    fn take(&mut self, shard: ShardId) -> Option<HubMessage> {
         self.arrived[shard.index()].pop_front()
     }
 

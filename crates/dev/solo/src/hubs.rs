@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use throng_broker::{
-    Broker, Budget, ChannelOptions, Draft, MemoryBroker, MemoryOptions, Namespaces, ReplyLimit,
-    home_of,
+    Broker, Budget, ChannelOptions, Draft, MemoryOptions, Namespaces, ReplyLimit, home_of,
 };
 use throng_hub::{Answer, Batch, Command, Format, Hub, HubOptions, Patch, ReplyTo, Sink};
 use throng_types::{ChannelName, ConnId, Epoch, Now, Payload, Position, Publication, ShardId};
@@ -28,7 +27,7 @@ pub fn hub(shard: ShardId, shards: u8, namespaces: &Arc<Namespaces>) -> Hub {
         hash_seed: 1,
         namespaces: Arc::clone(namespaces),
     };
-    Hub::new(options, MemoryBroker::new(shard, shards, memory))
+    Hub::new(options, Broker::new(shard, shards, memory))
 }
 
 /// The only hub, with these namespaces beside the one without a name, which has no options.
@@ -105,7 +104,7 @@ pub fn subscribe(
 ///
 /// # Panics
 /// If that does not come to an end.
-pub fn fan_out<B: Broker>(hub: &mut Hub<B>, visits: usize, now: Now, sink: &mut impl Sink) {
+pub fn fan_out(hub: &mut Hub, visits: usize, now: Now, sink: &mut impl Sink) {
     let turns = (0..10_000).take_while(|_| hub.fan_out(visits, now, sink));
     assert!(turns.count() < 10_000, "fan-out comes to an end");
 }

@@ -77,7 +77,7 @@ pub(crate) enum ShardCommand {
     Move(Moving),
 }
 
-/// What the peer has for a shard, in one order.
+/// Message of the peer to a shard; all of them have one order.
 #[derive(Debug)]
 pub(crate) enum ForShard {
     Reply(Reply),

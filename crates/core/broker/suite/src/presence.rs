@@ -6,7 +6,7 @@ use std::sync::Arc;
 use throng_broker::{Outcome, Presence, Present, Refusal, Request};
 use throng_types::{PublicationKind, Publisher, ShardId};
 
-use crate::Heard;
+use crate::HubMessage;
 use crate::cluster::MEMBERS_MAX;
 use crate::tester::{Tester, name};
 
@@ -100,7 +100,7 @@ pub fn members_are_those_who_came_and_have_not_left(tester: &mut Tester) {
     // The watcher's announcements lead to the same list.
     let mut heard = BTreeSet::new();
     while let Some(reply) = tester.next(watcher) {
-        let Heard::Delivery(publication) = reply else {
+        let HubMessage::Delivery(publication) = reply else {
             continue;
         };
         let who = publication.publisher.as_ref().expect("somebody");
@@ -135,11 +135,11 @@ pub fn who_comes_hears_of_it_after_its_reply(tester: &mut Tester) {
             let more = tester.step();
             while let Some(reply) = tester.next(shard) {
                 match reply {
-                    Heard::Reply(reply) => {
+                    HubMessage::Reply(reply) => {
                         assert_eq!(reply.ticket.0, ticket);
                         replied = true;
                     }
-                    Heard::Delivery(publication) => {
+                    HubMessage::Delivery(publication) => {
                         let who = publication.publisher.as_ref().expect("somebody");
                         let is_own = who.client == presence.who.client;
                         assert!(replied || !is_own, "the coming before the reply");

@@ -9,7 +9,7 @@ use std::ops::Bound::{Excluded, Included};
 use throng_broker::{Outcome, Published, Recovery, Reply, Request, Subscribed};
 use throng_types::{Position, Publication, ShardId};
 
-use crate::Heard;
+use crate::HubMessage;
 use crate::cluster::{KEPT, LONG};
 use crate::tester::{Tester, draft, leave, subscribe, text};
 
@@ -118,8 +118,8 @@ impl Model<'_> {
         for shard in self.tester.shards() {
             while let Some(heard) = self.tester.next(shard) {
                 match heard {
-                    Heard::Delivery(publication) => self.delivered(shard, &publication),
-                    Heard::Reply(Reply { ticket, outcome }) => match outcome {
+                    HubMessage::Delivery(publication) => self.delivered(shard, &publication),
+                    HubMessage::Reply(Reply { ticket, outcome }) => match outcome {
                         Outcome::Subscribed(result) => {
                             let result = result.expect("these queues are far from full");
                             self.subscribed(shard, ticket.0, result);
@@ -130,7 +130,7 @@ impl Model<'_> {
                         }
                         other => panic!("nobody asked for {other:?}"),
                     },
-                    Heard::Broken(channel) => panic!("{channel}: nothing was lost"),
+                    HubMessage::Broken(channel) => panic!("{channel}: nothing was lost"),
                 }
             }
         }

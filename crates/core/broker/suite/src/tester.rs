@@ -10,7 +10,7 @@ use throng_broker::{
 use throng_types::json::payload_of;
 use throng_types::{ChannelName, Millis, Now, Position, Publication, Rng, ShardId};
 
-use crate::cluster::{Cluster, Heard, Make, Setup};
+use crate::cluster::{Cluster, HubMessage, Make, Setup};
 
 /// A cluster, its clock, and everything it has delivered.
 pub struct Tester {
@@ -21,7 +21,7 @@ pub struct Tester {
     next_ticket: u32,
     answered: HashSet<u32>,
     /// By hub, in order. Bound: what the properties ask.
-    heard: Vec<VecDeque<Heard>>,
+    heard: Vec<VecDeque<HubMessage>>,
 }
 
 impl Tester {
@@ -80,8 +80,8 @@ impl Tester {
         more
     }
 
-    fn hear(&mut self, shard: ShardId, heard: Heard) {
-        if let Heard::Reply(Reply { ticket, .. }) = &heard {
+    fn hear(&mut self, shard: ShardId, heard: HubMessage) {
+        if let HubMessage::Reply(Reply { ticket, .. }) = &heard {
             assert!(ticket.0 < self.next_ticket, "a reply to a request");
             assert!(self.answered.insert(ticket.0), "one reply to a request");
         }
@@ -89,7 +89,7 @@ impl Tester {
     }
 
     /// Next of what a shard's hub heard.
-    pub(crate) fn next(&mut self, shard: ShardId) -> Option<Heard> {
+    pub(crate) fn next(&mut self, shard: ShardId) -> Option<HubMessage> {
         self.heard[shard.index()].pop_front()
     }
 
@@ -98,13 +98,14 @@ impl Tester {
         while self.step() {}
     }
 
-    /// What a request of a shard led to, if that has arrived.
+    /// Takes the outcome of a request of a shard, if it has arrived.
     pub(crate) fn reply(&mut self, shard: ShardId, ticket: u32) -> Option<Outcome> {
         let heard = &mut self.heard[shard.index()];
-        let is_it = |heard: &Heard| matches!(heard, Heard::Reply(it) if it.ticket.0 == ticket);
+        let is_it =
+            |heard: &HubMessage| matches!(heard, HubMessage::Reply(it) if it.ticket.0 == ticket);
         let at = heard.iter().position(is_it)?;
         match heard.remove(at)? {
-            Heard::Reply(reply) => Some(reply.outcome),
+            HubMessage::Reply(reply) => Some(reply.outcome),
             other => panic!("{other:?}"),
         }
     }
@@ -206,7 +207,7 @@ impl Tester {
     pub(crate) fn delivered_where(&mut self, shard: ShardId) -> Vec<(String, String)> {
         let mut texts = Vec::new();
         self.heard[shard.index()].retain(|heard| {
-            if let Heard::Delivery(publication) = heard {
+            if let HubMessage::Delivery(publication) = heard {
                 texts.push((publication.channel.as_str().to_owned(), text(publication)));
                 return false;
             }

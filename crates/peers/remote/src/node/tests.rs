@@ -227,7 +227,7 @@ impl<const ONE_ROAD: bool> Played<ONE_ROAD> {
         self.request(number, request);
     }
 
-    /// What is left for a shard, but for cuts.
+    /// Takes what is left for a shard, but for cuts.
     pub(crate) fn left(&self, number: u8) -> Vec<ForShard> {
         let mut left = VecDeque::new();
         self.shards[usize::from(number)].take(&mut left);

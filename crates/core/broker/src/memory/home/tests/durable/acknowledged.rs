@@ -3,8 +3,8 @@
 use super::*;
 use crate::memory::outbox::HELD_MAX;
 use crate::{
-    Acknowledge, Broker as _, ChannelOptions, Mail, MemoryBroker, Namespaces, Outcome, Published,
-    Receiver, Reply, Request, Retention, Ticket,
+    Acknowledge, Broker, ChannelOptions, Mail, Namespaces, Outcome, Published, Receiver, Reply,
+    Request, Retention, Ticket,
 };
 
 #[derive(Default)]
@@ -46,7 +46,7 @@ fn offset(published: Published) -> Option<u64> {
 }
 
 /// A part whose channels in `kept` wait for `level`; those of `plain` do not wait.
-fn part(level: Acknowledge, shards: u8, shard: u8) -> (MemoryBroker, Tape) {
+fn part(level: Acknowledge, shards: u8, shard: u8) -> (Broker, Tape) {
     let kept = ChannelOptions {
         retention: Retention {
             publications_max: 5,
@@ -65,11 +65,11 @@ fn part(level: Acknowledge, shards: u8, shard: u8) -> (MemoryBroker, Tape) {
         ..options(5, 1000, 1 << 20)
     };
     let tape = Tape::default();
-    let part = MemoryBroker::new(ShardId(shard), shards, options);
+    let part = Broker::new(ShardId(shard), shards, options);
     (part.with_store(Box::new(tape.clone()), None, at(0)), tape)
 }
 
-fn ask(part: &mut MemoryBroker, ticket: u32, draft: Draft, hub: &mut Hub) {
+fn ask(part: &mut Broker, ticket: u32, draft: Draft, hub: &mut Hub) {
     let ticket = Ticket(ticket);
     part.request(Request::Publish { ticket, draft }, at(1), hub);
 }
@@ -207,15 +207,14 @@ fn publishers_of_other_shards_wait_too() {
     let mut hub = Hub::default();
     let drafts = (1..=3).map(|n| (Ticket(n), draft(&channel, "x"))).collect();
     away.publish_all(drafts, at(1), &mut hub);
-    let bring =
-        |from: &mut MemoryBroker, to: &mut MemoryBroker, shards: (u8, u8), hub: &mut Hub| {
-            let mut count = 0;
-            while let Some(mail) = from.take_mail(ShardId(shards.1)) {
-                count += usize::from(!matches!(mail, Mail::Reply(_)));
-                to.mail(ShardId(shards.0), mail, at(1), hub);
-            }
-            count
-        };
+    let bring = |from: &mut Broker, to: &mut Broker, shards: (u8, u8), hub: &mut Hub| {
+        let mut count = 0;
+        while let Some(mail) = from.take_mail(ShardId(shards.1)) {
+            count += usize::from(!matches!(mail, Mail::Reply(_)));
+            to.mail(ShardId(shards.0), mail, at(1), hub);
+        }
+        count
+    };
     assert_eq!(bring(&mut away, &mut home, (1, 0), &mut Hub::default()), 1);
     assert_eq!(bring(&mut home, &mut away, (0, 1), &mut hub), 0);
     tape.state().reached.written = 2;
