@@ -31,7 +31,7 @@ use throng_types::{
 
 pub use budget::Budget;
 pub use home::{BrokerStats, MemoryOptions, home_of};
-pub use outbox::{DELIVERIES_MAX, Mail, REQUESTS_MAX};
+pub use outbox::{BrokerMail, DELIVERIES_MAX, REQUESTS_MAX};
 
 use crate::{
     Acknowledge, Draft, LiveOptions, Moving, Outcome, Published, Receiver, Refusal, Remote, Reply,
@@ -112,7 +112,7 @@ impl Broker {
         let outbox = &mut self.outboxes[home.index()];
         let needs_no_room = matches!(request, Request::Leave { .. } | Request::Quit { .. });
         if needs_no_room || outbox.may_ask(1) {
-            outbox.push(Mail::Request(request));
+            outbox.push(BrokerMail::Request(request));
         } else if let Some(reply) = request.refused(Refusal::Busy) {
             hub.reply(reply);
         }
@@ -138,7 +138,7 @@ impl Broker {
         }
         for (outbox, group) in self.outboxes.iter_mut().zip(away) {
             if !group.is_empty() {
-                outbox.push(Mail::Publications(group));
+                outbox.push(BrokerMail::Publications(group));
             }
         }
     }
@@ -147,27 +147,27 @@ impl Broker {
     ///
     /// Call it only while the hub has room ([`Receiver::has_room`] is asked before a publication
     /// is accepted, but not for mail): otherwise leave the mail where it is.
-    pub fn mail(&mut self, from: ShardId, mail: Mail, now: Now, hub: &mut impl Receiver) {
+    pub fn mail(&mut self, from: ShardId, mail: BrokerMail, now: Now, hub: &mut impl Receiver) {
         match mail {
-            Mail::Publications(drafts) => {
+            BrokerMail::Publications(drafts) => {
                 let publish = |asked| self.publish_for(from, asked, now, hub);
                 let results: Vec<_> = drafts.into_iter().filter_map(publish).collect();
                 if !results.is_empty() {
-                    self.outboxes[from.index()].push(Mail::Published(results));
+                    self.outboxes[from.index()].push(BrokerMail::Published(results));
                 }
             }
-            Mail::Published(results) => {
+            BrokerMail::Published(results) => {
                 for (ticket, result) in results {
                     self.outboxes[from.index()].answered();
                     hub.reply(Reply::published(ticket, result));
                 }
             }
-            Mail::Request(request) => self.carry_out(from, request, now, hub),
-            Mail::Reply(reply) => {
+            BrokerMail::Request(request) => self.carry_out(from, request, now, hub),
+            BrokerMail::Reply(reply) => {
                 self.outboxes[from.index()].answered();
                 hub.reply(reply);
             }
-            Mail::Delivery(publication) => hub.deliver(publication),
+            BrokerMail::Delivery(publication) => hub.deliver(publication),
         }
     }
 
@@ -209,7 +209,7 @@ impl Broker {
     }
 
     /// The next mail for another shard's part, in the order in which it must be delivered.
-    pub fn take_mail(&mut self, to: ShardId) -> Option<Mail> {
+    pub fn take_mail(&mut self, to: ShardId) -> Option<BrokerMail> {
         self.outboxes[to.index()].pop()
     }
 
@@ -315,7 +315,7 @@ impl Broker {
                 if shard == self.shard {
                     hub.deliver(publication);
                 } else {
-                    self.outboxes[shard.index()].push(Mail::Delivery(publication));
+                    self.outboxes[shard.index()].push(BrokerMail::Delivery(publication));
                 }
             }
         }
@@ -414,7 +414,7 @@ impl Broker {
             }
         }
         for (to, results) in away {
-            self.outboxes[to.index()].push(Mail::Published(results));
+            self.outboxes[to.index()].push(BrokerMail::Published(results));
         }
     }
 
@@ -492,7 +492,7 @@ impl Broker {
             if from == self.shard {
                 hub.reply(reply);
             } else {
-                self.outboxes[from.index()].push(Mail::Reply(reply));
+                self.outboxes[from.index()].push(BrokerMail::Reply(reply));
             }
         }
         if let Some(announcement) = announcement {
@@ -511,7 +511,7 @@ impl Broker {
             if shard == self.shard {
                 hub.deliver(announcement);
             } else if self.outboxes[shard.index()].has_spare_room() {
-                self.outboxes[shard.index()].push(Mail::Delivery(announcement));
+                self.outboxes[shard.index()].push(BrokerMail::Delivery(announcement));
             }
         }
     }

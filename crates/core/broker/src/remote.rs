@@ -9,7 +9,8 @@
 //! reports up to which positions its subscribers have everything, and the new process *resumes*
 //! there. Publications without a position go to subscribers from the old process if they are before
 //! the cut, and from the new one if they are behind it. Those with one are found in history,
-//! wherever the cut is.
+//! wherever the cut is. Connections that stay with the old process still hear by it: once the new
+//! one has everything, it goes on behind the cut, with the first delivery that it had left.
 //!
 //! Rules for every broker on the other side of a network
 //! - Steps of a shard take effect in their order, also among its requests.
@@ -19,7 +20,7 @@
 
 use throng_types::{ChannelName, Position};
 
-use crate::{Draft, LiveOptions, Presence, Receiver, Refusal, Reply, Request};
+use crate::{ChannelMember, Draft, LiveOptions, Receiver, Refusal, Reply, Request};
 
 /// One shard's end of a broker that a peer serves.
 ///
@@ -44,14 +45,12 @@ pub trait Remote: Send {
     /// Passes a step of a hand-over to the peer.
     fn hand_over(&mut self, moving: Moving);
 
-    /// Stops deliveries behind this cut from now on; they stay at the peer. `None` takes that back.
+    /// Stops deliveries behind this cut from now on; they stay at the peer. With `None` they go
+    /// on, with the first one behind the cut.
     fn stop_at(&mut self, cut: Option<u64>);
 
     /// Whether the peer has every request, and nothing more comes before the requested cut.
     fn has_stopped(&self) -> bool;
-
-    /// Drops the deliveries behind the cut: another process has them.
-    fn leave_deliveries(&mut self);
 }
 
 /// Step of a hand-over, sent by one shard of either process to its broker.
@@ -69,9 +68,9 @@ pub enum Moving {
     Resumed,
     /// To the new one: a member that came in the old process is present. To the old one: the
     /// hand-over is broken off, and the member is present there as before.
-    Take(ChannelName, Presence),
+    Take(ChannelName, ChannelMember),
     /// To the old one: a member is about to be present in the new one.
-    Give(ChannelName, Presence),
+    Give(ChannelName, ChannelMember),
 }
 
 impl Moving {

@@ -1,10 +1,11 @@
-//! Mail between two parts of the broker in memory: its bounds, and the interest of shards.
+//! BrokerMail between two parts of the broker in memory: its bounds, and the interest of shards.
 
 use std::sync::Arc;
 
 use throng_broker::{
-    Broker, Budget, ChannelOptions, DELIVERIES_MAX, Draft, Mail, MemoryOptions, Namespaces,
-    Outcome, Presence, REQUESTS_MAX, Refusal, Reply, ReplyLimit, Request, Ticket, home_of,
+    Broker, BrokerMail, Budget, ChannelMember, ChannelOptions, DELIVERIES_MAX, Draft,
+    MemoryOptions, NamespaceOptions, Outcome, REQUESTS_MAX, Refusal, Reply, ReplyLimit, Request,
+    Ticket, home_of,
 };
 use throng_broker_suite::{HubMessage, TestHub};
 use throng_types::json::payload_of;
@@ -26,7 +27,7 @@ fn part(shard: u8) -> Broker {
             members_max: 100,
             bytes_max: 1 << 20,
         },
-        namespaces: Arc::new(Namespaces::new(ChannelOptions::default(), Vec::new())),
+        namespaces: Arc::new(NamespaceOptions::new(ChannelOptions::default(), Vec::new())),
     };
     Broker::new(ShardId(shard), 3, home)
 }
@@ -53,12 +54,12 @@ fn subscribe(ticket: u32) -> Request {
 /// Subscribes another shard to the channel.
 fn join(home: &mut Broker, shard: u8) {
     let mut inbox = TestHub::default();
-    let mail = Mail::Request(subscribe(0));
+    let mail = BrokerMail::Request(subscribe(0));
     home.mail(ShardId(shard), mail, NOW, &mut inbox);
     assert!(inbox.heard.is_empty());
     assert!(home.has_mail(ShardId(shard)));
     let reply = home.take_mail(ShardId(shard));
-    assert!(matches!(reply, Some(Mail::Reply(_))));
+    assert!(matches!(reply, Some(BrokerMail::Reply(_))));
     assert!(!home.has_mail(ShardId(shard)));
 }
 
@@ -89,7 +90,7 @@ fn interest_names_the_shards_with_subscribers() {
     home.request(leave(), NOW, &mut TestHub::default());
     home.mail(
         ShardId(0),
-        Mail::Request(leave()),
+        BrokerMail::Request(leave()),
         NOW,
         &mut TestHub::default(),
     );
@@ -126,12 +127,12 @@ fn so_many_requests_wait_for_a_reply() {
         tags: None,
         time_unix_ms: 0,
     };
-    let delivery = Mail::Delivery(Arc::new(delivery));
+    let delivery = BrokerMail::Delivery(Arc::new(delivery));
     part.mail(ShardId(1), delivery, NOW, &mut inbox);
     part.request(subscribe(1), NOW, &mut inbox);
     assert_eq!(inbox.heard.len(), 2, "a delivery, and a refusal");
     let refused = Reply::published(Ticket(3), Err(Refusal::UnknownChannel));
-    let reply = Mail::Reply(refused);
+    let reply = BrokerMail::Reply(refused);
     part.mail(ShardId(1), reply, NOW, &mut inbox);
     part.request(subscribe(1), NOW, &mut inbox);
     assert_eq!(inbox.heard.len(), 3, "room for one");
@@ -170,7 +171,7 @@ fn so_many_comings_wait_for_a_mailbox() {
         ticket: Ticket(0),
         channel: channel(),
         since: None,
-        presence: Some(Presence {
+        presence: Some(ChannelMember {
             who: Arc::new(Publisher::default()),
             is_listed: false,
             is_announced: true,
@@ -184,7 +185,7 @@ fn so_many_comings_wait_for_a_mailbox() {
     assert_eq!(published.expect("there is room").shards, Some(2));
     let mail = std::iter::from_fn(|| home.take_mail(ShardId(0)));
     let told = mail.map(|mail| match mail {
-        Mail::Delivery(publication) => publication.told,
+        BrokerMail::Delivery(publication) => publication.told,
         other => panic!("{other:?}"),
     });
     let told: Vec<PublicationKind> = told.collect();

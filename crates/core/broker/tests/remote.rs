@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver as Heard, Sender, channel};
 
 use throng_broker::{
-    Broker, Budget, ChannelOptions, Draft, LiveOptions, MemoryOptions, Moving, Namespaces, Outcome,
-    Published, Receiver, Refusal, Remote, Reply, ReplyLimit, Request, Retention, Ticket,
+    Broker, Budget, ChannelOptions, Draft, LiveOptions, MemoryOptions, Moving, NamespaceOptions,
+    Outcome, Published, Receiver, Refusal, Remote, Reply, ReplyLimit, Request, Retention, Ticket,
 };
 use throng_types::json::payload_of;
 use throng_types::{
@@ -88,8 +88,6 @@ impl Remote for Far {
     fn has_stopped(&self) -> bool {
         self.left.is_empty()
     }
-
-    fn leave_deliveries(&mut self) {}
 }
 
 /// A hub that notes what reaches it.
@@ -138,7 +136,7 @@ fn kept() -> LiveOptions {
     };
     let named = vec![("throng".into(), options)];
     LiveOptions {
-        namespaces: Arc::new(Namespaces::new(options, named)),
+        namespaces: Arc::new(NamespaceOptions::new(options, named)),
         reply: ReplyLimit {
             publications_max: 100,
             members_max: 100,

@@ -1,6 +1,8 @@
 //! The broker in memory keeps the contract, also with late replies.
 
-use throng_broker::{Acknowledge, Broker, Budget, Item, Lineage, MemoryOptions, Reached, Store};
+use throng_broker::{
+    Acknowledge, Broker, Budget, Lineage, LogEntry, MemoryOptions, Reached, Store,
+};
 use throng_broker_suite::{Cluster, Late, Parts, Setup};
 use throng_types::{Now, ShardId};
 
@@ -26,7 +28,7 @@ struct Busy(u64);
 
 impl Store for Busy {
     fn append(&mut self, record: &[u8]) {
-        assert!(Item::of_record(record).is_some());
+        assert!(LogEntry::of_record(record).is_some());
     }
 
     fn takes(&mut self, _: usize) -> bool {

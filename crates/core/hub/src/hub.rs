@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use throng_broker::{
-    Broker, BrokerStats, Draft, LiveOptions, Mail, Outcome, Published, Receiver, Refusal, Reply,
-    Request,
+    Broker, BrokerMail, BrokerStats, Draft, LiveOptions, Outcome, Published, Receiver, Refusal,
+    Reply, Request,
 };
 use throng_types::{ChannelName, ConnId, Millis, Now, Publication, ShardId};
 
@@ -241,7 +241,7 @@ impl Hub {
     }
 
     /// Takes mail from another shard's hub.
-    pub fn mail(&mut self, from: ShardId, mail: Mail, now: Now, sink: &mut impl Sink) {
+    pub fn mail(&mut self, from: ShardId, mail: BrokerMail, now: Now, sink: &mut impl Sink) {
         let local = &mut self.local;
         self.broker
             .mail(from, mail, now, &mut Replies { local, sink });

@@ -5,8 +5,8 @@ use std::sync::mpsc::{Receiver as Inlet, Sender, channel};
 
 use throng_broker::{
     Broker, Budget, ChannelOptions, Draft, HistoryPage, HistoryQuery, LiveOptions, MemoryOptions,
-    Moving, Namespaces, Outcome, Overflow, Published, Receiver, Recovery, Refusal, Remote, Reply,
-    ReplyLimit, Request, Subscribed, Ticket,
+    Moving, NamespaceOptions, Outcome, Overflow, Published, Receiver, Recovery, Refusal, Remote,
+    Reply, ReplyLimit, Request, Subscribed, Ticket,
 };
 use throng_hub::{Answer, Command, FormKind, Format, Hub, HubOptions, ReplyTo};
 use throng_solo::{Heard, conn, draft, fan_out, name, position, subscribe};
@@ -72,8 +72,6 @@ impl Remote for Script {
     fn has_stopped(&self) -> bool {
         true
     }
-
-    fn leave_deliveries(&mut self) {}
 }
 
 fn publication(channel: &str, offset: u64, bytes: usize) -> Arc<Publication> {
@@ -96,7 +94,7 @@ impl Scene {
             overflow: Overflow::DropOldest,
             ..ChannelOptions::default()
         };
-        let namespaces = Arc::new(Namespaces::new(channel_options, Vec::new()));
+        let namespaces = Arc::new(NamespaceOptions::new(channel_options, Vec::new()));
         let options = HubOptions {
             subscriptions_max: 2,
             hash_seed: 1,
@@ -527,7 +525,7 @@ fn other_options_hold_from_now_on() {
     scene.answers(&[(2, "new:a UnknownChannel")]);
     let named = vec![("new".into(), ChannelOptions::default())];
     let options = LiveOptions {
-        namespaces: Arc::new(Namespaces::new(ChannelOptions::default(), named)),
+        namespaces: Arc::new(NamespaceOptions::new(ChannelOptions::default(), named)),
         reply: REPLY,
         streams_max: 5,
     };

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use throng_broker::{
-    Acknowledge, Broker, Budget, ChannelOptions, Draft, MemoryOptions, Namespaces, Outcome,
+    Acknowledge, Broker, Budget, ChannelOptions, Draft, MemoryOptions, NamespaceOptions, Outcome,
     Receiver, Recovery, Refusal, Reply, ReplyLimit, Request, Retention, Ticket, home_of,
 };
 use throng_history::{Journal, OpenError, Options, await_takeover, open};
@@ -24,7 +24,7 @@ fn now() -> Now {
     }
 }
 
-fn namespaces() -> Arc<Namespaces> {
+fn namespaces() -> Arc<NamespaceOptions> {
     let kept = ChannelOptions {
         retention: Retention {
             publications_max: 100,
@@ -33,7 +33,7 @@ fn namespaces() -> Arc<Namespaces> {
         recovery: true,
         ..ChannelOptions::default()
     };
-    Arc::new(Namespaces::new(kept, Vec::new()))
+    Arc::new(NamespaceOptions::new(kept, Vec::new()))
 }
 
 /// A hub that remembers the last reply.

@@ -11,7 +11,7 @@ use throng_grip::filters::Filtered;
 use throng_grip::instruct::HoldChannel;
 use throng_grip::item::{Item, WsKind, WsMessageItem};
 use throng_grip::ws_events::{ControlError, ControlMessage, WsKeepAlive};
-use throng_http1::origin::Target;
+use throng_http1::origin::OriginTarget;
 use throng_hub::Answer;
 use throng_metrics::Counter;
 use throng_session::Form;
@@ -57,7 +57,7 @@ pub(crate) struct Side {
 }
 
 impl Side {
-    pub(crate) fn new(prefix: &str, target: Option<&Target>) -> Self {
+    pub(crate) fn new(prefix: &str, target: Option<&OriginTarget>) -> Self {
         let implicit = target.map_or(&[][..], |target| &target.subscriptions[..]);
         let implicit: Vec<HoldChannel> = implicit.iter().map(|name| plain(name)).collect();
         let following = Following::new("", &implicit, Vec::new());

@@ -59,7 +59,9 @@ impl Channel {
 /// The order of items in the channels that are at home on this shard.
 pub(crate) struct Sequencer {
     limits: SequenceLimits,
+    /// Bound: those with an item or a question within `id_ttl_ms`.
     channels: HashMap<ChannelName, Channel>,
+    /// Bound: for each channel its alarm, and those that an earlier one came before.
     alarms: BinaryHeap<Reverse<(Millis, ChannelName)>>,
 }
 

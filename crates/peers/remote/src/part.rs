@@ -119,10 +119,8 @@ enum Stop {
     No,
     /// Up to the cut of this number, which has not come.
     At(u64),
-    /// The cut has come: what is behind it stays.
+    /// The cut has come: what is behind it waits for the end of the hand-over.
     Here,
-    /// Another process has what is behind it: deliveries are dropped.
-    Gone,
 }
 
 impl RemoteBroker {
@@ -223,9 +221,7 @@ impl End {
             if self.taken.is_empty() && self.way.queues.take(&mut self.taken) {
                 self.way.call();
             }
-            let is_gone = self.stop == Stop::Gone;
             if let Some(ForShard::Delivery(publication)) = self.taken.front()
-                && !is_gone
                 && !hub.has_room(&publication.channel, publication.cost_bytes())
             {
                 return true;
@@ -241,7 +237,6 @@ impl End {
                 Some(ForShard::Cut(cut)) if self.stop == Stop::At(cut) => self.stop = Stop::Here,
                 // Of another node, or one that was called off.
                 Some(ForShard::Cut(_)) => {}
-                Some(_) if is_gone => {}
                 Some(ForShard::Delivery(publication)) => hub.deliver(publication),
                 Some(ForShard::Broken(channel)) => hub.broken(&channel),
             }
@@ -322,12 +317,6 @@ impl Remote for RemoteBroker {
     fn has_stopped(&self) -> bool {
         self.ends.iter().all(End::has_stopped)
     }
-
-    fn leave_deliveries(&mut self) {
-        for end in &mut self.ends {
-            end.stop = Stop::Gone;
-        }
-    }
 }
 
 impl Drop for End {
@@ -370,10 +359,11 @@ pub fn start<N: Node, E>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::agent::tests::publication;
     use crate::node::tests::{Played, channel};
     use std::sync::atomic::{AtomicUsize, Ordering};
     use throng_broker::{Outcome, Published, Request};
-    use throng_types::Publication;
+    use throng_types::{Epoch, Position, Publication};
 
     /// A hub with room for so many deliveries.
     #[derive(Default)]
@@ -418,7 +408,7 @@ mod tests {
             ForShard::Reply(Reply { ticket, outcome })
         };
         let delivery = |name: &str| {
-            let publication = crate::agent::tests::publication(None);
+            let publication = publication(None);
             let channel = ChannelName::new(name).expect("a name");
             ForShard::Delivery(
                 Publication {
@@ -442,8 +432,8 @@ mod tests {
         queues[1].leave(reply(3));
         polls(0, true, &["reply 3"]);
         polls(0, true, &[]);
-        polls(1, true, &["delivery in a", "b is broken"]);
-        polls(2, false, &["delivery in b", "reply 2"]);
+        polls(1, true, &["a at 0", "b is broken"]);
+        polls(2, false, &["b at 0", "reply 2"]);
         polls(0, false, &[]);
     }
 
@@ -469,6 +459,38 @@ mod tests {
             let part = names.len() / (servers + 1);
             assert!((part * 8 / 10..=part * 12 / 10).contains(&moved), "{moved}");
         }
+    }
+
+    /// Connections that stay with a process after its hand-over hear what comes behind the cut.
+    #[test]
+    fn what_is_left_behind_a_cut_comes_when_the_hand_over_has_ended() {
+        let queues = Arc::new(ShardQueues::new(Arc::new(|| {})));
+        let end = End::new(queues.clone(), Arc::new(|| {}), Arc::default());
+        let mut part = RemoteBroker::new(vec![end]);
+        let deliver = |offset| {
+            let epoch = Epoch(1);
+            let publication = publication(Some(Position { epoch, offset }));
+            queues.leave(ForShard::Delivery(publication.shared()));
+        };
+        let mut hub = Hub::default();
+        let mut hears = |cut: Option<u64>, expected: &[u64]| {
+            (hub.room, hub.heard) = (9, Vec::new());
+            part.stop_at(cut);
+            assert!(!part.poll(&mut hub));
+            let expected = expected
+                .iter()
+                .map(|offset| format!("{} at {offset}", channel()));
+            assert!(hub.heard.iter().cloned().eq(expected), "{:?}", hub.heard);
+        };
+        deliver(1);
+        // Another node's.
+        queues.leave(ForShard::Cut(6));
+        deliver(2);
+        queues.leave(ForShard::Cut(7));
+        deliver(3);
+        hears(Some(7), &[1, 2]);
+        deliver(4);
+        hears(None, &[3, 4]);
     }
 
     #[test]

@@ -70,7 +70,8 @@ pub fn go_on<K: Kernel>(running: &mut Running<ShardApp, K>, parcel: Option<Parce
     running.resume();
 }
 
-/// The successor has everything: lets go of it, and drains what stays.
+/// The successor has everything: lets go of it, and drains what stays. That goes on behind the cut:
+/// a stream that begins only now hears its channels here until the drain ends it.
 pub fn leave<K: Kernel>(
     running: &mut Running<ShardApp, K>,
     parcel: Parcel<K>,
@@ -79,7 +80,7 @@ pub fn leave<K: Kernel>(
     parcel.release(running);
     let (app, conns) = running.parts_mut();
     if let Some(remote) = &mut app.parts.hub.broker.remote {
-        remote.leave_deliveries();
+        remote.stop_at(None);
     }
     conns.pause_all();
     let now = conns.now();

@@ -11,7 +11,7 @@ use throng_session::ClientId;
 use throng_types::{ChannelName, ConnId, Load, Millis, Save, Saved};
 
 use super::lap::Lap;
-use super::{Connected, News, RouteId, Subscriber, Transports};
+use super::{ConnectionReport, RouteId, StatsEvent, Subscriber, Transports};
 
 const MINUTE_MS: u64 = 60_000;
 /// Between two signs of life of one WebSocket, in milliseconds.
@@ -38,6 +38,7 @@ struct Known {
     counted_at: Millis,
     /// Time of the last report of activity.
     active_at: Millis,
+    /// Bound: the client's subscriptions.
     channels: BTreeMap<ChannelName, SubscriptionMode>,
 }
 
@@ -57,8 +58,8 @@ impl Known {
         }
     }
 
-    fn news(&self, is_new: bool, minutes: u64) -> News {
-        News::Connected(Box::new(Connected {
+    fn news(&self, is_new: bool, minutes: u64) -> StatsEvent {
+        StatsEvent::Connected(Box::new(ConnectionReport {
             id: self.id,
             route: self.route.clone(),
             peer: self.peer,
@@ -76,7 +77,7 @@ pub(crate) struct Book {
     known: BTreeMap<ConnId, Known>,
     lap: Lap<ConnId>,
     /// News of one turn. Bound: they are taken at the end of each turn.
-    news: Vec<News>,
+    news: Vec<StatsEvent>,
 }
 
 impl Book {
@@ -119,9 +120,9 @@ impl Book {
                 mode,
                 route: known.route.clone(),
             };
-            self.news.push(News::Left(left));
+            self.news.push(StatsEvent::Left(left));
         }
-        self.news.push(News::Gone {
+        self.news.push(StatsEvent::Gone {
             id: Box::new(known.id),
             route: known.route,
             minutes,
@@ -140,7 +141,7 @@ impl Book {
         };
         if known.channels.insert(channel.clone(), mode).is_none() {
             let subscriber = known.subscriber(channel, mode);
-            self.news.push(News::Subscribed(subscriber));
+            self.news.push(StatsEvent::Subscribed(subscriber));
         }
     }
 
@@ -150,7 +151,8 @@ impl Book {
             return;
         };
         if let Some(mode) = known.channels.remove(channel) {
-            self.news.push(News::Left(known.subscriber(channel, mode)));
+            self.news
+                .push(StatsEvent::Left(known.subscriber(channel, mode)));
         }
     }
 
@@ -158,7 +160,7 @@ impl Book {
     pub(crate) fn beat(&mut self, conn: ConnId) {
         if let Some(known) = self.known.get(&conn) {
             let route = known.route.clone();
-            self.news.push(News::Active { route });
+            self.news.push(StatsEvent::Active { route });
         }
     }
 
@@ -169,7 +171,7 @@ impl Book {
         {
             known.active_at = now;
             let route = known.route.clone();
-            self.news.push(News::Active { route });
+            self.news.push(StatsEvent::Active { route });
         }
     }
 
@@ -179,7 +181,7 @@ impl Book {
         id: Option<String>,
         transports: Transports,
     ) {
-        self.news.push(News::Published {
+        self.news.push(StatsEvent::Published {
             channel,
             id: id.map(Into::into),
             transports,
@@ -230,13 +232,13 @@ impl Book {
             self.news.push(known.news(false, 0));
             for (channel, mode) in &known.channels {
                 let subscriber = known.subscriber(channel, *mode);
-                self.news.push(News::Subscribed(subscriber));
+                self.news.push(StatsEvent::Subscribed(subscriber));
             }
         }
     }
 
     /// Takes the news since the last call.
-    pub(crate) fn take(&mut self) -> Vec<News> {
+    pub(crate) fn take(&mut self) -> Vec<StatsEvent> {
         std::mem::take(&mut self.news)
     }
 }

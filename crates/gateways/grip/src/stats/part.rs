@@ -10,7 +10,7 @@ use throng_types::{ChannelName, ConnId, Millis, Save as _, Saved, ShardId};
 
 use super::book::Book;
 use super::collector::Collector;
-use super::{News, StatsMail, Transports, bit};
+use super::{StatsEvent, StatsMail, Transports, bit};
 use crate::GripShard;
 use crate::event::Session;
 use crate::order::Mail;
@@ -104,7 +104,7 @@ impl Statistics {
         }))
     }
 
-    fn add(&mut self, news: Vec<News>, own: &GripShared, shard: &impl GripShard) {
+    fn add(&mut self, news: Vec<StatsEvent>, own: &GripShared, shard: &impl GripShard) {
         let now = shard.now().mono;
         if let Some(collector) = self.collector(own, shard) {
             for news in news {
@@ -182,7 +182,7 @@ impl GripShared {
     }
 
     /// Takes the news since the last call; `None` without statistics.
-    fn stats_news(&self, now: Millis) -> Option<Vec<News>> {
+    fn stats_news(&self, now: Millis) -> Option<Vec<StatsEvent>> {
         let mut book = self.book_of_clients.as_ref()?.borrow_mut();
         book.step(now);
         Some(book.take())

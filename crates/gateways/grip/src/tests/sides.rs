@@ -15,14 +15,14 @@ fn close(masking: Masking, code: u16, reason: &str) -> Vec<u8> {
 }
 
 /// A client's WebSocket, and how its backend speaks to it.
-struct Socket {
+struct ZmqSocket {
     client: Client,
     over_http: bool,
     /// Token of the last exchange.
     token: u32,
 }
 
-impl Socket {
+impl ZmqSocket {
     /// A client that has asked for one.
     fn asks(over_http: bool, client: Client) -> Self {
         let mut client = client;
@@ -99,7 +99,7 @@ impl Socket {
 fn a_backend_may_want_signs_of_life() {
     for over_http in [false, true] {
         for (mode, due_ms) in [("idle", 20_000), ("interval", 12_000)] {
-            let mut socket = Socket::open(over_http);
+            let mut socket = ZmqSocket::open(over_http);
             socket.control(&format!(
                 r#"{{"type":"keep-alive","content":"alive","timeout":20,"mode":"{mode}"}}"#
             ));
@@ -131,7 +131,7 @@ fn a_backend_may_want_signs_of_life() {
 #[test]
 fn a_message_may_be_sent_later() {
     for over_http in [false, true] {
-        let mut socket = Socket::open(over_http);
+        let mut socket = ZmqSocket::open(over_http);
         let delayed = r#"{"type":"send-delayed","content":"later","timeout":7}"#;
         socket.control(delayed);
         assert_eq!(socket.due_ms(), Some(7000));
@@ -153,8 +153,8 @@ fn a_message_may_be_sent_later() {
 #[test]
 fn a_backend_subscribes_its_client() {
     for over_http in [false, true] {
-        let mut socket = Socket::open(over_http);
-        let say = |socket: &mut Socket, kind: &str, channel: &str| {
+        let mut socket = ZmqSocket::open(over_http);
+        let say = |socket: &mut ZmqSocket, kind: &str, channel: &str| {
             socket.control(&format!(r#"{{"type":"{kind}","channel":"{channel}"}}"#));
             std::mem::take(&mut socket.client.hub)
         };
@@ -189,7 +189,7 @@ fn a_backend_subscribes_its_client() {
 /// A client gets as many channels as it may have.
 #[test]
 fn the_channels_of_a_websocket_are_bounded() {
-    let mut socket = Socket::opened(false, Client::with(|options| options.channels_max = 2));
+    let mut socket = ZmqSocket::opened(false, Client::with(|options| options.channels_max = 2));
     for name in ["a", "b", "c"] {
         socket.control(&format!(r#"{{"type":"subscribe","channel":"{name}"}}"#));
     }
@@ -200,14 +200,14 @@ fn the_channels_of_a_websocket_are_bounded() {
 #[test]
 fn a_route_subscribes_its_websockets() {
     let client = || Client::with(|options| options.book = book("* localhost:7999,sub=own\n"));
-    let mut socket = Socket::asks(false, client());
+    let mut socket = ZmqSocket::asks(false, client());
     assert_eq!(socket.client.hub, [""; 0], "not before it is one");
     socket.client.head(1, 101, &[ACCEPT, EXTENSION]);
     assert_eq!(std::mem::take(&mut socket.client.hub), ["+grip:own"]);
     socket.control(r#"{"type":"unsubscribe","channel":"own"}"#);
     assert_eq!(socket.client.hub, [""; 0]);
     // Its messages are sorted also if the backend says nothing of GRIP.
-    let mut socket = Socket::asks(false, client());
+    let mut socket = ZmqSocket::asks(false, client());
     socket.client.head(1, 101, &[ACCEPT]);
     socket.told();
     socket
@@ -221,11 +221,11 @@ fn a_route_subscribes_its_websockets() {
 fn a_server_that_goes_down_says_so() {
     let down = CloseReason::Because(Disconnect::Shutdown);
     for over_http in [false, true] {
-        let mut socket = Socket::open(over_http);
+        let mut socket = ZmqSocket::open(over_http);
         socket.client.happens(Event::Close(&down));
         assert_eq!(socket.told()[2..4], 1012_u16.to_be_bytes());
         assert_eq!(socket.client.ended, Some(End::Flush));
-        let mut socket = Socket::asks(over_http, Client::new());
+        let mut socket = ZmqSocket::asks(over_http, Client::new());
         socket.client.happens(Event::Close(&down));
         assert!(socket.told().starts_with(b"HTTP/1.1 503 "));
         assert_eq!(socket.client.ended, Some(End::Flush));
@@ -236,7 +236,7 @@ fn a_server_that_goes_down_says_so() {
 #[test]
 fn a_client_that_does_wrong_is_closed() {
     for over_http in [false, true] {
-        let mut socket = Socket::open(over_http);
+        let mut socket = ZmqSocket::open(over_http);
         // A frame that is not masked.
         socket.said(b"\x81\x01x");
         assert_eq!(socket.told()[2..4], 1002_u16.to_be_bytes());
@@ -251,7 +251,7 @@ fn a_client_that_does_wrong_is_closed() {
         });
         let id = ConnId::new(ShardId(0), 1, 1);
         let client = Client::of(id, Rc::new(GripShared::new(options())), shared);
-        let mut socket = Socket::opened(over_http, client);
+        let mut socket = ZmqSocket::opened(over_http, client);
         let one = said("x");
         socket.said(&one.repeat(1000));
         // Messages before that are the backend's, and its answers are the client's.
@@ -278,7 +278,7 @@ fn a_client_that_does_wrong_is_closed() {
         assert_eq!(socket.client.ended, Some(End::Flush));
     }
     // Before the handshake's answer, a head's worth of bytes is kept, and no more.
-    let mut socket = Socket::asks(true, Client::new());
+    let mut socket = ZmqSocket::asks(true, Client::new());
     let max = socket.client.solo.shared.limits.head_bytes_max;
     socket.said(&vec![b'x'; max]);
     assert_eq!(socket.client.ended, None);
@@ -291,7 +291,7 @@ fn a_client_that_does_wrong_is_closed() {
 #[test]
 fn a_close_is_answered_by_the_other_side() {
     let goes = close(Masking::Client([0; 4]), 4001, "bye");
-    let mut socket = Socket::open(false);
+    let mut socket = ZmqSocket::open(false);
     socket.said(&goes);
     assert_eq!(socket.client.sent().concat().len(), goes.len());
     assert_eq!((socket.told(), socket.client.ended), (Vec::new(), None));
@@ -300,14 +300,14 @@ fn a_close_is_answered_by_the_other_side() {
     assert_eq!(socket.told(), answer);
     assert_eq!(socket.client.ended, Some(End::Flush));
     // By HTTP.
-    let mut socket = Socket::open(true);
+    let mut socket = ZmqSocket::open(true);
     socket.said(&goes);
     let asked = socket.client.asked();
     assert_eq!(&*asked.body, b"CLOSE 5\r\n\x0f\xa1bye\r\n");
     assert_eq!(socket.client.ended, None);
     socket.client.answer(3, 200, &[EVENTS], "CLOSE 5\r\n\u{f}");
     for over_http in [false, true] {
-        let mut socket = Socket::open(over_http);
+        let mut socket = ZmqSocket::open(over_http);
         socket.said(&goes);
         assert_eq!(socket.due_ms(), Some(5000));
         socket.pass_ms(4999);
@@ -321,7 +321,7 @@ fn a_close_is_answered_by_the_other_side() {
 #[test]
 fn a_client_without_its_backend_goes_on() {
     for over_http in [false, true] {
-        let mut socket = Socket::open(over_http);
+        let mut socket = ZmqSocket::open(over_http);
         socket.control(r#"{"type":"subscribe","channel":"a"}"#);
         socket.control(r#"{"type":"detach"}"#);
         assert_eq!(socket.client.has_forgotten(), !over_http);
@@ -348,7 +348,7 @@ fn a_client_without_its_backend_goes_on() {
 /// A client that sends more than its backend takes is not read; all of it arrives.
 #[test]
 fn a_client_is_read_as_fast_as_its_backend_takes_it() {
-    let mut socket = Socket::open(true);
+    let mut socket = ZmqSocket::open(true);
     let max = socket
         .client
         .solo
@@ -393,7 +393,7 @@ fn a_backend_that_fails_is_asked_again() {
         (OriginFailureKind::Timeout, false),
         (OriginFailureKind::Cut, false),
     ] {
-        let mut socket = Socket::open(true);
+        let mut socket = ZmqSocket::open(true);
         socket.said(&said("hi"));
         let asked = socket.client.asked();
         socket.client.backend(3, failed(fault));

@@ -6,7 +6,7 @@ use throng_grip::zmtp::encode_message;
 
 use super::world::{SHARDS, World, name_on};
 use super::*;
-use crate::{PortKind, Socket};
+use crate::{PortKind, ZmqSocket};
 
 /// The numbers of the ports.
 const PULL: u8 = 0;
@@ -14,7 +14,7 @@ const SUB: u8 = 1;
 const REP: u8 = 2;
 
 fn world() -> World {
-    let sockets = [Socket::Pull, Socket::Sub, Socket::Rep];
+    let sockets = [ZmqSocket::Pull, ZmqSocket::Sub, ZmqSocket::Rep];
     World::with(options_with(|options| {
         options.ports = sockets.map(PortKind::Zmq).to_vec();
         options.tells_topics = true;

@@ -3,8 +3,8 @@
 use super::*;
 use crate::memory::outbox::HELD_MAX;
 use crate::{
-    Acknowledge, Broker, ChannelOptions, Mail, Namespaces, Outcome, Published, Receiver, Reply,
-    Request, Retention, Ticket,
+    Acknowledge, Broker, BrokerMail, ChannelOptions, NamespaceOptions, Outcome, Published,
+    Receiver, Reply, Request, Retention, Ticket,
 };
 
 #[derive(Default)]
@@ -61,7 +61,7 @@ fn part(level: Acknowledge, shards: u8, shard: u8) -> (Broker, Tape) {
         ("plain".into(), ChannelOptions::default()),
     ];
     let options = MemoryOptions {
-        namespaces: Arc::new(Namespaces::new(ChannelOptions::default(), named)),
+        namespaces: Arc::new(NamespaceOptions::new(ChannelOptions::default(), named)),
         ..options(5, 1000, 1 << 20)
     };
     let tape = Tape::default();
@@ -210,7 +210,7 @@ fn publishers_of_other_shards_wait_too() {
     let bring = |from: &mut Broker, to: &mut Broker, shards: (u8, u8), hub: &mut Hub| {
         let mut count = 0;
         while let Some(mail) = from.take_mail(ShardId(shards.1)) {
-            count += usize::from(!matches!(mail, Mail::Reply(_)));
+            count += usize::from(!matches!(mail, BrokerMail::Reply(_)));
             to.mail(ShardId(shards.0), mail, at(1), hub);
         }
         count
