@@ -291,14 +291,7 @@ impl Verbs for Nats {
 
     fn give_somebody(&mut self, channel: ChannelName, presence: &ChannelMember) {
         let key = (channel, presence.who.client.clone());
-        if let Some(rows) = self.rows.get_mut(&key)
-            && let Some(at) = rows.iter().position(|row| !row.is_gone)
-        {
-            rows.remove(at);
-            if rows.is_empty() {
-                self.rows.remove(&key);
-            }
-        }
+        self.remove_row(key, |row| !row.is_gone);
     }
 
     // ---- other nodes ----
