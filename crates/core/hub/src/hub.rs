@@ -146,14 +146,14 @@ impl Hub {
                 }
             }
             Command::Publish { reply_to, draft } => {
-                let ticket = self.local.waiting.insert(Waiting::Publish { reply_to });
+                let ticket = self.local.waiting.insert(Waiting::Answer(reply_to));
                 self.request(Request::Publish { ticket, draft }, now, sink);
             }
             Command::PublishAll { reply_to, drafts } => {
                 let waits = |number| {
                     let token = reply_to.token.wrapping_add(number);
                     let reply_to = ReplyTo { token, ..reply_to };
-                    Waiting::Publish { reply_to }
+                    Waiting::Answer(reply_to)
                 };
                 self.publish_all(drafts, waits, now, sink);
             }
@@ -175,7 +175,7 @@ impl Hub {
                     let what = "presence";
                     return sink.answer(reply_to, Answer::NotSubscribed { what, channel });
                 }
-                let ticket = self.local.waiting.insert(Waiting::Present { reply_to });
+                let ticket = self.local.waiting.insert(Waiting::Answer(reply_to));
                 let request = Request::Present {
                     ticket,
                     channel,
@@ -184,7 +184,7 @@ impl Hub {
                 self.request(request, now, sink);
             }
             Command::Forget { reply_to, channel } => {
-                let ticket = self.local.waiting.insert(Waiting::History { reply_to });
+                let ticket = self.local.waiting.insert(Waiting::Answer(reply_to));
                 self.request(Request::Forget { ticket, channel }, now, sink);
             }
             Command::History {
@@ -197,7 +197,7 @@ impl Hub {
                     let what = "history";
                     return sink.answer(reply_to, Answer::NotSubscribed { what, channel });
                 }
-                let ticket = self.local.waiting.insert(Waiting::History { reply_to });
+                let ticket = self.local.waiting.insert(Waiting::Answer(reply_to));
                 let request = Request::History {
                     ticket,
                     channel,
@@ -356,19 +356,14 @@ impl<S: Sink> Receiver for Replies<'_, S> {
                 },
                 Outcome::Subscribed(result),
             ) => local.subscribed((reply_to, channel, format), ticket, result, sink),
-            (Waiting::Publish { reply_to }, Outcome::Published(result)) => {
-                let result = result.map(|Published { position, .. }| position);
-                sink.answer(reply_to, Answer::Published { result });
-            }
             (Waiting::Feed { round, number }, Outcome::Published(result)) => {
                 let result = result.map(|Published { position, .. }| position);
                 sink.fed(round, number, result);
             }
-            (Waiting::Present { reply_to }, Outcome::Present(result)) => {
-                sink.answer(reply_to, Answer::Present { result });
-            }
-            (Waiting::History { reply_to }, Outcome::History(result)) => {
-                sink.answer(reply_to, Answer::History { result });
+            (Waiting::Answer(reply_to), outcome) => {
+                if let Some(answer) = Answer::of(outcome) {
+                    sink.answer(reply_to, answer);
+                }
             }
             _ => {}
         }
