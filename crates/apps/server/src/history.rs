@@ -57,7 +57,7 @@ pub(crate) fn prepare(
         nonce: home.nonce,
         hash_seed: home.hash_seed,
         unix_ms: clock::unix_ms(),
-        namespaces: home.namespaces.clone(),
+        namespaces: home.live.namespaces.clone(),
         counters,
     };
     if has_predecessor {

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use throng_broker::{
-    Broker, BrokerMail, Budget, ChannelMember, ChannelOptions, DELIVERIES_MAX, Draft,
-    MemoryOptions, NamespaceOptions, Outcome, REQUESTS_MAX, Refusal, Reply, ReplyLimit, Request,
-    Ticket, home_of,
+    Broker, BrokerMail, ChannelMember, ChannelOptions, DELIVERIES_MAX, Draft, MemoryOptions,
+    NamespaceOptions, Outcome, REQUESTS_MAX, Refusal, Reply, Request, Ticket, home_of,
 };
 use throng_broker_suite::{HubMessage, TestHub};
 use throng_types::json::payload_of;
@@ -17,18 +16,8 @@ const NOW: Now = Now {
 };
 
 fn part(shard: u8) -> Broker {
-    let home = MemoryOptions {
-        nonce: 1,
-        hash_seed: 1,
-        history: Budget::new(1 << 20, 3),
-        streams_max: 100,
-        reply: ReplyLimit {
-            publications_max: 100,
-            members_max: 100,
-            bytes_max: 1 << 20,
-        },
-        namespaces: Arc::new(NamespaceOptions::new(ChannelOptions::default(), Vec::new())),
-    };
+    let namespaces = NamespaceOptions::new(ChannelOptions::default(), Vec::new());
+    let home = MemoryOptions::for_tests(3, Arc::new(namespaces));
     Broker::new(ShardId(shard), 3, home)
 }
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver as Heard, Sender, channel};
 
 use throng_broker::{
-    Broker, Budget, ChannelOptions, Draft, LiveOptions, MemoryOptions, Moving, NamespaceOptions,
-    Outcome, Published, Receiver, Refusal, Remote, Reply, ReplyLimit, Request, Retention, Ticket,
+    Broker, ChannelOptions, Draft, LiveOptions, MemoryOptions, Moving, NamespaceOptions, Outcome,
+    Published, Receiver, Refusal, Remote, Reply, Request, Retention, Ticket,
 };
 use throng_types::json::payload_of;
 use throng_types::{
@@ -126,7 +126,11 @@ impl Near {
     }
 }
 
-fn kept() -> LiveOptions {
+fn memory() -> Broker {
+    Broker::new(ShardId(0), 1, options())
+}
+
+fn options() -> MemoryOptions {
     let options = ChannelOptions {
         retention: Retention {
             publications_max: 5,
@@ -135,28 +139,7 @@ fn kept() -> LiveOptions {
         ..ChannelOptions::default()
     };
     let named = vec![("throng".into(), options)];
-    LiveOptions {
-        namespaces: Arc::new(NamespaceOptions::new(options, named)),
-        reply: ReplyLimit {
-            publications_max: 100,
-            members_max: 100,
-            bytes_max: 1 << 20,
-        },
-        streams_max: 100,
-    }
-}
-
-fn memory() -> Broker {
-    let live = kept();
-    let options = MemoryOptions {
-        nonce: 1,
-        hash_seed: 1,
-        history: Budget::new(1 << 20, 1),
-        streams_max: live.streams_max,
-        reply: live.reply,
-        namespaces: live.namespaces,
-    };
-    Broker::new(ShardId(0), 1, options)
+    MemoryOptions::for_tests(1, Arc::new(NamespaceOptions::new(options, named)))
 }
 
 /// A broker with a far side that has left these deliveries, and the record of its calls by channel.
@@ -211,7 +194,7 @@ fn channels_of_the_server_itself_stay_in_memory() {
         "{told:?}"
     );
     // Both get new options.
-    broker.renew(&kept(), NOW);
+    broker.renew(&options().live, NOW);
     assert_eq!(asked(&far), ["renewed 100"]);
 }
 

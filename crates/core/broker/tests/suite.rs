@@ -7,14 +7,9 @@ use throng_broker_suite::{Cluster, Late, Parts, Setup};
 use throng_types::{Now, ShardId};
 
 fn parts(setup: &Setup) -> Vec<Broker> {
-    let home = MemoryOptions {
-        nonce: 0xabcd,
-        hash_seed: 1,
-        history: Budget::new(setup.history_bytes_max, setup.shards),
-        streams_max: 1000,
-        reply: setup.reply,
-        namespaces: setup.namespaces.clone(),
-    };
+    let mut home = MemoryOptions::for_tests(setup.shards, setup.namespaces.clone());
+    home.history = Budget::new(setup.history_bytes_max, setup.shards);
+    (home.live.reply, home.live.streams_max) = (setup.reply, 1000);
     let part = |shard| Broker::new(ShardId(shard), setup.shards, home.clone());
     (0..setup.shards).map(part).collect()
 }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver as Inlet, Sender, channel};
 
 use throng_broker::{
-    Broker, Budget, ChannelOptions, Draft, HistoryPage, HistoryQuery, LiveOptions, MemoryOptions,
-    Moving, NamespaceOptions, Outcome, Overflow, Published, Receiver, Recovery, Refusal, Remote,
-    Reply, ReplyLimit, Request, Subscribed, Ticket,
+    Broker, ChannelOptions, Draft, HistoryPage, HistoryQuery, LiveOptions, MemoryOptions, Moving,
+    NamespaceOptions, Outcome, Overflow, Published, Receiver, Recovery, Refusal, Remote, Reply,
+    Request, Subscribed, Ticket,
 };
 use throng_hub::{Answer, Command, FormKind, Format, Hub, HubOptions, ReplyTo};
 use throng_solo::{Heard, conn, draft, fan_out, name, position, subscribe};
@@ -16,12 +16,6 @@ const NOW: Now = Now::new(0, 0);
 
 /// Connections from here on encode for themselves.
 const PERSONAL_FROM: u32 = 50;
-
-const REPLY: ReplyLimit = ReplyLimit {
-    publications_max: 1,
-    members_max: 1,
-    bytes_max: 1,
-};
 
 /// Message of the broker to the hub.
 enum Said {
@@ -106,14 +100,7 @@ impl Scene {
             said,
             renewed: renews,
         };
-        let memory = MemoryOptions {
-            nonce: 1,
-            hash_seed: 1,
-            history: Budget::new(0, 1),
-            streams_max: 1,
-            reply: REPLY,
-            namespaces,
-        };
+        let memory = MemoryOptions::for_tests(1, namespaces);
         let broker = Broker::new(ShardId(0), 1, memory).with_remote(Box::new(script));
         Self {
             hub: Hub::new(options, broker),
@@ -524,13 +511,10 @@ fn other_options_hold_from_now_on() {
     scene.subscribe(1, "new:a");
     scene.answers(&[(2, "new:a UnknownChannel")]);
     let named = vec![("new".into(), ChannelOptions::default())];
-    let options = LiveOptions {
-        namespaces: Arc::new(NamespaceOptions::new(ChannelOptions::default(), named)),
-        reply: REPLY,
-        streams_max: 5,
-    };
+    let namespaces = NamespaceOptions::new(ChannelOptions::default(), named);
+    let options = MemoryOptions::for_tests(1, Arc::new(namespaces)).live;
     scene.hub.renew(3, &options, NOW);
-    assert_eq!(scene.renewed.try_iter().collect::<Vec<_>>(), [5]);
+    assert_eq!(scene.renewed.try_iter().collect::<Vec<_>>(), [100]);
     for channel in ["new:a", "b", "c"] {
         scene.subscribe(1, channel);
     }

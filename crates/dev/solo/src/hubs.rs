@@ -2,26 +2,13 @@
 
 use std::sync::Arc;
 
-use throng_broker::{
-    Broker, Budget, ChannelOptions, Draft, MemoryOptions, NamespaceOptions, ReplyLimit, home_of,
-};
+use throng_broker::{Broker, ChannelOptions, Draft, MemoryOptions, NamespaceOptions, home_of};
 use throng_hub::{Answer, Batch, Command, Format, Hub, HubOptions, Patch, ReplyTo, Sink};
 use throng_types::{ChannelName, ConnId, Epoch, Now, Payload, Position, Publication, ShardId};
 
 /// The hub of one of so many shards, over memory.
 pub fn hub(shard: ShardId, shards: u8, namespaces: &Arc<NamespaceOptions>) -> Hub {
-    let memory = MemoryOptions {
-        nonce: 1,
-        hash_seed: 1,
-        history: Budget::new(1 << 20, shards),
-        streams_max: 100,
-        reply: ReplyLimit {
-            publications_max: 100,
-            members_max: 100,
-            bytes_max: 1 << 20,
-        },
-        namespaces: Arc::clone(namespaces),
-    };
+    let memory = MemoryOptions::for_tests(shards, Arc::clone(namespaces));
     let options = HubOptions {
         subscriptions_max: 128,
         hash_seed: 1,

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use throng_broker::{
     Acknowledge, Broker, Budget, ChannelOptions, Draft, MemoryOptions, NamespaceOptions, Outcome,
-    Receiver, Recovery, Refusal, Reply, ReplyLimit, Request, Retention, Ticket, home_of,
+    Receiver, Recovery, Refusal, Reply, Request, Retention, Ticket, home_of,
 };
 use throng_history::{Journal, OpenError, Options, await_takeover, open};
 use throng_metrics::{Counter, Counters};
@@ -90,18 +90,9 @@ impl Process {
         let restored = std::mem::take(&mut opened.restored);
         let rings = (0..SHARDS).map(|_| Box::new(|| ()) as _).collect();
         let (stores, journal) = opened.start(rings)?;
-        let memory = MemoryOptions {
-            nonce,
-            hash_seed: 1,
-            history: Budget::new(1 << 24, SHARDS),
-            streams_max: 1000,
-            reply: ReplyLimit {
-                publications_max: 1000,
-                members_max: 100,
-                bytes_max: 1 << 20,
-            },
-            namespaces,
-        };
+        let mut memory = MemoryOptions::for_tests(SHARDS, namespaces);
+        (memory.nonce, memory.history) = (nonce, Budget::new(1 << 24, SHARDS));
+        (memory.live.streams_max, memory.live.reply.publications_max) = (1000, 1000);
         let parts = stores.into_iter().zip(restored).zip(0..);
         let parts = parts.map(|((store, restored), shard)| {
             let part = Broker::new(ShardId(shard), SHARDS, memory.clone());

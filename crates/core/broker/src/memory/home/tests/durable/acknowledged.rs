@@ -60,10 +60,8 @@ fn part(level: Acknowledge, shards: u8, shard: u8) -> (Broker, Tape) {
         ("kept".into(), kept),
         ("plain".into(), ChannelOptions::default()),
     ];
-    let options = MemoryOptions {
-        namespaces: Arc::new(NamespaceOptions::new(ChannelOptions::default(), named)),
-        ..options(5, 1000, 1 << 20)
-    };
+    let namespaces = NamespaceOptions::new(ChannelOptions::default(), named);
+    let options = MemoryOptions::for_tests(1, Arc::new(namespaces));
     let tape = Tape::default();
     let part = Broker::new(ShardId(shard), shards, options);
     (part.with_store(Box::new(tape.clone()), None, at(0)), tape)
