@@ -383,8 +383,9 @@ mod tests {
 
         fn deliver(&mut self, publication: Arc<Publication>) {
             self.room = self.room.saturating_sub(1);
-            self.heard
-                .push(format!("delivery in {}", publication.channel));
+            let offset = publication.position.map_or(0, |it| it.offset);
+            let channel = &publication.channel;
+            self.heard.push(format!("{channel} at {offset}"));
         }
 
         fn broken(&mut self, channel: &ChannelName) {
