@@ -318,18 +318,14 @@ impl Hub {
     #[inline(never)]
     fn say_farewells(&mut self, now: Now) {
         while let Some(farewell) = self.local.farewells.pop() {
-            let local = &mut self.local;
-            self.broker
-                .request(farewell, now, &mut OnlyDeliveries { local });
+            self.broker.request(farewell, now, &mut self.local);
         }
     }
 
     /// Publishes in a channel that is at home here. Error: the reason, with the draft: after
     /// [`Refusal::Busy`] it may be offered again.
     pub fn publish_here(&mut self, draft: Draft, now: Now) -> Result<Published, (Refusal, Draft)> {
-        let local = &mut self.local;
-        self.broker
-            .publish_here(draft, now, &mut OnlyDeliveries { local })
+        self.broker.publish_here(draft, now, &mut self.local)
     }
 }
 
@@ -378,14 +374,10 @@ impl<S: Sink> Receiver for Replies<'_, S> {
     }
 }
 
-/// A hub that takes deliveries where no reply can come.
-pub(crate) struct OnlyDeliveries<'a> {
-    pub(crate) local: &'a mut Local,
-}
-
-impl Receiver for OnlyDeliveries<'_> {
+/// Takes deliveries where no reply can come.
+impl Receiver for Local {
     fn has_room(&self, channel: &ChannelName, bytes: usize) -> bool {
-        self.local.has_room_in(channel, bytes)
+        self.has_room_in(channel, bytes)
     }
 
     fn reply(&mut self, _: Reply) {
@@ -393,7 +385,7 @@ impl Receiver for OnlyDeliveries<'_> {
     }
 
     fn deliver(&mut self, publication: Arc<Publication>) {
-        self.local.enqueue(publication);
+        self.enqueue(publication);
     }
 
     fn broken(&mut self, _: &ChannelName) {
