@@ -494,6 +494,6 @@ impl Nats {
             present.members = Some(gather.members);
         }
         let outcome = Outcome::Present(refusal.map_or(Ok(present), Err));
-        self.core.io.reply(gather.shard, gather.ticket, outcome);
+        self.core.io.reply(gather.id, outcome);
     }
 }

@@ -24,7 +24,7 @@
 
 use std::sync::Arc;
 
-use throng_broker::{ChannelMember, HistoryQuery, Outcome, Refusal, Request, Ticket};
+use throng_broker::{ChannelMember, HistoryQuery, Outcome, Refusal, Request};
 use throng_metrics::Counter;
 use throng_types::{ChannelName, Position, Publication};
 
@@ -33,12 +33,13 @@ use crate::agent::{
     self, AUDITS_PER_S, FUTILE_MAX, HistoryMatch, Looked, Mode, REFILL_BYTES_MAX, REFILL_MAX,
     State, Took,
 };
+use crate::queues::RequestId;
 use crate::verbs::{PendingSubscribe, Purpose, Query, Verbs};
 
 pub trait NodeChannels: Verbs {
     fn shard_comes(
         &mut self,
-        (shard, ticket): (u8, Ticket),
+        id: RequestId,
         name: &ChannelName,
         since: Option<Position>,
         presence: Option<ChannelMember>,
@@ -51,8 +52,7 @@ pub trait NodeChannels: Verbs {
             self.subscribe(&[(name.clone(), number)]);
         }
         let subscribe = PendingSubscribe {
-            shard,
-            ticket,
+            id,
             channel: name.clone(),
             since,
             presence,
@@ -85,7 +85,7 @@ pub trait NodeChannels: Verbs {
         self.look(&name, Purpose::Subscribe(subscribe), query);
     }
 
-    fn history(&mut self, shard: u8, ticket: Ticket, channel: &ChannelName, query: HistoryQuery) {
+    fn history(&mut self, id: RequestId, channel: &ChannelName, query: HistoryQuery) {
         let reply = self.core().io.options.reply;
         let limit = query.limit.map_or(usize::MAX, |limit| limit as usize);
         let query = Query {
@@ -97,7 +97,7 @@ pub trait NodeChannels: Verbs {
             limit: limit.min(reply.publications_max),
             bytes: reply.bytes_max,
         };
-        self.look(channel, Purpose::History(shard, ticket), query);
+        self.look(channel, Purpose::History(id), query);
     }
 
     // ---- answers ----
@@ -108,9 +108,9 @@ pub trait NodeChannels: Verbs {
             Purpose::Subscribe(subscribe) => self.subscribed(subscribe, Some(looked)),
             Purpose::Refill(serial) => self.refilled(channel, serial, looked),
             Purpose::Audit(serial) => self.audited(channel, serial, looked.position),
-            Purpose::History(shard, ticket) => {
+            Purpose::History(id) => {
                 let page = Outcome::History(looked.into_page());
-                self.core().io.reply(shard, ticket, page);
+                self.core().io.reply(id, page);
             }
         }
     }
@@ -131,9 +131,9 @@ pub trait NodeChannels: Verbs {
                 }
             }
             Purpose::Audit(_) => {}
-            Purpose::History(shard, ticket) => {
+            Purpose::History(id) => {
                 let refused = Outcome::History(Err(refusal));
-                self.core().io.reply(shard, ticket, refused);
+                self.core().io.reply(id, refused);
             }
         }
     }
@@ -152,12 +152,12 @@ pub trait NodeChannels: Verbs {
             channel.pending -= 1;
         }
         let request = Request::Subscribe {
-            ticket: subscribe.ticket,
+            ticket: subscribe.id.ticket,
             presence: self.come_later(&subscribe),
             channel: subscribe.channel,
             since: subscribe.since,
         };
-        self.core().wait(subscribe.shard, request);
+        self.core().wait(subscribe.id.shard, request);
     }
 
     /// Begins a subscription, now that it is known where the stream stands.
@@ -203,9 +203,9 @@ pub trait NodeChannels: Verbs {
             }
         }
         channel.pending -= 1;
-        channel.interest |= 1 << subscribe.shard;
+        channel.interest |= 1 << subscribe.id.shard;
         let outcome = Outcome::Subscribed(Ok(result));
-        core.io.reply(subscribe.shard, subscribe.ticket, outcome);
+        core.io.reply(subscribe.id, outcome);
         self.has_come(&subscribe);
         self.go_on(&subscribe.channel, early);
     }
@@ -213,7 +213,7 @@ pub trait NodeChannels: Verbs {
     fn not_subscribed(&mut self, subscribe: &PendingSubscribe, refusal: Refusal) {
         let outcome = Outcome::Subscribed(Err(refusal));
         let core = self.core();
-        core.io.reply(subscribe.shard, subscribe.ticket, outcome);
+        core.io.reply(subscribe.id, outcome);
         if let Some(channel) = core.channels.get_mut(&subscribe.channel) {
             channel.pending -= 1;
         }

@@ -7,13 +7,14 @@
 
 use std::collections::VecDeque;
 
-use throng_broker::{ChannelMap, Outcome, Published, Refusal, Request, Ticket};
+use throng_broker::{ChannelMap, Outcome, Published, Refusal, Request};
 use throng_metrics::Counter;
 use throng_types::{ChannelName, Position};
 
 use crate::agent::{Audits, Channel};
 use crate::io::NodeIo;
 use crate::questions::PendingQueries;
+use crate::queues::RequestId;
 
 /// Requests to the broker without an answer. Queue: `to the broker`.
 pub const FLIGHTS_MAX: usize = 4096;
@@ -120,15 +121,10 @@ impl Core {
     }
 
     /// Lets the broker's answer to a publication be known.
-    pub fn published(
-        &mut self,
-        shard: u8,
-        ticket: Ticket,
-        position: Result<Option<Position>, Refusal>,
-    ) {
+    pub fn published(&mut self, id: RequestId, position: Result<Option<Position>, Refusal>) {
         let shards = None;
         let result = position.map(|position| Published { position, shards });
-        self.io.reply(shard, ticket, Outcome::Published(result));
+        self.io.reply(id, Outcome::Published(result));
     }
 
     pub fn count_refusal(&self, refusal: Refusal) {

@@ -17,7 +17,7 @@ use throng_types::{ChannelName, Position, Publication, Rng};
 use crate::agent::{self, Looked};
 use crate::arrival::{self, Arrival};
 use crate::doubt::Doubt;
-use crate::queues::{ForShard, NodeEvent, ShardQueues, ToNodes};
+use crate::queues::{ForShard, NodeEvent, RequestId, ShardQueues, ToNodes};
 use crate::status::Status;
 
 /// The ticket of a request whose reply is ignored.
@@ -125,7 +125,7 @@ impl NodeIo {
     }
 
     /// Leaves a shard the answer to one of its requests, unless nobody waits for it.
-    pub fn reply(&mut self, shard: u8, ticket: Ticket, outcome: Outcome) {
+    pub fn reply(&mut self, RequestId { shard, ticket }: RequestId, outcome: Outcome) {
         if ticket != NOBODY {
             self.leave(shard, ForShard::Reply(Reply { ticket, outcome }));
         }
@@ -172,7 +172,7 @@ impl NodeIo {
     /// Leaves the reply that refuses a request, if it has one.
     pub fn refuse(&mut self, shard: u8, request: &Request, refusal: Refusal) {
         if let Some(Reply { ticket, outcome }) = request.refused(refusal) {
-            self.reply(shard, ticket, outcome);
+            self.reply(RequestId { shard, ticket }, outcome);
         }
     }
 

@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use throng_broker::{Moving, Reply, Request};
+use throng_broker::{Moving, Reply, Request, Ticket};
 use throng_types::{ChannelName, Publication};
 
 /// Requests of one shard without an answer. Queue: `to the broker`.
@@ -69,6 +69,13 @@ pub type WakeShard = Box<dyn Fn() + Send + Sync>;
 
 /// Calls a [`crate::BrokerPeer`], so that it looks into its queues. The peer ends with it.
 pub type WakePeer = Arc<dyn Fn() + Send + Sync>;
+
+/// Names a request of a shard, which gets the reply.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestId {
+    pub shard: u8,
+    pub ticket: Ticket,
+}
 
 /// Command of a shard for the peer.
 pub(crate) enum ShardCommand {

@@ -18,7 +18,7 @@ use crate::core::Core;
 use crate::io::NodeIo;
 use crate::io::RemoteOptions;
 use crate::node::Node as _;
-use crate::queues::{ForShard, NodeEvent, ShardQueues, ToNodes};
+use crate::queues::{ForShard, NodeEvent, RequestId, ShardQueues, ToNodes};
 use crate::verbs::{BrokerFault, Connector, Messages};
 use crate::verbs::{PendingSubscribe, Purpose, Query, Verbs};
 
@@ -330,9 +330,9 @@ impl<const ONE_ROAD: bool> Verbs for Played<ONE_ROAD> {
         self.sent.push_back(Sent::Settle(subscribe));
     }
 
-    fn publish(&mut self, _: u8, _: Ticket, _: Draft) {}
+    fn publish(&mut self, _: RequestId, _: Draft) {}
 
-    fn forget(&mut self, _: u8, _: Ticket, _: &ChannelName) {
+    fn forget(&mut self, _: RequestId, _: &ChannelName) {
         self.core.io.out.push(b'F');
     }
 
@@ -357,7 +357,7 @@ impl<const ONE_ROAD: bool> Verbs for Played<ONE_ROAD> {
 
     fn quit(&mut self, _: &ChannelName, _: &ChannelMember) {}
 
-    fn present(&mut self, _: u8, _: Ticket, _: &ChannelName, _: bool) {}
+    fn present(&mut self, _: RequestId, _: &ChannelName, _: bool) {}
 
     fn take_somebody(&mut self, _: ChannelName, _: ChannelMember) {}
 
