@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 
-use throng_broker::Broker as _;
 use throng_engine::{
     Accepted, App, Closed, ConnStats, Conns, Effects, Kernel, LoopStats, TlsEvent,
 };
@@ -62,7 +61,7 @@ impl ShardApp {
         notices::warn_of_harm(self, conns.stats().crowded, now);
         self.with_gateways(conns, now, |gateways, host| gateways.tick(host));
         let watched = self.parts.ticker.channel();
-        let interest = self.parts.hub.interest(watched);
+        let interest = self.parts.hub.broker.interest(watched);
         let watch = &self.parts.observatory.watch;
         let shard = self.parts.shard.index();
         watch.set_watched(shard, interest > 0);
@@ -264,7 +263,7 @@ impl<K: Kernel> App<K> for ShardApp {
         if let Some(note) = self.outboxes.pop(to) {
             return Some(ShardMail(Message::Note(note)));
         }
-        let mail = self.parts.hub.take_mail(ShardId(to as u8))?;
+        let mail = self.parts.hub.broker.take_mail(ShardId(to as u8))?;
         Some(ShardMail(Message::Hub(mail)))
     }
 
@@ -290,7 +289,7 @@ impl<K: Kernel> App<K> for ShardApp {
             self.housekeeping(conns, now);
         }
         if self.is_expiring {
-            more |= self.expire(conns, now);
+            more |= self.expire(now);
         }
         more |= self.with_gateways(conns, now, |them, host| them.turn(VISITS_PER_TURN, host));
         self.carry_out(conns, now);

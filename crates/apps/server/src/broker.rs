@@ -30,9 +30,7 @@ pub(crate) fn home_options(
         nonce: (random.next_u64() as u32).max(1),
         hash_seed: random.next_u64(),
         history: Budget::new(limits.history_bytes_max as usize, shards),
-        streams_max: live.streams_max,
-        reply: live.reply,
-        namespaces: live.namespaces.clone(),
+        live: live.clone(),
     }
 }
 
@@ -63,8 +61,8 @@ impl RemoteStart {
         let url = broker.url.as_ref()?.expose().to_owned();
         let mut remote = |counters: &Arc<Counters>| RemoteOptions {
             prefix: broker.prefix.clone(),
-            namespaces: home.namespaces.clone(),
-            reply: home.reply,
+            namespaces: home.live.namespaces.clone(),
+            reply: home.live.reply,
             position_ttl_ms: broker.position_ttl_ms,
             timeout_ms: broker.timeout_ms,
             seed: random.next_u64(),

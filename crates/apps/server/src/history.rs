@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use throng_broker::{MemoryBroker, MemoryOptions, Restored, Store};
+use throng_broker::{Broker, MemoryOptions, Restored, Store};
 use throng_config::{BrokerKind, Config, OnDiskFailure};
 use throng_history::{Journal, OpenedStore, Options, ShardWaker, await_takeover, open};
 use throng_metrics::Counters;
@@ -22,7 +22,7 @@ pub(crate) struct Kept {
 
 impl Kept {
     /// Lets a shard's broker go on where the store was.
-    pub(crate) fn restore(self, broker: MemoryBroker) -> MemoryBroker {
+    pub(crate) fn restore(self, broker: Broker) -> Broker {
         let mono = Millis(self.started.elapsed().as_millis() as u64);
         let now = Now {
             mono,
@@ -57,7 +57,7 @@ pub(crate) fn prepare(
         nonce: home.nonce,
         hash_seed: home.hash_seed,
         unix_ms: clock::unix_ms(),
-        namespaces: home.namespaces.clone(),
+        namespaces: home.live.namespaces.clone(),
         counters,
     };
     if has_predecessor {

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use throng_broker::{MemoryBroker, MemoryOptions};
+use throng_broker::{Broker, MemoryOptions};
 use throng_config::Config;
 use throng_feeds::Feed;
 use throng_hub::{Hub, HubOptions};
@@ -217,7 +217,7 @@ impl Blueprint {
             hash_seed: self.home.hash_seed,
             namespaces: self.live.broker.namespaces.clone(),
         };
-        let mut memory = MemoryBroker::new(shard, self.mould.shards, self.home.clone());
+        let mut memory = Broker::new(shard, self.mould.shards, self.home.clone());
         let is_stored = kept.is_some();
         if let Some(kept) = kept {
             memory = kept.restore(memory);

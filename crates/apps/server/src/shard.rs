@@ -298,9 +298,8 @@ impl ShardApp {
     }
 
     /// Forgets what has expired, some in each turn; true while there is more.
-    pub(crate) fn expire<K: Kernel>(&mut self, conns: &mut Conns<Session, K>, now: Now) -> bool {
-        let budget = EXPIRIES_PER_TURN;
-        self.is_expiring = self.with_hub(conns, |hub, sink| hub.expire(now, budget, sink));
+    pub(crate) fn expire(&mut self, now: Now) -> bool {
+        self.is_expiring = self.parts.hub.broker.tick(now, EXPIRIES_PER_TURN);
         self.is_expiring
     }
 

@@ -1,7 +1,67 @@
-//! Requests of a hub to its broker, and the broker's replies.
+//! The contract between hubs and any broker: requests, replies, deliveries, and the rules that both
+//! rely on. Requests and replies own what they carry, so that they can wait in a mailbox or cross a
+//! network.
 //!
-//! Plain values: they own what they carry, so that they can wait in a mailbox or cross a network.
-//! The rules about their order stand at the head of [`crate::Broker`]'s module.
+//! Every shard has one part of the broker, beside its hub. The hub hands it requests; the part
+//! hands replies and deliveries to the hub. How the parts find each other, where subscribers are,
+//! and whether there is a network in between is internal to each broker.
+//!
+//! Rules for every broker. The suite `throng-broker-suite` tests them.
+//!
+//! Order
+//! - Mail between two parts is delivered in the order in which it was sent.
+//! - The requests of one hub about one channel take effect in the order in which they were made.
+//! - A reply and the deliveries of its channel arrive in one order: a publication that is not
+//!   behind the position of a [`crate::Subscribed`] comes after it, any other one before it.
+//!   So a hub that takes the reply as the beginning of a subscription misses nothing and gets
+//!   nothing twice.
+//! - Every shard gets a channel's publications in the order of their positions.
+//!
+//! Replies
+//! - Every request but [`Request::Leave`] and [`Request::Quit`] gets exactly one reply, to the hub
+//!   that made it, with its ticket. It may come while the request is being made or at any later
+//!   time. Replies about different channels may overtake each other.
+//! - A publisher that needs its order and repeats what was refused has one publication of a
+//!   channel under way at a time: a later one may be accepted while an earlier one is refused.
+//! - A refused request had no effect. [`Refusal::Busy`] means that a bounded queue on the way is
+//!   full and that the same request may succeed in a moment. An accepted request is never dropped
+//!   for lack of room. A refusal may overtake other replies, since nothing follows from it.
+//! - A broker bounds the requests that wait for a reply, and refuses more with `Busy`. This
+//!   bounds what a hub must remember about them.
+//!
+//! Interest
+//! - A shard is interested from an accepted [`Request::Subscribe`] to its next
+//!   [`Request::Leave`]. Repeated subscribes count once.
+//! - Publications go to interested shards only. One that was on its way when the shard left may
+//!   still arrive; the hub ignores it.
+//!
+//! Streams
+//! - Positions are only compared within one epoch. There, offsets rise.
+//!   [`throng_types::Position::START`] is the beginning of every epoch.
+//! - [`Recovery::Whole`] has everything after the position that was asked for, up to the reply's
+//!   position. If anything is missing, or the reply would be too long, the answer is
+//!   [`Recovery::Lost`].
+//! - In channels with [`crate::ChannelOptions::cache`] recovery is about the newest publication
+//!   alone. If it is there, [`Recovery::Whole`] has it, or nothing if the position asked for is the
+//!   stream's. If it is not, only the stream's own position is `Whole`; any other is `Lost`. The
+//!   position asked for may be of another epoch.
+//! - A stream that was forgotten after it had a publication comes back with another epoch.
+//! - A draft with a version that is not newer than the newest of its stream is accepted without an
+//!   effect, and answered with the position of the stream.
+//! - A shard that missed publications of a stream gets all of them later, in order, or a
+//!   [`Receiver::broken`] in their place. The same where the epoch changes under its subscribers.
+//!
+//! Presence
+//! - A member that came with an accepted [`Request::Subscribe`] is listed, if it asked for that,
+//!   before the reply and until its [`Request::Quit`] took effect. One that comes twice is listed
+//!   once. A hub sends one quit for each such subscribe, after it.
+//! - Comings and goings travel as deliveries, without a position, to shards that are interested.
+//!   A member is not told of itself before the reply to its own subscribe. They may be dropped when
+//!   there is little room, and in channels whose subscribers keep only the latest delivery: the
+//!   list is authoritative. Publications are never dropped for them.
+//! - An answer with all members is refused ([`crate::Refusal::TooLong`]) rather than cut.
+//! - When a node dies, its members leave the list after a time that the broker chooses; in memory
+//!   they end with the process.
 
 use std::sync::Arc;
 
@@ -158,26 +218,17 @@ impl Request {
 
     /// The reply that refuses it; none for a request without a reply.
     #[must_use]
-    pub fn refused(self, refusal: Refusal) -> Option<Reply> {
-        Some(match self {
-            Self::Subscribe { ticket, .. } => Reply::Subscribed {
-                ticket,
-                result: Err(refusal),
-            },
+    pub const fn refused(&self, refusal: Refusal) -> Option<Reply> {
+        let (ticket, outcome) = match self {
             Self::Leave { .. } | Self::Quit { .. } => return None,
-            Self::Present { ticket, .. } => Reply::Present {
-                ticket,
-                result: Err(refusal),
-            },
-            Self::Publish { ticket, .. } => Reply::Published {
-                ticket,
-                result: Err(refusal),
-            },
-            Self::Forget { ticket, .. } | Self::History { ticket, .. } => Reply::History {
-                ticket,
-                result: Err(refusal),
-            },
-        })
+            Self::Subscribe { ticket, .. } => (*ticket, Outcome::Subscribed(Err(refusal))),
+            Self::Publish { ticket, .. } => (*ticket, Outcome::Published(Err(refusal))),
+            Self::Present { ticket, .. } => (*ticket, Outcome::Present(Err(refusal))),
+            Self::Forget { ticket, .. } | Self::History { ticket, .. } => {
+                (*ticket, Outcome::History(Err(refusal)))
+            }
+        };
+        Some(Reply { ticket, outcome })
     }
 }
 
@@ -262,34 +313,49 @@ pub enum Refusal {
     NotOnDisk,
 }
 
-/// Message of a broker to a hub.
+/// Answer of a broker to one request of a hub.
 #[derive(Debug)]
-pub enum Reply {
-    /// Answers [`Request::Subscribe`] with the position.
-    Subscribed {
-        ticket: Ticket,
-        /// Where the stream stands.
-        result: Result<Subscribed, Refusal>,
-    },
+pub struct Reply {
+    pub ticket: Ticket,
+    pub outcome: Outcome,
+}
+
+impl Reply {
+    /// Makes the answer to a [`Request::Publish`].
+    #[must_use]
+    pub const fn published(ticket: Ticket, result: Result<Published, Refusal>) -> Self {
+        let outcome = Outcome::Published(result);
+        Self { ticket, outcome }
+    }
+}
+
+/// Result of a request, or the reason why it was refused.
+#[derive(Debug)]
+pub enum Outcome {
+    /// Answers [`Request::Subscribe`] with where the stream stands.
+    Subscribed(Result<Subscribed, Refusal>),
     /// Answers [`Request::Publish`] with the position.
-    Published {
-        ticket: Ticket,
-        /// Position and number of shards.
-        result: Result<Published, Refusal>,
-    },
-    /// Answers [`Request::History`] and [`Request::Forget`].
-    History {
-        ticket: Ticket,
-        result: Result<HistoryPage, Refusal>,
-    },
+    Published(Result<Published, Refusal>),
+    /// Answers [`Request::History`], and [`Request::Forget`] with an empty page.
+    History(Result<HistoryPage, Refusal>),
     /// Answers [`Request::Present`] with counts or a list.
-    Present {
-        ticket: Ticket,
-        result: Result<Present, Refusal>,
-    },
-    /// A publication for the shard's subscribers, or the notice that a member came or went.
-    Delivery(Arc<Publication>),
-    /// The deliveries of a channel have a gap, or its epoch changed. Its subscribers on this shard
-    /// must subscribe again, and learn by that what they lost.
-    Broken(ChannelName),
+    Present(Result<Present, Refusal>),
+}
+
+/// A hub, as its part of the broker sees it.
+pub trait Receiver {
+    /// Whether the hub can take one more publication of a channel, of that many bytes. Asked before
+    /// a publication is accepted that would be delivered here at once.
+    fn has_room(&self, channel: &ChannelName, bytes: usize) -> bool;
+
+    /// Takes the answer to a request of this hub.
+    fn reply(&mut self, reply: Reply);
+
+    /// Takes a publication for the subscribers of this shard, or the notice that a member came or
+    /// went.
+    fn deliver(&mut self, publication: Arc<Publication>);
+
+    /// Notes that the deliveries of a channel have a gap, or that its epoch changed. Its
+    /// subscribers on this shard must subscribe again, and learn by that what they lost.
+    fn broken(&mut self, channel: &ChannelName);
 }

@@ -1,14 +1,13 @@
-//! Where channels live: the contract between a hub and its broker, and the broker in memory.
+//! Where channels live: the contract between a hub and its broker, and the broker.
 //!
 //! A broker gives publications their positions, keeps history and carries publications to
-//! every shard that has a subscriber. [`Broker`] says what any broker must do, and holds the
-//! rules that recovery rests on. [`MemoryBroker`] needs nothing installed: every channel has a
-//! home, the shard that its name hashes to; what it keeps can be written to a [`Store`] and read
-//! again. With a [`Remote`] channels live on another server, and only the server's own here.
+//! every shard that has a subscriber. The head of `contract.rs` says what any broker must do,
+//! and holds the rules that recovery rests on. [`Broker`] needs nothing installed: every channel
+//! has a home, the shard that its name hashes to; what it keeps can be written to a [`Store`] and
+//! read again. With a [`Remote`] channels live on another server, and only the server's own here.
 //!
 //! Never: subscribers (the hub has them), wire formats, sockets, threads, the clock.
 
-mod broker;
 mod channel_map;
 mod contract;
 mod memory;
@@ -16,15 +15,13 @@ mod options;
 mod remote;
 mod store;
 
-pub use broker::{Broker, Receiver};
 pub use channel_map::ChannelMap;
 pub use contract::{
-    Acknowledge, ChannelMember, Draft, HistoryPage, HistoryQuery, Present, Published, Recovery,
-    Refusal, Reply, Request, Subscribed, Ticket, Version,
+    Acknowledge, ChannelMember, Draft, HistoryPage, HistoryQuery, Outcome, Present, Published,
+    Receiver, Recovery, Refusal, Reply, Request, Subscribed, Ticket, Version,
 };
 pub use memory::{
-    BrokerMail, BrokerStats, Budget, DELIVERIES_MAX, MemoryBroker, MemoryOptions, REQUESTS_MAX,
-    home_of,
+    Broker, BrokerMail, BrokerStats, Budget, DELIVERIES_MAX, MemoryOptions, REQUESTS_MAX, home_of,
 };
 pub use options::{
     BackendId, ChannelOptions, LiveOptions, NamespaceOptions, PresenceOptions, ProxySwitches,

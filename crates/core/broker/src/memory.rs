@@ -34,7 +34,7 @@ pub use home::{BrokerStats, MemoryOptions, home_of};
 pub use outbox::{BrokerMail, DELIVERIES_MAX, REQUESTS_MAX};
 
 use crate::{
-    Acknowledge, Broker, Draft, LiveOptions, Moving, Published, Receiver, Refusal, Remote, Reply,
+    Acknowledge, Draft, LiveOptions, Moving, Outcome, Published, Receiver, Refusal, Remote, Reply,
     Request, Restored, Store, Ticket,
 };
 use home::Home;
@@ -43,17 +43,18 @@ use outbox::{HELD_MAX, Held, Holding, Outbox};
 /// The namespace of channels that stay on their node.
 const OWN: &str = "throng";
 
-/// One shard's part of the broker in memory.
-pub struct MemoryBroker {
+/// One shard's part of the broker. The rules at the head of `contract.rs` hold.
+pub struct Broker {
     shard: ShardId,
     home: Home,
     held: Holding,
     outboxes: Vec<Outbox>,
-    /// Serves every channel but the server's own, if it is there.
-    remote: Option<Box<dyn Remote>>,
+    /// Serves every channel but the server's own, if it is there. Hand it no requests past this
+    /// part.
+    pub remote: Option<Box<dyn Remote>>,
 }
 
-impl MemoryBroker {
+impl Broker {
     /// The part of `shard`, one of `shards`.
     ///
     /// # Panics
@@ -93,6 +94,189 @@ impl MemoryBroker {
         self
     }
 
+    /// Carries out a request of this shard's hub.
+    ///
+    /// Replies and deliveries that are known at once are handed to `hub` before this returns.
+    /// [`Request::Leave`] and [`Request::Quit`] hand it deliveries alone.
+    pub fn request(&mut self, request: Request, now: Now, hub: &mut impl Receiver) {
+        if let Some(remote) = self.remote(request.channel()) {
+            if let Some(refused) = remote.request(request) {
+                hub.reply(refused);
+            }
+            return;
+        }
+        let home = home_of(request.channel(), self.outboxes.len() as u8);
+        if home == self.shard {
+            return self.carry_out(home, request, now, hub);
+        }
+        let outbox = &mut self.outboxes[home.index()];
+        let needs_no_room = matches!(request, Request::Leave { .. } | Request::Quit { .. });
+        if needs_no_room || outbox.may_ask(1) {
+            outbox.push(BrokerMail::Request(request));
+        } else if let Some(reply) = request.refused(Refusal::Busy) {
+            hub.reply(reply);
+        }
+    }
+
+    /// Makes many publications that were asked for together. Each has a ticket and a reply of its
+    /// own, as if it were a [`Request::Publish`] by itself, in this order. Those with one home
+    /// travel in one message.
+    pub fn publish_all(&mut self, drafts: Vec<(Ticket, Draft)>, now: Now, hub: &mut impl Receiver) {
+        let shards = self.outboxes.len() as u8;
+        let mut away: Vec<Vec<(Ticket, Draft)>> = Vec::new();
+        away.resize_with(usize::from(shards), Vec::new);
+        for (ticket, draft) in drafts {
+            let home = home_of(&draft.channel, shards);
+            let group = &mut away[home.index()];
+            if home == self.shard || self.is_elsewhere(&draft.channel) {
+                self.request(Request::Publish { ticket, draft }, now, hub);
+            } else if self.outboxes[home.index()].may_ask(1 + group.len()) {
+                group.push((ticket, draft));
+            } else {
+                hub.reply(Reply::published(ticket, Err(Refusal::Busy)));
+            }
+        }
+        for (outbox, group) in self.outboxes.iter_mut().zip(away) {
+            if !group.is_empty() {
+                outbox.push(BrokerMail::Publications(group));
+            }
+        }
+    }
+
+    /// Takes mail from another shard's part.
+    ///
+    /// Call it only while the hub has room ([`Receiver::has_room`] is asked before a publication
+    /// is accepted, but not for mail): otherwise leave the mail where it is.
+    pub fn mail(&mut self, from: ShardId, mail: BrokerMail, now: Now, hub: &mut impl Receiver) {
+        match mail {
+            BrokerMail::Publications(drafts) => {
+                let publish = |asked| self.publish_for(from, asked, now, hub);
+                let results: Vec<_> = drafts.into_iter().filter_map(publish).collect();
+                if !results.is_empty() {
+                    self.outboxes[from.index()].push(BrokerMail::Published(results));
+                }
+            }
+            BrokerMail::Published(results) => {
+                for (ticket, result) in results {
+                    self.outboxes[from.index()].answered();
+                    hub.reply(Reply::published(ticket, result));
+                }
+            }
+            BrokerMail::Request(request) => self.carry_out(from, request, now, hub),
+            BrokerMail::Reply(reply) => {
+                self.outboxes[from.index()].answered();
+                hub.reply(reply);
+            }
+            BrokerMail::Delivery(publication) => hub.deliver(publication),
+        }
+    }
+
+    /// Takes what the store and a broker elsewhere have left for this shard, as far as the hub has
+    /// room; true if more waits only for the next call. Called once a turn.
+    pub fn poll(&mut self, hub: &mut impl Receiver) -> bool {
+        if !self.held.is_empty() {
+            self.answer_held(hub);
+        }
+        self.remote.as_mut().is_some_and(|remote| remote.poll(hub))
+    }
+
+    /// Bit set of the shards with subscribers of a channel; exact for channels at home here. All
+    /// bits are set for channels elsewhere.
+    pub fn interest(&self, channel: &ChannelName) -> u64 {
+        match self.is_elsewhere(channel) {
+            true => u64::MAX,
+            false => self.home.interest(channel),
+        }
+    }
+
+    /// Publishes at once in a channel that is at home here.
+    ///
+    /// # Errors
+    /// The reason, with the draft: after [`Refusal::Busy`] it may be offered again.
+    pub fn publish_here(
+        &mut self,
+        draft: Draft,
+        now: Now,
+        hub: &mut impl Receiver,
+    ) -> Result<Published, (Refusal, Draft)> {
+        match self.remote(&draft.channel) {
+            None => self.publish(draft, now, hub),
+            Some(remote) => remote.publish(draft).map(|()| Published {
+                position: None,
+                shards: None,
+            }),
+        }
+    }
+
+    /// The next mail for another shard's part, in the order in which it must be delivered.
+    pub fn take_mail(&mut self, to: ShardId) -> Option<BrokerMail> {
+        self.outboxes[to.index()].pop()
+    }
+
+    /// Whether mail waits for a shard.
+    pub fn has_mail(&self, to: ShardId) -> bool {
+        !self.outboxes[to.index()].is_empty()
+    }
+
+    /// Does what is due with time, at most `budget` streams of it. True if more is due now.
+    pub fn tick(&mut self, now: Now, budget: usize) -> bool {
+        self.home.tick(now, budget)
+    }
+
+    /// Whether a channel and its history are on another server, so that a process that takes over
+    /// finds them there. False for channels that stay on their node.
+    pub fn is_elsewhere(&self, channel: &ChannelName) -> bool {
+        self.remote.is_some() && is_remote(channel)
+    }
+
+    /// Passes a step of a hand-over between processes to a broker elsewhere; see [`Moving`].
+    pub fn hand_over(&mut self, moving: Moving) {
+        if let Some(remote) = &mut self.remote
+            && moving.channel().is_none_or(is_remote)
+        {
+            remote.hand_over(moving);
+        }
+    }
+
+    /// Whether a broker elsewhere has every request, and nothing more comes before the requested
+    /// cut.
+    pub fn has_stopped(&self) -> bool {
+        self.remote.as_ref().is_none_or(|it| it.has_stopped())
+    }
+
+    /// Hands everything that this part keeps to a process that takes over, as items of kinds below
+    /// 128, and forgets it bit by bit, without a record in the store: it is loaded elsewhere from
+    /// the items, or here again.
+    pub fn give_up(&mut self, parts: &mut Parts<'_>) {
+        self.home.give_up(parts);
+    }
+
+    /// Loads one saved item; `None` if it is not valid. Safe for any bytes.
+    pub fn load(&mut self, kind: u8, from: &mut Saved<'_>) -> Option<()> {
+        self.home.load(kind, from)
+    }
+
+    /// Continues to write this part's state to its store, if a copy is due; true if there is more
+    /// to do now. Called once a turn where there is a store.
+    pub fn write_down(&mut self, now: Now) -> bool {
+        self.home.copy(now)
+    }
+
+    /// Sizes of this part, for metrics.
+    pub fn stats(&self) -> BrokerStats {
+        self.home.stats()
+    }
+
+    /// Replaces the options. What exceeds them is dropped when it is next looked at.
+    pub fn renew(&mut self, options: &LiveOptions, now: Now) {
+        if let Some(remote) = &mut self.remote {
+            remote.renew(options);
+        }
+        self.home.renew(options.clone(), now.mono);
+    }
+}
+
+impl Broker {
     fn remote(&mut self, channel: &ChannelName) -> Option<&mut Box<dyn Remote>> {
         self.remote.as_mut().filter(|_| is_remote(channel))
     }
@@ -127,11 +311,11 @@ impl MemoryBroker {
         if let Some(publication) = accepted.publication {
             for shard in bits(accepted.interest) {
                 shards += 1;
-                let delivery = Reply::Delivery(publication.clone());
+                let publication = publication.clone();
                 if shard == self.shard {
-                    hub.reply(delivery);
+                    hub.deliver(publication);
                 } else {
-                    self.outboxes[shard.index()].push(BrokerMail::Reply(delivery));
+                    self.outboxes[shard.index()].push(BrokerMail::Delivery(publication));
                 }
             }
         }
@@ -221,7 +405,7 @@ impl MemoryBroker {
             let (to, ticket) = (held.to, held.ticket);
             self.held.pop_front();
             if to == self.shard {
-                hub.reply(Reply::Published { ticket, result });
+                hub.reply(Reply::published(ticket, result));
                 continue;
             }
             match away.iter_mut().find(|(shard, _)| *shard == to) {
@@ -242,7 +426,7 @@ impl MemoryBroker {
         now: Now,
         hub: &mut impl Receiver,
     ) -> Option<Reply> {
-        Some(match request {
+        let (ticket, outcome) = match request {
             Request::Subscribe {
                 ticket,
                 channel,
@@ -252,10 +436,8 @@ impl MemoryBroker {
                 if let Some(presence) = presence.filter(|presence| presence.is_listed) {
                     self.home.members.add(&channel, &presence.who);
                 }
-                Reply::Subscribed {
-                    ticket,
-                    result: Ok(self.home.subscribe(from, &channel, since, now)),
-                }
+                let subscribed = self.home.subscribe(from, &channel, since, now);
+                (ticket, Outcome::Subscribed(Ok(subscribed)))
             }
             Request::Leave { channel } => {
                 self.home.leave(from, &channel, now);
@@ -271,33 +453,67 @@ impl MemoryBroker {
                 ticket,
                 channel,
                 with_members,
-            } => Reply::Present {
-                ticket,
-                result: self.home.present(&channel, with_members),
-            },
+            } => {
+                let present = self.home.present(&channel, with_members);
+                (ticket, Outcome::Present(present))
+            }
             Request::Publish { ticket, draft }
                 if self.home.acknowledge(&draft) == Acknowledge::Memory =>
             {
-                let result = self.publish_now(draft, now, hub);
-                Reply::Published { ticket, result }
+                (
+                    ticket,
+                    Outcome::Published(self.publish_now(draft, now, hub)),
+                )
             }
             Request::Publish { ticket, draft } => {
                 let result = self.publish_held((from, ticket), draft, now, hub)?;
-                Reply::Published { ticket, result }
+                (ticket, Outcome::Published(result))
             }
-            Request::Forget { ticket, channel } => Reply::History {
-                ticket,
-                result: self.home.forget_history(&channel, now),
-            },
+            Request::Forget { ticket, channel } => {
+                let forgotten = self.home.forget_history(&channel, now);
+                (ticket, Outcome::History(forgotten))
+            }
             Request::History {
                 ticket,
                 channel,
                 query,
-            } => Reply::History {
-                ticket,
-                result: self.home.history(&channel, query, now),
-            },
-        })
+            } => {
+                let page = self.home.history(&channel, query, now);
+                (ticket, Outcome::History(page))
+            }
+        };
+        Some(Reply { ticket, outcome })
+    }
+
+    /// Carries out a request, replies, and then announces the coming or going.
+    fn carry_out(&mut self, from: ShardId, request: Request, now: Now, hub: &mut impl Receiver) {
+        let announcement = announcement(&request, now);
+        if let Some(reply) = self.serve(from, request, now, hub) {
+            if from == self.shard {
+                hub.reply(reply);
+            } else {
+                self.outboxes[from.index()].push(BrokerMail::Reply(reply));
+            }
+        }
+        if let Some(announcement) = announcement {
+            self.announce(&announcement, hub);
+        }
+    }
+
+    /// Delivers the notice of a coming or going, as far as there is room to spare.
+    fn announce(&mut self, announcement: &Arc<Publication>, hub: &mut impl Receiver) {
+        let channel = &announcement.channel;
+        if !self.home.may_announce(channel) {
+            return;
+        }
+        for shard in bits(self.home.interest(channel)) {
+            let announcement = announcement.clone();
+            if shard == self.shard {
+                hub.deliver(announcement);
+            } else if self.outboxes[shard.index()].has_spare_room() {
+                self.outboxes[shard.index()].push(BrokerMail::Delivery(announcement));
+            }
+        }
     }
 }
 
@@ -325,212 +541,6 @@ fn announcement(request: &Request, now: Now) -> Option<Arc<Publication>> {
         time_unix_ms: now.unix_ms,
     };
     { presence.is_announced }.then(|| publication().shared())
-}
-
-impl MemoryBroker {
-    /// Carries out a request, replies, and then announces the coming or going.
-    fn carry_out(&mut self, from: ShardId, request: Request, now: Now, hub: &mut impl Receiver) {
-        let announcement = announcement(&request, now);
-        if let Some(reply) = self.serve(from, request, now, hub) {
-            if from == self.shard {
-                hub.reply(reply);
-            } else {
-                self.outboxes[from.index()].push(BrokerMail::Reply(reply));
-            }
-        }
-        if let Some(announcement) = announcement {
-            self.announce(&announcement, hub);
-        }
-    }
-
-    /// Delivers the notice of a coming or going, as far as there is room to spare.
-    fn announce(&mut self, announcement: &Arc<Publication>, hub: &mut impl Receiver) {
-        let channel = &announcement.channel;
-        if !self.home.may_announce(channel) {
-            return;
-        }
-        for shard in bits(self.home.interest(channel)) {
-            let delivery = Reply::Delivery(announcement.clone());
-            if shard == self.shard {
-                hub.reply(delivery);
-            } else if self.outboxes[shard.index()].has_spare_room() {
-                self.outboxes[shard.index()].push(BrokerMail::Reply(delivery));
-            }
-        }
-    }
-}
-
-impl Broker for MemoryBroker {
-    type Mail = BrokerMail;
-
-    fn request(&mut self, request: Request, now: Now, hub: &mut impl Receiver) {
-        if let Some(remote) = self.remote(request.channel()) {
-            if let Some(refused) = remote.request(request) {
-                hub.reply(refused);
-            }
-            return;
-        }
-        let home = home_of(request.channel(), self.outboxes.len() as u8);
-        if home == self.shard {
-            return self.carry_out(home, request, now, hub);
-        }
-        let outbox = &mut self.outboxes[home.index()];
-        let needs_no_room = matches!(request, Request::Leave { .. } | Request::Quit { .. });
-        if needs_no_room || outbox.may_ask(1) {
-            outbox.push(BrokerMail::Request(request));
-        } else if let Some(reply) = request.refused(Refusal::Busy) {
-            hub.reply(reply);
-        }
-    }
-
-    fn publish_all(&mut self, drafts: Vec<(Ticket, Draft)>, now: Now, hub: &mut impl Receiver) {
-        let shards = self.outboxes.len() as u8;
-        let mut away: Vec<Vec<(Ticket, Draft)>> = Vec::new();
-        away.resize_with(usize::from(shards), Vec::new);
-        for (ticket, draft) in drafts {
-            let home = home_of(&draft.channel, shards);
-            let group = &mut away[home.index()];
-            if home == self.shard || self.is_elsewhere(&draft.channel) {
-                self.request(Request::Publish { ticket, draft }, now, hub);
-            } else if self.outboxes[home.index()].may_ask(1 + group.len()) {
-                group.push((ticket, draft));
-            } else {
-                let result = Err(Refusal::Busy);
-                hub.reply(Reply::Published { ticket, result });
-            }
-        }
-        for (outbox, group) in self.outboxes.iter_mut().zip(away) {
-            if !group.is_empty() {
-                outbox.push(BrokerMail::Publications(group));
-            }
-        }
-    }
-
-    fn mail(&mut self, from: ShardId, mail: BrokerMail, now: Now, hub: &mut impl Receiver) {
-        match mail {
-            BrokerMail::Publications(drafts) => {
-                let publish = |asked| self.publish_for(from, asked, now, hub);
-                let results: Vec<_> = drafts.into_iter().filter_map(publish).collect();
-                if !results.is_empty() {
-                    self.outboxes[from.index()].push(BrokerMail::Published(results));
-                }
-            }
-            BrokerMail::Published(results) => {
-                for (ticket, result) in results {
-                    self.outboxes[from.index()].answered();
-                    hub.reply(Reply::Published { ticket, result });
-                }
-            }
-            BrokerMail::Request(request) => self.carry_out(from, request, now, hub),
-            BrokerMail::Reply(reply) => {
-                if !matches!(reply, Reply::Delivery(_)) {
-                    self.outboxes[from.index()].answered();
-                }
-                hub.reply(reply);
-            }
-        }
-    }
-
-    fn poll(&mut self, hub: &mut impl Receiver) -> bool {
-        if !self.held.is_empty() {
-            self.answer_held(hub);
-        }
-        let Some(remote) = &mut self.remote else {
-            return false;
-        };
-        while let Some(reply) = remote.peek() {
-            // Deliveries keep their order: those behind one without room wait, too.
-            if let Reply::Delivery(publication) = reply
-                && !hub.has_room(&publication.channel, publication.cost_bytes())
-            {
-                return true;
-            }
-            if let Some(reply) = remote.next() {
-                hub.reply(reply);
-            }
-        }
-        false
-    }
-
-    fn interest(&self, channel: &ChannelName) -> u64 {
-        match self.is_elsewhere(channel) {
-            true => u64::MAX,
-            false => self.home.interest(channel),
-        }
-    }
-
-    fn publish_here(
-        &mut self,
-        draft: Draft,
-        now: Now,
-        hub: &mut impl Receiver,
-    ) -> Result<Published, (Refusal, Draft)> {
-        match self.remote(&draft.channel) {
-            None => self.publish(draft, now, hub),
-            Some(remote) => remote.publish(draft).map(|()| Published {
-                position: None,
-                shards: None,
-            }),
-        }
-    }
-
-    fn take_mail(&mut self, to: ShardId) -> Option<BrokerMail> {
-        self.outboxes[to.index()].pop()
-    }
-
-    fn has_mail(&self, to: ShardId) -> bool {
-        !self.outboxes[to.index()].is_empty()
-    }
-
-    fn tick(&mut self, now: Now, budget: usize, _: &mut impl Receiver) -> bool {
-        self.home.tick(now, budget)
-    }
-
-    fn is_elsewhere(&self, channel: &ChannelName) -> bool {
-        self.remote.is_some() && is_remote(channel)
-    }
-
-    fn hand_over(&mut self, moving: Moving) {
-        if let Some(remote) = &mut self.remote
-            && moving.channel().is_none_or(is_remote)
-        {
-            remote.hand_over(moving);
-        }
-    }
-
-    fn stop_at(&mut self, cut: Option<u64>) {
-        if let Some(remote) = &mut self.remote {
-            remote.stop_at(cut);
-        }
-    }
-
-    fn has_stopped(&self) -> bool {
-        self.remote.as_ref().is_none_or(|it| it.has_stopped())
-    }
-
-    fn give_up(&mut self, parts: &mut Parts<'_>) -> bool {
-        self.home.give_up(parts);
-        true
-    }
-
-    fn load(&mut self, kind: u8, from: &mut Saved<'_>) -> Option<()> {
-        self.home.load(kind, from)
-    }
-
-    fn write_down(&mut self, now: Now) -> bool {
-        self.home.copy(now)
-    }
-
-    fn stats(&self) -> BrokerStats {
-        self.home.stats()
-    }
-
-    fn renew(&mut self, options: &LiveOptions, now: Now) {
-        if let Some(remote) = &mut self.remote {
-            remote.renew(options);
-        }
-        self.home.renew(options.clone(), now.mono);
-    }
 }
 
 fn is_remote(channel: &ChannelName) -> bool {

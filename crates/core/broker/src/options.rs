@@ -152,8 +152,10 @@ impl NamespaceOptions {
 #[derive(Clone, Debug)]
 pub struct LiveOptions {
     pub namespaces: Arc<NamespaceOptions>,
+    /// Limits of one reply. Queue: `history reply`.
     pub reply: ReplyLimit,
-    /// Streams without subscribers and history that one shard remembers.
+    /// Streams without subscribers and history that one shard remembers; when full, the one that
+    /// became so first is forgotten. Queue: `positions`.
     pub streams_max: usize,
 }
 

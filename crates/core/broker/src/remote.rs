@@ -15,16 +15,16 @@
 //! Rules for every broker on the other side of a network
 //! - Steps of a shard take effect in their order, also among its requests.
 //! - A shard gets nothing of a channel that it expects before the cut.
-//! - A channel goes on from the position of its resume, or gets [`crate::Reply::Broken`].
+//! - A channel goes on from the position of its resume, or gets [`crate::Receiver::broken`].
 //! - Taking and giving a member announces no coming or going.
 
 use throng_types::{ChannelName, Position};
 
-use crate::{ChannelMember, Draft, LiveOptions, Refusal, Reply, Request};
+use crate::{ChannelMember, Draft, LiveOptions, Receiver, Refusal, Reply, Request};
 
 /// One shard's end of a broker that a peer serves.
 ///
-/// The rules of [`crate::Broker`] hold. No call waits.
+/// The rules of [`Broker`](crate::Broker)s hold. No call waits.
 pub trait Remote: Send {
     /// Hands a request to the peer, or gives the reply that refuses it.
     fn request(&mut self, request: Request) -> Option<Reply>;
@@ -35,22 +35,21 @@ pub trait Remote: Send {
     /// The reason, with the draft: after [`Refusal::Busy`] it may be offered again.
     fn publish(&mut self, draft: Draft) -> Result<(), (Refusal, Draft)>;
 
-    /// Shows what the peer has left, oldest first.
-    fn peek(&mut self) -> Option<&Reply>;
-
-    /// Takes the reply that [`Self::peek`] shows.
-    fn next(&mut self) -> Option<Reply>;
+    /// Hands the hub what the peer has left, oldest first, as far as there is room; true if more
+    /// waits. Deliveries keep their order: those behind one without room wait, too.
+    fn poll(&mut self, hub: &mut dyn Receiver) -> bool;
 
     /// Replaces the options; every shard's part is called.
     fn renew(&mut self, options: &LiveOptions);
 
-    /// Passes a step of a hand-over to the peer; see [`crate::Broker::hand_over`].
+    /// Passes a step of a hand-over to the peer.
     fn hand_over(&mut self, moving: Moving);
 
-    /// Stops deliveries behind a cut, or resumes them; see [`crate::Broker::stop_at`].
+    /// Stops deliveries behind this cut from now on; they stay at the peer. With `None` they go
+    /// on, with the first one behind the cut.
     fn stop_at(&mut self, cut: Option<u64>);
 
-    /// Whether nothing more comes before the cut; see [`crate::Broker::has_stopped`].
+    /// Whether the peer has every request, and nothing more comes before the requested cut.
     fn has_stopped(&self) -> bool;
 }
 

@@ -1,12 +1,12 @@
-//! Mail between two parts of the broker in memory: its bounds, and the interest of shards.
+//! BrokerMail between two parts of the broker in memory: its bounds, and the interest of shards.
 
 use std::sync::Arc;
 
 use throng_broker::{
-    Broker, BrokerMail, Budget, ChannelMember, ChannelOptions, DELIVERIES_MAX, Draft, MemoryBroker,
-    MemoryOptions, NamespaceOptions, REQUESTS_MAX, Receiver, Refusal, Reply, ReplyLimit, Request,
-    Ticket, home_of,
+    Broker, BrokerMail, ChannelMember, ChannelOptions, DELIVERIES_MAX, Draft, MemoryOptions,
+    NamespaceOptions, Outcome, REQUESTS_MAX, Refusal, Reply, Request, Ticket, home_of,
 };
+use throng_broker_suite::{HubMessage, TestHub};
 use throng_types::json::payload_of;
 use throng_types::{ChannelName, Now, Publication, PublicationKind, Publisher, ShardId};
 
@@ -15,33 +15,10 @@ const NOW: Now = Now {
     unix_ms: 0,
 };
 
-#[derive(Default)]
-struct Heard(Vec<Reply>);
-
-impl Receiver for Heard {
-    fn has_room(&self, _: &ChannelName, _: usize) -> bool {
-        true
-    }
-
-    fn reply(&mut self, reply: Reply) {
-        self.0.push(reply);
-    }
-}
-
-fn part(shard: u8) -> MemoryBroker {
-    let home = MemoryOptions {
-        nonce: 1,
-        hash_seed: 1,
-        history: Budget::new(1 << 20, 3),
-        streams_max: 100,
-        reply: ReplyLimit {
-            publications_max: 100,
-            members_max: 100,
-            bytes_max: 1 << 20,
-        },
-        namespaces: Arc::new(NamespaceOptions::new(ChannelOptions::default(), Vec::new())),
-    };
-    MemoryBroker::new(ShardId(shard), 3, home)
+fn part(shard: u8) -> Broker {
+    let namespaces = NamespaceOptions::new(ChannelOptions::default(), Vec::new());
+    let home = MemoryOptions::for_tests(3, Arc::new(namespaces));
+    Broker::new(ShardId(shard), 3, home)
 }
 
 /// A channel that is at home on shard 1.
@@ -64,24 +41,21 @@ fn subscribe(ticket: u32) -> Request {
 }
 
 /// Subscribes another shard to the channel.
-fn join(home: &mut MemoryBroker, shard: u8) {
-    let mut heard = Heard::default();
+fn join(home: &mut Broker, shard: u8) {
+    let mut inbox = TestHub::default();
     let mail = BrokerMail::Request(subscribe(0));
-    home.mail(ShardId(shard), mail, NOW, &mut heard);
-    assert!(heard.0.is_empty());
+    home.mail(ShardId(shard), mail, NOW, &mut inbox);
+    assert!(inbox.heard.is_empty());
     assert!(home.has_mail(ShardId(shard)));
     let reply = home.take_mail(ShardId(shard));
-    assert!(matches!(
-        reply,
-        Some(BrokerMail::Reply(Reply::Subscribed { .. }))
-    ));
+    assert!(matches!(reply, Some(BrokerMail::Reply(_))));
     assert!(!home.has_mail(ShardId(shard)));
 }
 
 /// Publishes until that is refused; gives how many were accepted.
-fn fill(home: &mut MemoryBroker, bytes: usize) -> u32 {
+fn fill(home: &mut Broker, bytes: usize) -> u32 {
     for accepted in 0..20_000 {
-        match home.publish_here(draft(bytes), NOW, &mut Heard::default()) {
+        match home.publish_here(draft(bytes), NOW, &mut TestHub::default()) {
             Ok(published) => assert_eq!(published.shards, Some(1)),
             Err((refusal, _)) => {
                 assert_eq!(refusal, Refusal::Busy);
@@ -99,15 +73,15 @@ fn interest_names_the_shards_with_subscribers() {
     join(&mut home, 0);
     assert_eq!(home.interest(&channel()), 0b001);
     join(&mut home, 2);
-    home.request(subscribe(0), NOW, &mut Heard::default());
+    home.request(subscribe(0), NOW, &mut TestHub::default());
     assert_eq!(home.interest(&channel()), 0b111);
     let leave = || Request::Leave { channel: channel() };
-    home.request(leave(), NOW, &mut Heard::default());
+    home.request(leave(), NOW, &mut TestHub::default());
     home.mail(
         ShardId(0),
         BrokerMail::Request(leave()),
         NOW,
-        &mut Heard::default(),
+        &mut TestHub::default(),
     );
     assert_eq!(home.interest(&channel()), 0b100);
 }
@@ -115,21 +89,22 @@ fn interest_names_the_shards_with_subscribers() {
 #[test]
 fn so_many_requests_wait_for_a_reply() {
     let mut part = part(0);
-    let mut heard = Heard::default();
+    let mut inbox = TestHub::default();
     for ticket in 0..REQUESTS_MAX {
-        part.request(subscribe(ticket), NOW, &mut heard);
+        part.request(subscribe(ticket), NOW, &mut inbox);
         // It counts until the reply, also after it left.
         assert!(part.take_mail(ShardId(1)).is_some());
     }
-    assert!(heard.0.is_empty());
-    part.request(subscribe(REQUESTS_MAX), NOW, &mut heard);
-    let refused = heard.0.pop();
-    let Some(Reply::Subscribed { ticket, result }) = refused else {
+    assert!(inbox.heard.is_empty());
+    part.request(subscribe(REQUESTS_MAX), NOW, &mut inbox);
+    let refused = inbox.heard.pop_back();
+    let Some(HubMessage::Reply(Reply { ticket, outcome })) = refused else {
         panic!("{refused:?}");
     };
-    assert_eq!((ticket, result), (Ticket(REQUESTS_MAX), Err(Refusal::Busy)));
+    assert_eq!(ticket, Ticket(REQUESTS_MAX));
+    assert!(matches!(outcome, Outcome::Subscribed(Err(Refusal::Busy))));
     // Leaving is never refused, and is not counted.
-    part.request(Request::Leave { channel: channel() }, NOW, &mut heard);
+    part.request(Request::Leave { channel: channel() }, NOW, &mut inbox);
     assert!(part.take_mail(ShardId(1)).is_some());
     // Deliveries are no replies.
     let delivery = Publication {
@@ -141,18 +116,17 @@ fn so_many_requests_wait_for_a_reply() {
         tags: None,
         time_unix_ms: 0,
     };
-    let delivery = BrokerMail::Reply(Reply::Delivery(Arc::new(delivery)));
-    part.mail(ShardId(1), delivery, NOW, &mut heard);
-    part.request(subscribe(1), NOW, &mut heard);
-    assert_eq!(heard.0.len(), 2, "a delivery, and a refusal");
-    let ticket = Ticket(3);
-    let result = Err(Refusal::UnknownChannel);
-    let reply = BrokerMail::Reply(Reply::Published { ticket, result });
-    part.mail(ShardId(1), reply, NOW, &mut heard);
-    part.request(subscribe(1), NOW, &mut heard);
-    assert_eq!(heard.0.len(), 3, "room for one");
-    part.request(subscribe(1), NOW, &mut heard);
-    assert_eq!(heard.0.len(), 4);
+    let delivery = BrokerMail::Delivery(Arc::new(delivery));
+    part.mail(ShardId(1), delivery, NOW, &mut inbox);
+    part.request(subscribe(1), NOW, &mut inbox);
+    assert_eq!(inbox.heard.len(), 2, "a delivery, and a refusal");
+    let refused = Reply::published(Ticket(3), Err(Refusal::UnknownChannel));
+    let reply = BrokerMail::Reply(refused);
+    part.mail(ShardId(1), reply, NOW, &mut inbox);
+    part.request(subscribe(1), NOW, &mut inbox);
+    assert_eq!(inbox.heard.len(), 3, "room for one");
+    part.request(subscribe(1), NOW, &mut inbox);
+    assert_eq!(inbox.heard.len(), 4);
 }
 
 #[test]
@@ -194,13 +168,13 @@ fn so_many_comings_wait_for_a_mailbox() {
     };
     let comings_max = DELIVERIES_MAX / 16;
     for _ in 0..=comings_max {
-        home.request(coming(), NOW, &mut Heard::default());
+        home.request(coming(), NOW, &mut TestHub::default());
     }
-    let published = home.publish_here(draft(1), NOW, &mut Heard::default());
+    let published = home.publish_here(draft(1), NOW, &mut TestHub::default());
     assert_eq!(published.expect("there is room").shards, Some(2));
     let mail = std::iter::from_fn(|| home.take_mail(ShardId(0)));
     let told = mail.map(|mail| match mail {
-        BrokerMail::Reply(Reply::Delivery(publication)) => publication.told,
+        BrokerMail::Delivery(publication) => publication.told,
         other => panic!("{other:?}"),
     });
     let told: Vec<PublicationKind> = told.collect();
@@ -213,7 +187,7 @@ fn so_many_comings_wait_for_a_mailbox() {
 #[test]
 fn publications_that_go_together_are_one_message_to_each_other_shard() {
     let (mut part, mut home) = (part(0), part(1));
-    let mut heard = Heard::default();
+    let mut inbox = TestHub::default();
     let names = (0..100).map(|n| ChannelName::new(&format!("c{n}")).unwrap());
     let with = |channel| Draft {
         channel,
@@ -222,31 +196,31 @@ fn publications_that_go_together_are_one_message_to_each_other_shard() {
     let drafts: Vec<_> = (0..).map(Ticket).zip(names.map(with)).collect();
     let here = |(_, draft): &&(Ticket, Draft)| home_of(&draft.channel, 3) == ShardId(0);
     let count = drafts.iter().filter(here).count();
-    part.publish_all(drafts, NOW, &mut heard);
-    assert_eq!(heard.0.len(), count, "those at home here");
+    part.publish_all(drafts, NOW, &mut inbox);
+    assert_eq!(inbox.heard.len(), count, "those at home here");
     let mail = part.take_mail(ShardId(1)).unwrap();
     assert!(part.take_mail(ShardId(1)).is_none());
     assert!(part.take_mail(ShardId(2)).is_some());
     assert!(part.take_mail(ShardId(2)).is_none());
-    home.mail(ShardId(0), mail, NOW, &mut Heard::default());
+    home.mail(ShardId(0), mail, NOW, &mut TestHub::default());
     let answer = home.take_mail(ShardId(0)).unwrap();
     assert!(!home.has_mail(ShardId(0)));
-    part.mail(ShardId(1), answer, NOW, &mut heard);
-    let replied = heard.0.len() - count;
+    part.mail(ShardId(1), answer, NOW, &mut inbox);
+    let replied = inbox.heard.len() - count;
     assert!(replied > 10, "{replied}");
     // Each of them counts: what is too much is refused one by one, and what was answered is room.
     let many = |count: u32| (0..count).map(|n| (Ticket(n), draft(1))).collect();
-    heard.0.clear();
-    part.publish_all(many(REQUESTS_MAX + 3), NOW, &mut heard);
-    assert_eq!(heard.0.len(), 3);
-    part.publish_all(many(1), NOW, &mut heard);
-    part.request(subscribe(1), NOW, &mut heard);
-    assert_eq!(heard.0.len(), 5);
+    inbox.heard.clear();
+    part.publish_all(many(REQUESTS_MAX + 3), NOW, &mut inbox);
+    assert_eq!(inbox.heard.len(), 3);
+    part.publish_all(many(1), NOW, &mut inbox);
+    part.request(subscribe(1), NOW, &mut inbox);
+    assert_eq!(inbox.heard.len(), 5);
     let mail = part.take_mail(ShardId(1)).unwrap();
-    home.mail(ShardId(0), mail, NOW, &mut Heard::default());
+    home.mail(ShardId(0), mail, NOW, &mut TestHub::default());
     let answer = home.take_mail(ShardId(0)).unwrap();
-    part.mail(ShardId(1), answer, NOW, &mut heard);
-    assert_eq!(heard.0.len(), 5 + REQUESTS_MAX as usize);
-    part.publish_all(many(1), NOW, &mut heard);
-    assert_eq!(heard.0.len(), 5 + REQUESTS_MAX as usize);
+    part.mail(ShardId(1), answer, NOW, &mut inbox);
+    assert_eq!(inbox.heard.len(), 5 + REQUESTS_MAX as usize);
+    part.publish_all(many(1), NOW, &mut inbox);
+    assert_eq!(inbox.heard.len(), 5 + REQUESTS_MAX as usize);
 }

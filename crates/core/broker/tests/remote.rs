@@ -1,15 +1,11 @@
 //! A broker with a remote one: which channels go across the network, and which stay in memory.
 
-use std::cell::RefCell;
-use std::collections::VecDeque;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver as Heard, Sender, channel};
 
 use throng_broker::{
-    Broker, Budget, ChannelOptions, Draft, LiveOptions, MemoryBroker, MemoryOptions, Moving,
-    NamespaceOptions, Published, Receiver, Refusal, Remote, Reply, ReplyLimit, Request, Retention,
-    Subscribed, Ticket,
+    Broker, ChannelOptions, Draft, LiveOptions, MemoryOptions, Moving, NamespaceOptions, Outcome,
+    Published, Receiver, Refusal, Remote, Reply, Request, Retention, Ticket,
 };
 use throng_types::json::payload_of;
 use throng_types::{
@@ -29,8 +25,8 @@ fn draft(channel: &str) -> Draft {
     Draft::new(name(channel), payload_of(b"1"))
 }
 
-fn delivery(channel: &str) -> Reply {
-    Reply::Delivery(Arc::new(Publication {
+fn delivery(channel: &str) -> Arc<Publication> {
+    Arc::new(Publication {
         channel: name(channel),
         told: PublicationKind::Data,
         position: None,
@@ -38,7 +34,7 @@ fn delivery(channel: &str) -> Reply {
         publisher: None,
         tags: None,
         time_unix_ms: 0,
-    }))
+    })
 }
 
 fn subscribe(ticket: u32, channel: &str) -> Request {
@@ -50,10 +46,10 @@ fn subscribe(ticket: u32, channel: &str) -> Request {
     }
 }
 
-/// The far side: records its requests, and holds the replies that the test has left.
+/// The far side: records its requests, and holds what the test has left.
 struct Far {
     asked: Sender<String>,
-    replies: VecDeque<Reply>,
+    left: Vec<Arc<Publication>>,
     refuses: bool,
 }
 
@@ -74,12 +70,9 @@ impl Remote for Far {
         }
     }
 
-    fn peek(&mut self) -> Option<&Reply> {
-        self.replies.front()
-    }
-
-    fn next(&mut self) -> Option<Reply> {
-        self.replies.pop_front()
+    fn poll(&mut self, hub: &mut dyn Receiver) -> bool {
+        self.left.drain(..).for_each(|it| hub.deliver(it));
+        self.refuses
     }
 
     fn renew(&mut self, options: &LiveOptions) {
@@ -90,60 +83,54 @@ impl Remote for Far {
         let _ = self.asked.send(format!("{moving:?}"));
     }
 
-    fn stop_at(&mut self, cut: Option<u64>) {
-        let _ = self.asked.send(format!("stop at {cut:?}"));
-    }
+    fn stop_at(&mut self, _: Option<u64>) {}
 
     fn has_stopped(&self) -> bool {
-        self.replies.is_empty()
+        self.left.is_empty()
     }
 }
 
-/// A hub with room for so many deliveries.
+/// A hub that notes what reaches it.
 #[derive(Default)]
-struct Near {
-    room: Rc<RefCell<usize>>,
-    heard: Vec<String>,
-}
+struct Near(Vec<String>);
 
 impl Receiver for Near {
     fn has_room(&self, _: &ChannelName, bytes: usize) -> bool {
         assert!(bytes > size_of::<Publication>());
-        *self.room.borrow() > 0
+        true
     }
 
     fn reply(&mut self, reply: Reply) {
-        self.heard.push(match reply {
-            Reply::Delivery(publication) => {
-                let mut room = self.room.borrow_mut();
-                *room = room.saturating_sub(1);
-                format!("delivery in {}", publication.channel)
+        let ticket = reply.ticket.0;
+        self.0.push(match reply.outcome {
+            Outcome::Subscribed(result) => format!("{ticket} subscribed {}", result.is_ok()),
+            Outcome::Published(result) => {
+                format!("{ticket} published {:?}", result.map(|it| it.shards))
             }
-            Reply::Broken(channel) => format!("{channel} is broken"),
-            Reply::Subscribed { ticket, result } => {
-                format!("{} subscribed {}", ticket.0, result.is_ok())
-            }
-            Reply::Published { ticket, result } => {
-                format!("{} published {:?}", ticket.0, result.map(|it| it.shards))
-            }
-            other => format!("{other:?}"),
+            other => format!("{ticket} {other:?}"),
         });
+    }
+
+    fn deliver(&mut self, publication: Arc<Publication>) {
+        self.0.push(format!("delivery in {}", publication.channel));
+    }
+
+    fn broken(&mut self, channel: &ChannelName) {
+        self.0.push(format!("{channel} is broken"));
     }
 }
 
 impl Near {
-    fn with_room(room: usize) -> Self {
-        let room = Rc::new(RefCell::new(room));
-        let heard = Vec::new();
-        Self { room, heard }
-    }
-
     fn take(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.heard)
+        std::mem::take(&mut self.0)
     }
 }
 
-fn kept() -> LiveOptions {
+fn memory() -> Broker {
+    Broker::new(ShardId(0), 1, options())
+}
+
+fn options() -> MemoryOptions {
     let options = ChannelOptions {
         retention: Retention {
             publications_max: 5,
@@ -152,36 +139,15 @@ fn kept() -> LiveOptions {
         ..ChannelOptions::default()
     };
     let named = vec![("throng".into(), options)];
-    LiveOptions {
-        namespaces: Arc::new(NamespaceOptions::new(options, named)),
-        reply: ReplyLimit {
-            publications_max: 100,
-            members_max: 100,
-            bytes_max: 1 << 20,
-        },
-        streams_max: 100,
-    }
+    MemoryOptions::for_tests(1, Arc::new(NamespaceOptions::new(options, named)))
 }
 
-fn memory() -> MemoryBroker {
-    let live = kept();
-    let options = MemoryOptions {
-        nonce: 1,
-        hash_seed: 1,
-        history: Budget::new(1 << 20, 1),
-        streams_max: live.streams_max,
-        reply: live.reply,
-        namespaces: live.namespaces,
-    };
-    MemoryBroker::new(ShardId(0), 1, options)
-}
-
-/// A broker with a far side that has left these replies, and the record of its calls by channel.
-fn remote(replies: Vec<Reply>, refuses: bool) -> (MemoryBroker, Heard<String>) {
+/// A broker with a far side that has left these deliveries, and the record of its calls by channel.
+fn remote(left: Vec<Arc<Publication>>, refuses: bool) -> (Broker, Heard<String>) {
     let (asked, heard) = channel();
     let far = Far {
         asked,
-        replies: replies.into(),
+        left,
         refuses,
     };
     (memory().with_remote(Box::new(far)), heard)
@@ -195,7 +161,7 @@ fn asked(heard: &Heard<String>) -> Vec<String> {
 #[test]
 fn channels_of_the_server_itself_stay_in_memory() {
     let (mut broker, far) = remote(Vec::new(), false);
-    let mut near = Near::with_room(9);
+    let mut near = Near::default();
     broker.request(subscribe(1, "a"), NOW, &mut near);
     broker.request(subscribe(2, "throng:state"), NOW, &mut near);
     broker.request(subscribe(3, "throngs:state"), NOW, &mut near);
@@ -228,7 +194,7 @@ fn channels_of_the_server_itself_stay_in_memory() {
         "{told:?}"
     );
     // Both get new options.
-    broker.renew(&kept(), NOW);
+    broker.renew(&options().live, NOW);
     assert_eq!(asked(&far), ["renewed 100"]);
 }
 
@@ -237,19 +203,18 @@ fn channels_of_the_server_itself_stay_in_memory() {
 #[test]
 fn a_far_side_hears_of_its_own_channels_where_a_process_takes_over() {
     let (mut broker, far) = remote(Vec::new(), false);
-    let mut near = Near::with_room(9);
+    let mut near = Near::default();
     broker.request(subscribe(1, "throng:state"), NOW, &mut near);
     let draft = draft("throng:state");
     assert!(broker.publish_here(draft, NOW, &mut near).is_ok());
     assert!(broker.is_elsewhere(&name("a")) && !broker.is_elsewhere(&name("throng:state")));
-    broker.stop_at(Some(7));
     assert!(broker.has_stopped());
-    assert_eq!(asked(&far), ["stop at Some(7)"]);
+    assert!(asked(&far).is_empty());
     let mut bytes = Vec::new();
     let mut send = |piece: &[u8]| bytes.extend_from_slice(piece);
     let mut parts = Parts::new(&mut send);
     let stats = broker.stats();
-    assert!(broker.give_up(&mut parts));
+    broker.give_up(&mut parts);
     parts.end();
     let (mut next, far) = remote(vec![delivery("a")], false);
     let mut from = Saved::new(&bytes);
@@ -265,15 +230,14 @@ fn a_far_side_hears_of_its_own_channels_where_a_process_takes_over() {
     assert_eq!(asked(&far).len(), 2, "nobody else has the server's own");
     assert!(!next.has_stopped());
     // In memory no steps are sent.
-    let mut alone = memory();
-    alone.stop_at(Some(7));
+    let alone = memory();
     assert!(alone.has_stopped() && !alone.is_elsewhere(&name("a")));
 }
 
 #[test]
 fn what_the_far_side_refuses_is_told() {
     let (mut broker, _far) = remote(Vec::new(), true);
-    let mut near = Near::with_room(9);
+    let mut near = Near::default();
     broker.request(subscribe(1, "a"), NOW, &mut near);
     assert_eq!(near.take(), ["1 subscribed false"]);
     let refused = broker.publish_here(draft("a"), NOW, &mut near);
@@ -285,37 +249,15 @@ fn what_the_far_side_refuses_is_told() {
     assert!(near.take().is_empty());
 }
 
-/// A delivery waits for room, and what is behind it keeps its place; other replies need none.
 #[test]
-fn replies_are_taken_in_their_order_while_there_is_room() {
-    let subscribed = |ticket| Reply::Subscribed {
-        ticket: Ticket(ticket),
-        result: Ok(Subscribed {
-            position: None,
-            recovery: throng_broker::Recovery::NotAsked,
-        }),
-    };
-    let left = vec![
-        subscribed(1),
-        delivery("a"),
-        Reply::Broken(name("b")),
-        delivery("b"),
-        subscribed(2),
-    ];
-    let (mut broker, _far) = remote(left, false);
-    let mut near = Near::with_room(0);
-    assert!(broker.poll(&mut near), "more waits");
-    assert_eq!(near.take(), ["1 subscribed true"]);
-    assert!(broker.poll(&mut near));
-    assert!(near.take().is_empty());
-    *near.room.borrow_mut() = 1;
-    assert!(broker.poll(&mut near));
-    assert_eq!(near.take(), ["delivery in a", "b is broken"]);
-    *near.room.borrow_mut() = 2;
+fn what_the_far_side_has_left_is_handed_on() {
+    let left = [delivery("a"), delivery("b")];
+    let (mut broker, _far) = remote(left.into(), false);
+    let mut near = Near::default();
     assert!(!broker.poll(&mut near));
-    assert_eq!(near.take(), ["delivery in b", "2 subscribed true"]);
-    assert!(!broker.poll(&mut near));
+    assert_eq!(near.take(), ["delivery in a", "delivery in b"]);
+    let (mut broker, _far) = remote(Vec::new(), true);
+    assert!(broker.poll(&mut near), "more waits there");
     // In memory there are no deliveries from elsewhere.
-    let mut broker = memory();
-    assert!(!broker.poll(&mut near));
+    assert!(!memory().poll(&mut near));
 }

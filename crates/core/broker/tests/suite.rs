@@ -1,21 +1,16 @@
 //! The broker in memory keeps the contract, also with late replies.
 
 use throng_broker::{
-    Acknowledge, Budget, Lineage, LogEntry, MemoryBroker, MemoryOptions, Reached, Store,
+    Acknowledge, Broker, Budget, Lineage, LogEntry, MemoryOptions, Reached, Store,
 };
 use throng_broker_suite::{Cluster, Late, Parts, Setup};
 use throng_types::{Now, ShardId};
 
-fn parts(setup: &Setup) -> Vec<MemoryBroker> {
-    let home = MemoryOptions {
-        nonce: 0xabcd,
-        hash_seed: 1,
-        history: Budget::new(setup.history_bytes_max, setup.shards),
-        streams_max: 1000,
-        reply: setup.reply,
-        namespaces: setup.namespaces.clone(),
-    };
-    let part = |shard| MemoryBroker::new(ShardId(shard), setup.shards, home.clone());
+fn parts(setup: &Setup) -> Vec<Broker> {
+    let mut home = MemoryOptions::for_tests(setup.shards, setup.namespaces.clone());
+    home.history = Budget::new(setup.history_bytes_max, setup.shards);
+    (home.live.reply, home.live.streams_max) = (setup.reply, 1000);
+    let part = |shard| Broker::new(ShardId(shard), setup.shards, home.clone());
     (0..setup.shards).map(part).collect()
 }
 
@@ -72,7 +67,7 @@ mod durable {
 
     fn durable(setup: Setup) -> Box<dyn Cluster> {
         let now = Now::default();
-        let part = |part: MemoryBroker| part.with_store(Box::new(Busy(7)), None, now);
+        let part = |part: Broker| part.with_store(Box::new(Busy(7)), None, now);
         Box::new(Parts::new(parts(&setup).into_iter().map(part).collect()))
     }
 

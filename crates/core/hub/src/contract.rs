@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use throng_broker::{
-    ChannelMember, Draft, HistoryPage, HistoryQuery, NamespaceOptions, Overflow, Present, Recovery,
-    Refusal, Subscribed,
+    ChannelMember, Draft, HistoryPage, HistoryQuery, NamespaceOptions, Outcome, Overflow, Present,
+    Recovery, Refusal, Subscribed,
 };
 use throng_types::{ChannelName, ConnId, Frames, Payload, Position, Publication, Save};
 
@@ -250,6 +250,19 @@ pub enum Answer {
 }
 
 impl Answer {
+    /// The answer to a command with the outcome of its request; none to a subscribe, whose answer
+    /// names the channel.
+    pub(crate) fn of(outcome: Outcome) -> Option<Self> {
+        Some(match outcome {
+            Outcome::Subscribed(_) => return None,
+            Outcome::Published(result) => Self::Published {
+                result: result.map(|published| published.position),
+            },
+            Outcome::Present(result) => Self::Present { result },
+            Outcome::History(result) => Self::History { result },
+        })
+    }
+
     /// Number of publications or members in it.
     pub fn items(&self) -> usize {
         match self {

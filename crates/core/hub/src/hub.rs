@@ -1,10 +1,12 @@
 //! The hub: what sessions call, and the requests to the broker that follow from it.
 
+use std::sync::Arc;
+
 use throng_broker::{
-    Broker, BrokerStats, Draft, LiveOptions, MemoryBroker, Published, Receiver, Refusal, Reply,
-    Request,
+    Broker, BrokerMail, BrokerStats, Draft, LiveOptions, Outcome, Published, Receiver, Refusal,
+    Reply, Request,
 };
-use throng_types::{ChannelName, ConnId, Millis, Now, ShardId};
+use throng_types::{ChannelName, ConnId, Millis, Now, Publication, ShardId};
 
 use crate::local::{Local, Waiting};
 use crate::subscriptions::Place;
@@ -26,15 +28,15 @@ pub struct HubStats {
 }
 
 /// One shard's hub, with its part of a broker.
-pub struct Hub<B = MemoryBroker> {
+pub struct Hub {
     /// Called past the hub only for what hands it nothing.
-    pub broker: B,
+    pub broker: Broker,
     pub(crate) local: Local,
 }
 
-impl<B: Broker> Hub<B> {
+impl Hub {
     /// A hub without subscribers.
-    pub fn new(options: HubOptions, broker: B) -> Self {
+    pub fn new(options: HubOptions, broker: Broker) -> Self {
         Self {
             broker,
             local: Local::new(options),
@@ -144,14 +146,14 @@ impl<B: Broker> Hub<B> {
                 }
             }
             Command::Publish { reply_to, draft } => {
-                let ticket = self.local.waiting.insert(Waiting::Publish { reply_to });
+                let ticket = self.local.waiting.insert(Waiting::Answer(reply_to));
                 self.request(Request::Publish { ticket, draft }, now, sink);
             }
             Command::PublishAll { reply_to, drafts } => {
                 let waits = |number| {
                     let token = reply_to.token.wrapping_add(number);
                     let reply_to = ReplyTo { token, ..reply_to };
-                    Waiting::Publish { reply_to }
+                    Waiting::Answer(reply_to)
                 };
                 self.publish_all(drafts, waits, now, sink);
             }
@@ -173,7 +175,7 @@ impl<B: Broker> Hub<B> {
                     let what = "presence";
                     return sink.answer(reply_to, Answer::NotSubscribed { what, channel });
                 }
-                let ticket = self.local.waiting.insert(Waiting::Present { reply_to });
+                let ticket = self.local.waiting.insert(Waiting::Answer(reply_to));
                 let request = Request::Present {
                     ticket,
                     channel,
@@ -182,7 +184,7 @@ impl<B: Broker> Hub<B> {
                 self.request(request, now, sink);
             }
             Command::Forget { reply_to, channel } => {
-                let ticket = self.local.waiting.insert(Waiting::History { reply_to });
+                let ticket = self.local.waiting.insert(Waiting::Answer(reply_to));
                 self.request(Request::Forget { ticket, channel }, now, sink);
             }
             Command::History {
@@ -195,7 +197,7 @@ impl<B: Broker> Hub<B> {
                     let what = "history";
                     return sink.answer(reply_to, Answer::NotSubscribed { what, channel });
                 }
-                let ticket = self.local.waiting.insert(Waiting::History { reply_to });
+                let ticket = self.local.waiting.insert(Waiting::Answer(reply_to));
                 let request = Request::History {
                     ticket,
                     channel,
@@ -239,7 +241,7 @@ impl<B: Broker> Hub<B> {
     }
 
     /// Takes mail from another shard's hub.
-    pub fn mail(&mut self, from: ShardId, mail: B::Mail, now: Now, sink: &mut impl Sink) {
+    pub fn mail(&mut self, from: ShardId, mail: BrokerMail, now: Now, sink: &mut impl Sink) {
         let local = &mut self.local;
         self.broker
             .mail(from, mail, now, &mut Replies { local, sink });
@@ -255,16 +257,6 @@ impl<B: Broker> Hub<B> {
         self.leave_unused(now);
         self.act_on_ready(now, sink);
         more
-    }
-
-    /// The next mail for a shard, in the order in which it must be delivered.
-    pub fn take_mail(&mut self, to: ShardId) -> Option<B::Mail> {
-        self.broker.take_mail(to)
-    }
-
-    /// Whether mail waits for a shard.
-    pub fn has_mail(&self, to: ShardId) -> bool {
-        self.broker.has_mail(to)
     }
 
     /// Whether mail may be taken. While not, leave it in the mailbox: its sender will
@@ -299,16 +291,6 @@ impl<B: Broker> Hub<B> {
         true
     }
 
-    /// Lets the broker do what is due, such as forgetting old history; true if more than `budget`
-    /// streams are due.
-    pub fn expire(&mut self, now: Now, budget: usize, sink: &mut impl Sink) -> bool {
-        let local = &mut self.local;
-        let more = self.broker.tick(now, budget, &mut Replies { local, sink });
-        self.leave_unused(now);
-        self.act_on_ready(now, sink);
-        more
-    }
-
     /// Delivers to at most `visits` members; true if more wait.
     ///
     /// A member whose connection has other channels is asked to gather, so that it is
@@ -336,24 +318,14 @@ impl<B: Broker> Hub<B> {
     #[inline(never)]
     fn say_farewells(&mut self, now: Now) {
         while let Some(farewell) = self.local.farewells.pop() {
-            let local = &mut self.local;
-            self.broker
-                .request(farewell, now, &mut OnlyDeliveries { local });
+            self.broker.request(farewell, now, &mut self.local);
         }
-    }
-
-    /// Bit set of the shards with subscribers of a channel; exact for channels at home here. All
-    /// bits are set where the broker does not know.
-    pub fn interest(&self, channel: &ChannelName) -> u64 {
-        self.broker.interest(channel)
     }
 
     /// Publishes in a channel that is at home here. Error: the reason, with the draft: after
     /// [`Refusal::Busy`] it may be offered again.
     pub fn publish_here(&mut self, draft: Draft, now: Now) -> Result<Published, (Refusal, Draft)> {
-        let local = &mut self.local;
-        self.broker
-            .publish_here(draft, now, &mut OnlyDeliveries { local })
+        self.broker.publish_here(draft, now, &mut self.local)
     }
 }
 
@@ -370,57 +342,53 @@ impl<S: Sink> Receiver for Replies<'_, S> {
 
     fn reply(&mut self, reply: Reply) {
         let (local, sink) = (&mut *self.local, &mut *self.sink);
-        match reply {
-            Reply::Delivery(publication) => local.enqueue(publication),
-            Reply::Broken(channel) => local.broken(&channel, sink),
-            Reply::Subscribed { ticket, result } => {
-                if let Waiting::Subscribe {
+        let ticket = reply.ticket;
+        match (local.waiting.remove(ticket), reply.outcome) {
+            (
+                Waiting::Subscribe {
                     reply_to,
                     channel,
                     format,
-                } = local.waiting.remove(ticket)
-                {
-                    local.subscribed((reply_to, channel, format), ticket, result, sink);
-                }
-            }
-            Reply::Published { ticket, result } => {
+                },
+                Outcome::Subscribed(result),
+            ) => local.subscribed((reply_to, channel, format), ticket, result, sink),
+            (Waiting::Feed { round, number }, Outcome::Published(result)) => {
                 let result = result.map(|Published { position, .. }| position);
-                match local.waiting.remove(ticket) {
-                    Waiting::Publish { reply_to } => {
-                        sink.answer(reply_to, Answer::Published { result });
-                    }
-                    Waiting::Feed { round, number } => sink.fed(round, number, result),
-                    _ => {}
+                sink.fed(round, number, result);
+            }
+            (Waiting::Answer(reply_to), outcome) => {
+                if let Some(answer) = Answer::of(outcome) {
+                    sink.answer(reply_to, answer);
                 }
             }
-            Reply::Present { ticket, result } => {
-                if let Waiting::Present { reply_to } = local.waiting.remove(ticket) {
-                    sink.answer(reply_to, Answer::Present { result });
-                }
-            }
-            Reply::History { ticket, result } => {
-                if let Waiting::History { reply_to } = local.waiting.remove(ticket) {
-                    sink.answer(reply_to, Answer::History { result });
-                }
-            }
+            _ => {}
         }
+    }
+
+    fn deliver(&mut self, publication: Arc<Publication>) {
+        self.local.enqueue(publication);
+    }
+
+    fn broken(&mut self, channel: &ChannelName) {
+        self.local.broken(channel, self.sink);
     }
 }
 
-/// A hub that takes deliveries where no reply can come.
-pub(crate) struct OnlyDeliveries<'a> {
-    pub(crate) local: &'a mut Local,
-}
-
-impl Receiver for OnlyDeliveries<'_> {
+/// Takes deliveries where no reply can come.
+impl Receiver for Local {
     fn has_room(&self, channel: &ChannelName, bytes: usize) -> bool {
-        self.local.has_room_in(channel, bytes)
+        self.has_room_in(channel, bytes)
     }
 
-    fn reply(&mut self, reply: Reply) {
-        match reply {
-            Reply::Delivery(publication) => self.local.enqueue(publication),
-            _ => debug_assert!(false, "a reply without a request"),
-        }
+    fn reply(&mut self, _: Reply) {
+        debug_assert!(false, "a reply without a request");
+    }
+
+    fn deliver(&mut self, publication: Arc<Publication>) {
+        self.enqueue(publication);
+    }
+
+    fn broken(&mut self, _: &ChannelName) {
+        debug_assert!(false, "a gap without a broker elsewhere");
     }
 }

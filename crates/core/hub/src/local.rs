@@ -512,20 +512,10 @@ pub(crate) enum Waiting {
         channel: u32,
         format: Format,
     },
-    Publish {
-        reply_to: ReplyTo,
-    },
+    /// A command of a connection, other than a subscribe.
+    Answer(ReplyTo),
     /// A publication of a feed.
-    Feed {
-        round: u32,
-        number: u32,
-    },
-    History {
-        reply_to: ReplyTo,
-    },
-    Present {
-        reply_to: ReplyTo,
-    },
+    Feed { round: u32, number: u32 },
     /// Nobody waits. Also keeps the first place, which is always taken.
     Nobody,
 }

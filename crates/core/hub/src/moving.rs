@@ -9,7 +9,7 @@
 //! - Where the broker is elsewhere, everything that came before a cut in the deliveries is with the
 //!   members, and nothing behind it; see [`throng_broker::Moving`].
 
-use throng_broker::{Broker, ChannelMember, Moving, Request};
+use throng_broker::{ChannelMember, Moving, Request};
 use throng_types::{ChannelName, ConnId, Load, Now, Parts, Position, Save, Saved, save_count};
 
 use crate::channel::{Channel, Member};
@@ -23,7 +23,7 @@ const EXPECT: u8 = 130;
 const CUT: u8 = 131;
 const RESUME: u8 = 132;
 
-impl<B: Broker> Hub<B> {
+impl Hub {
     /// Whether nothing is under way: no request without a reply, no publication that a member
     /// lacks.
     pub const fn is_at_rest(&self) -> bool {
@@ -52,12 +52,9 @@ impl<B: Broker> Hub<B> {
         true
     }
 
-    /// Saves the channels and the broker's part, which forgets what it keeps. False, and nothing is
-    /// saved, if the broker's state cannot move.
-    pub fn give_up(&mut self, parts: &mut Parts<'_>) -> bool {
-        if !self.broker.give_up(parts) {
-            return false;
-        }
+    /// Saves the channels and the broker's part, which forgets what it keeps.
+    pub fn give_up(&mut self, parts: &mut Parts<'_>) {
+        self.broker.give_up(parts);
         for (name, channel) in self
             .local
             .channels
@@ -70,7 +67,6 @@ impl<B: Broker> Hub<B> {
             };
             parts.item(kind, &(name, channel.position.get()));
         }
-        true
     }
 
     /// Saves a quit for each channel of a connection that stays behind.

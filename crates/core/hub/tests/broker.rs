@@ -1,12 +1,12 @@
 //! Requests of a hub to its broker, and its handling of replies: the broker is the test's own.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver as Inlet, Sender, channel};
 
 use throng_broker::{
-    Broker, BrokerStats, ChannelOptions, Draft, HistoryPage, HistoryQuery, LiveOptions,
-    NamespaceOptions, Overflow, Published, Receiver, Recovery, Refusal, Reply, ReplyLimit, Request,
-    Subscribed, Ticket,
+    Broker, ChannelOptions, Draft, HistoryPage, HistoryQuery, LiveOptions, MemoryOptions, Moving,
+    NamespaceOptions, Outcome, Overflow, Published, Receiver, Recovery, Refusal, Remote, Reply,
+    Request, Subscribed, Ticket,
 };
 use throng_hub::{Answer, Command, FormKind, Format, Hub, HubOptions, ReplyTo};
 use throng_solo::{Heard, conn, draft, fan_out, name, position, subscribe};
@@ -17,78 +17,54 @@ const NOW: Now = Now::new(0, 0);
 /// Connections from here on encode for themselves.
 const PERSONAL_FROM: u32 = 50;
 
-/// Keeps requests; the mail that it gets are the replies that it gives.
-#[derive(Default)]
-struct Script {
-    requests: VecDeque<Request>,
-    /// Replies left by a driver.
-    left: VecDeque<Reply>,
-    /// Number of calls that replace the options.
-    renewed: u64,
+/// Message of the broker to the hub.
+enum Said {
+    Reply(Reply),
+    Delivery(Arc<Publication>),
+    Broken(ChannelName),
 }
 
-impl Broker for Script {
-    type Mail = Reply;
+/// Passes the hub's requests on to the test, and what the test says to the hub, one at a time.
+struct Script {
+    asked: Sender<Request>,
+    said: Inlet<Said>,
+    renewed: Sender<usize>,
+}
 
-    fn request(&mut self, request: Request, _: Now, _: &mut impl Receiver) {
-        self.requests.push_back(request);
+impl Remote for Script {
+    fn request(&mut self, request: Request) -> Option<Reply> {
+        self.asked.send(request).expect("the test listens");
+        None
     }
 
-    fn mail(&mut self, _: ShardId, mail: Reply, _: Now, hub: &mut impl Receiver) {
-        hub.reply(mail);
-    }
-
-    fn take_mail(&mut self, _: ShardId) -> Option<Reply> {
-        // So that the test can see requests, each as its refusal.
-        let request = self.requests.pop_front()?;
-        let channel = request.channel().clone();
-        Some(
-            request
-                .refused(Refusal::Busy)
-                .unwrap_or_else(|| Reply::Delivery(publication(channel.as_str(), 0, 0))),
-        )
-    }
-
-    fn poll(&mut self, hub: &mut impl Receiver) -> bool {
-        if let Some(reply) = self.left.pop_front() {
-            hub.reply(reply);
-        }
-        !self.left.is_empty()
-    }
-
-    fn interest(&self, _: &ChannelName) -> u64 {
-        6
-    }
-
-    fn renew(&mut self, options: &LiveOptions, _: Now) {
-        assert_eq!(options.streams_max, 5);
-        self.renewed += 1;
-    }
-
-    fn publish_here(
-        &mut self,
-        draft: Draft,
-        _: Now,
-        _: &mut impl Receiver,
-    ) -> Result<Published, (Refusal, Draft)> {
+    fn publish(&mut self, draft: Draft) -> Result<(), (Refusal, Draft)> {
         Err((Refusal::Unavailable, draft))
     }
 
-    fn has_mail(&self, _: ShardId) -> bool {
-        !self.requests.is_empty()
-    }
-
-    fn tick(&mut self, _: Now, budget: usize, hub: &mut impl Receiver) -> bool {
-        hub.reply(Reply::Delivery(publication("a", 9, 1)));
-        budget == 0
-    }
-
-    fn stats(&self) -> BrokerStats {
-        BrokerStats {
-            streams: 7,
-            history_publications: self.renewed as usize,
-            ..BrokerStats::default()
+    fn poll(&mut self, hub: &mut dyn Receiver) -> bool {
+        let Ok(said) = self.said.try_recv() else {
+            return false;
+        };
+        match said {
+            Said::Reply(reply) => hub.reply(reply),
+            Said::Delivery(publication) => hub.deliver(publication),
+            Said::Broken(channel) => hub.broken(&channel),
         }
+        true
+    }
+
+    fn renew(&mut self, options: &LiveOptions) {
+        self.renewed
+            .send(options.streams_max)
+            .expect("the test listens");
+    }
+
+    fn hand_over(&mut self, _: Moving) {}
+
+    fn stop_at(&mut self, _: Option<u64>) {}
+
+    fn has_stopped(&self) -> bool {
+        true
     }
 }
 
@@ -98,30 +74,39 @@ fn publication(channel: &str, offset: u64, bytes: usize) -> Arc<Publication> {
 
 /// A hub with a broker that the test controls.
 struct Scene {
-    hub: Hub<Script>,
+    hub: Hub,
+    asked: Inlet<Request>,
+    says: Sender<Said>,
+    renewed: Inlet<usize>,
     heard: Heard,
     next_token: u32,
 }
 
 impl Scene {
     fn new() -> Self {
-        Self::with(Script::default())
-    }
-
-    fn with(script: Script) -> Self {
+        let channel_options = ChannelOptions {
+            overflow: Overflow::DropOldest,
+            ..ChannelOptions::default()
+        };
+        let namespaces = Arc::new(NamespaceOptions::new(channel_options, Vec::new()));
         let options = HubOptions {
             subscriptions_max: 2,
             hash_seed: 1,
-            namespaces: Arc::new(NamespaceOptions::new(
-                ChannelOptions {
-                    overflow: Overflow::DropOldest,
-                    ..ChannelOptions::default()
-                },
-                Vec::new(),
-            )),
+            namespaces: namespaces.clone(),
         };
+        let ((asks, asked), (says, said), (renews, renewed)) = (channel(), channel(), channel());
+        let script = Script {
+            asked: asks,
+            said,
+            renewed: renews,
+        };
+        let memory = MemoryOptions::for_tests(1, namespaces);
+        let broker = Broker::new(ShardId(0), 1, memory).with_remote(Box::new(script));
         Self {
-            hub: Hub::new(options, script),
+            hub: Hub::new(options, broker),
+            asked,
+            says,
+            renewed,
             heard: Heard::default(),
             next_token: 0,
         }
@@ -146,22 +131,23 @@ impl Scene {
         self.hub.unsubscribe(conn(index), &name(channel), NOW)
     }
 
-    /// The tickets of the subscribes that were asked for, and the channels that were left.
+    /// The tickets of what was asked for, and the channels that were left.
     fn asked(&mut self) -> Vec<Result<Ticket, ChannelName>> {
-        std::iter::from_fn(|| self.hub.take_mail(ShardId(0)))
-            .map(|request| match request {
-                Reply::Subscribed { ticket, .. }
-                | Reply::Published { ticket, .. }
-                | Reply::History { ticket, .. }
-                | Reply::Present { ticket, .. } => Ok(ticket),
-                Reply::Delivery(left) => Err(left.channel.clone()),
-                Reply::Broken(channel) => panic!("{channel} is no request"),
-            })
-            .collect()
+        let asked = self.asked.try_iter().map(|request| {
+            let refused = request.refused(Refusal::Busy);
+            let ticket = refused.map(|reply| reply.ticket);
+            ticket.ok_or_else(|| request.channel().clone())
+        });
+        asked.collect()
     }
 
-    fn reply(&mut self, reply: Reply) {
-        self.hub.mail(ShardId(0), reply, NOW, &mut self.heard);
+    fn says(&mut self, said: Said) {
+        self.says.send(said).expect("a broker");
+        while self.hub.poll(NOW, &mut self.heard) {}
+    }
+
+    fn reply(&mut self, ticket: Ticket, outcome: Outcome) {
+        self.says(Said::Reply(Reply { ticket, outcome }));
     }
 
     fn accept(&mut self, offset: u64) {
@@ -177,11 +163,11 @@ impl Scene {
             position: Some(position(offset)),
             recovery: Recovery::NotAsked,
         });
-        self.reply(Reply::Subscribed { ticket, result });
+        self.reply(ticket, Outcome::Subscribed(result));
     }
 
     fn publish(&mut self, channel: &str, offset: u64, bytes: usize) {
-        self.reply(Reply::Delivery(publication(channel, offset, bytes)));
+        self.says(Said::Delivery(publication(channel, offset, bytes)));
     }
 
     fn fan_out(&mut self, visits: usize) -> bool {
@@ -298,7 +284,6 @@ fn only_the_first_subscriber_asks() {
     let mut served: Vec<u32> = scene.deliveries().iter().map(|(at, ..)| *at).collect();
     served.sort_unstable();
     assert_eq!(served, [1, 2]);
-    assert_eq!(scene.hub.stats().home.streams, 7);
     assert_eq!(
         (scene.hub.stats().channels, scene.hub.stats().subscriptions),
         (1, 4)
@@ -322,8 +307,8 @@ fn subscribers_of_a_broken_channel_are_told() {
     scene.subscribe(3, "a");
     scene.publish("a", 5, 1);
     scene.subscribe(4, "a");
-    scene.reply(Reply::Broken(name("a")));
-    scene.reply(Reply::Broken(name("unknown")));
+    scene.says(Said::Broken(name("a")));
+    scene.says(Said::Broken(name("unknown")));
     assert_eq!(scene.lost(), [1, 3, 4]);
     assert_eq!(scene.asked(), [Err(name("a"))]);
     scene.fan_out_all(100);
@@ -331,7 +316,7 @@ fn subscribers_of_a_broken_channel_are_told() {
     // It starts again with the broker's reply.
     scene.heard.answers.clear();
     scene.subscribe(1, "a");
-    scene.reply(Reply::Broken(name("a")));
+    scene.says(Said::Broken(name("a")));
     assert!(scene.lost().is_empty());
     scene.accept(9);
     let token = scene.next_token;
@@ -447,25 +432,16 @@ fn replies_find_who_asked() {
         draft: draft("a", "x"),
     };
     scene.hub.handle(publish, NOW, &mut scene.heard);
-    assert!(scene.hub.has_mail(ShardId(0)));
     let asked = scene.asked();
-    assert!(!scene.hub.has_mail(ShardId(0)));
     let [Ok(history), Ok(publish)] = asked[..] else {
         panic!("{asked:?}");
     };
-    let result = Ok(Published {
+    let published = Published {
         position: None,
         shards: Some(3),
-    });
-    scene.reply(Reply::Published {
-        ticket: publish,
-        result,
-    });
-    let result = Ok(HistoryPage::default());
-    scene.reply(Reply::History {
-        ticket: history,
-        result,
-    });
+    };
+    scene.reply(publish, Outcome::Published(Ok(published)));
+    scene.reply(history, Outcome::History(Ok(HistoryPage::default())));
     scene.answers(&[(2, "published Ok(None)"), (1, "history Ok(None)")]);
 }
 
@@ -474,7 +450,7 @@ fn the_past_may_be_for_subscribers_alone() {
     let mut scene = Scene::new();
     scene.hub.handle(history(1, true), NOW, &mut scene.heard);
     scene.answers(&[(1, "history of a is refused")]);
-    assert!(!scene.hub.has_mail(ShardId(0)), "nobody is asked");
+    assert_eq!(scene.asked(), []);
     assert!(!scene.hub.is_subscribed(conn(1), &name("a")));
     scene.subscribe(1, "a");
     scene.accept(0);
@@ -483,47 +459,31 @@ fn the_past_may_be_for_subscribers_alone() {
     assert_eq!(scene.asked().len(), 1);
 }
 
-#[test]
-fn time_may_bring_publications() {
-    let mut scene = Scene::new();
-    scene.subscribe(1, "a");
-    scene.accept(8);
-    assert!(!scene.hub.expire(NOW, 1, &mut scene.heard));
-    assert!(scene.hub.expire(NOW, 0, &mut scene.heard));
-    scene.fan_out(10);
-    assert_eq!(scene.deliveries(), [(1, vec![9, 9], false)]);
-}
-
 /// Replies left by a driver are taken like others, and commands that waited for them go on.
 #[test]
 fn what_a_driver_has_left_is_taken() {
-    // The first subscribe has the first ticket.
-    let mut first = Scene::new();
-    first.subscribe(1, "a");
-    let ticket = first.asked().remove(0).expect("a subscribe");
-    let result = Ok(Subscribed {
-        position: Some(position(4)),
-        recovery: Recovery::NotAsked,
-    });
-    let left = [
-        Reply::Subscribed { ticket, result },
-        Reply::Delivery(publication("a", 5, 1)),
-    ];
-    let mut scene = Scene::with(Script {
-        left: left.into(),
-        ..Script::default()
-    });
+    let mut scene = Scene::new();
     for _ in 0..2 {
         scene.subscribe(1, "a");
     }
-    assert_eq!(scene.asked().len(), 1, "the second one waits for the first");
+    let asked = scene.asked();
+    let [Ok(ticket)] = asked[..] else {
+        panic!("the second one waits for the first: {asked:?}");
+    };
+    let outcome = Outcome::Subscribed(Ok(Subscribed {
+        position: Some(position(4)),
+        recovery: Recovery::NotAsked,
+    }));
+    let reply = Said::Reply(Reply { ticket, outcome });
+    for said in [reply, Said::Delivery(publication("a", 5, 1))] {
+        scene.says.send(said).expect("a broker");
+    }
     assert!(scene.hub.poll(NOW, &mut scene.heard), "more is left");
     scene.answers(&[(1, "a at Some(4)"), (2, "a AlreadySubscribed")]);
+    assert!(scene.hub.poll(NOW, &mut scene.heard));
     assert!(!scene.hub.poll(NOW, &mut scene.heard));
     scene.fan_out_all(9);
     assert_eq!(scene.deliveries(), [(1, vec![5], false)]);
-    // The hub passes this through to the broker.
-    assert_eq!(scene.hub.interest(&name("a")), 6);
 }
 
 /// Many publications are asked for together, and answered each with the token after the last one's.
@@ -537,8 +497,7 @@ fn publications_of_one_command_have_tokens_in_a_row() {
     let tickets = scene.asked();
     assert_eq!(tickets.len(), 3);
     for ticket in tickets.into_iter().rev().flatten() {
-        let result = Err(Refusal::Busy);
-        scene.reply(Reply::Published { ticket, result });
+        scene.reply(ticket, Outcome::Published(Err(Refusal::Busy)));
     }
     let refused = "published Err(Busy)";
     scene.answers(&[(1, refused), (0, refused), (u32::MAX, refused)]);
@@ -552,17 +511,10 @@ fn other_options_hold_from_now_on() {
     scene.subscribe(1, "new:a");
     scene.answers(&[(2, "new:a UnknownChannel")]);
     let named = vec![("new".into(), ChannelOptions::default())];
-    let options = LiveOptions {
-        namespaces: Arc::new(NamespaceOptions::new(ChannelOptions::default(), named)),
-        reply: ReplyLimit {
-            publications_max: 1,
-            members_max: 1,
-            bytes_max: 1,
-        },
-        streams_max: 5,
-    };
+    let namespaces = NamespaceOptions::new(ChannelOptions::default(), named);
+    let options = MemoryOptions::for_tests(1, Arc::new(namespaces)).live;
     scene.hub.renew(3, &options, NOW);
-    assert_eq!(scene.hub.stats().home.history_publications, 1);
+    assert_eq!(scene.renewed.try_iter().collect::<Vec<_>>(), [100]);
     for channel in ["new:a", "b", "c"] {
         scene.subscribe(1, channel);
     }
@@ -575,7 +527,7 @@ fn who_may_get_more_in_this_turn_gathers() {
     let mut scene = Scene::new();
     for (index, channel) in [(1, "a"), (1, "b"), (2, "b")] {
         scene.subscribe(index, channel);
-        if scene.hub.has_mail(ShardId(0)) {
+        if index == 1 {
             scene.accept(0);
         }
     }
@@ -683,7 +635,7 @@ fn what_nobody_here_waits_for_is_with_everybody_at_once() {
     let publish = |scene: &mut Scene, channel: &str, offset: u64| {
         let mut publication = publication(channel, offset, 1);
         Arc::make_mut(&mut publication).tags = (offset % 2 == 1).then(|| "{}".into());
-        scene.reply(Reply::Delivery(publication));
+        scene.says(Said::Delivery(publication));
     };
     // Late ones of a channel that was left, or before the reply to the first subscribe.
     publish(&mut scene, "a", 1);

@@ -49,7 +49,7 @@ fn played(steps: &[Step]) -> (Vec<(u32, Option<Refusal>)>, bool) {
     }
     assert!(heard.answers.is_empty(), "the home has not replied");
     for (from, to) in [(0, 1), (1, 0), (0, 1), (1, 0)] {
-        while let Some(mail) = hubs[from].take_mail(ShardId(to as u8)) {
+        while let Some(mail) = hubs[from].broker.take_mail(ShardId(to as u8)) {
             hubs[to].mail(ShardId(from as u8), mail, now, &mut heard);
         }
     }

@@ -293,7 +293,7 @@ impl World {
     fn carry_mail(&mut self, to: usize, most: usize) {
         for from in 0..self.hubs.len() {
             for other in 0..self.hubs.len() {
-                while let Some(mail) = self.hubs[from].take_mail(ShardId(other as u8)) {
+                while let Some(mail) = self.hubs[from].broker.take_mail(ShardId(other as u8)) {
                     self.mail[from][other].push_back(mail);
                 }
             }
@@ -337,7 +337,7 @@ impl World {
             self.pass_ms(1);
             quiet &= self.mail.iter().flatten().all(VecDeque::is_empty);
             quiet &= (0..self.hubs.len()).all(|from| {
-                (0..self.hubs.len()).all(|to| !self.hubs[from].has_mail(ShardId(to as u8)))
+                (0..self.hubs.len()).all(|to| !self.hubs[from].broker.has_mail(ShardId(to as u8)))
             });
             if quiet {
                 return;

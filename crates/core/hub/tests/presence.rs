@@ -82,7 +82,7 @@ impl Scene {
     fn settle(&mut self) {
         for _ in 0..4 {
             for (from, to) in [(0, 1), (1, 0)] {
-                while let Some(mail) = self.hubs[from].take_mail(ShardId(to as u8)) {
+                while let Some(mail) = self.hubs[from].broker.take_mail(ShardId(to as u8)) {
                     let from = ShardId(from as u8);
                     self.hubs[to].mail(from, mail, NOW, &mut self.heard[to]);
                 }

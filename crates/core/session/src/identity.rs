@@ -133,10 +133,6 @@ impl Identity {
         ))
     }
 
-    pub fn connection_ends_at(&self, now: Now) -> Option<Millis> {
-        Some(at_unix_s(self.expires_at_unix_s?, now))
-    }
-
     pub fn set_subscription_until(&mut self, channel: &ChannelName, until: Option<u64>) {
         self.forget_subscription(channel);
         self.subscriptions_until.push((channel.clone(), until));

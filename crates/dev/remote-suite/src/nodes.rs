@@ -13,8 +13,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, Once};
 use std::time::Duration;
 
-use throng_broker::{BrokerStats, HistoryQuery, Refusal, Remote as _, Reply, Request, Ticket};
-use throng_broker_suite::{Cluster, Setup};
+use throng_broker::{
+    BrokerStats, HistoryQuery, Outcome, Refusal, Remote as _, Reply, Request, Ticket,
+};
+use throng_broker_suite::{Cluster, HubMessage, Setup, TestHub};
 use throng_remote::{
     BrokerPeer, Node, NodeIo, RemoteBroker, RemoteOptions, WakePeer, WakeShard, server_of, start,
 };
@@ -73,8 +75,10 @@ impl On {
 struct Nodes {
     on: On,
     parts: Vec<RemoteBroker>,
+    /// By shard, until a step takes it.
+    inboxes: Vec<TestHub>,
     /// By shard, until the suite takes it. Bound: what one property asks.
-    arrived: Vec<VecDeque<Reply>>,
+    arrived: Vec<VecDeque<HubMessage>>,
     bell: Arc<Bell>,
     clock_ms: Arc<AtomicU64>,
     nodes: usize,
@@ -132,6 +136,7 @@ pub fn nodes<N: Node, F: FnOnce(NodeIo) -> N>(
     let cluster = Nodes {
         on,
         parts: parts.collect(),
+        inboxes: (0..shards).map(|_| TestHub::default()).collect(),
         arrived: (0..shards).map(|_| VecDeque::new()).collect(),
         bell,
         clock_ms,
@@ -150,19 +155,13 @@ impl Nodes {
     /// anew, so one that was refused subscribes once more.
     fn connected(mut self) -> Self {
         for (node, server) in self.pairs() {
-            let reply = match self.subscribed(node, server) {
-                Reply::Subscribed { result: Ok(_), .. } => continue,
-                Reply::Subscribed {
-                    result: Err(Refusal::Unavailable),
-                    ..
-                } => {
-                    eprintln!("node {node} did not reach server {server} in time");
-                    self.subscribed(node, server)
-                }
-                reply => reply,
-            };
-            let is_subscribed = matches!(&reply, Reply::Subscribed { result: Ok(_), .. });
-            assert!(is_subscribed, "node {node}, server {server}: {reply:?}");
+            let mut outcome = self.subscribed(node, server);
+            if matches!(outcome, Outcome::Subscribed(Err(Refusal::Unavailable))) {
+                eprintln!("node {node} did not reach server {server} in time");
+                outcome = self.subscribed(node, server);
+            }
+            let is_subscribed = matches!(outcome, Outcome::Subscribed(Ok(_)));
+            assert!(is_subscribed, "node {node}, server {server}: {outcome:?}");
         }
         self
     }
@@ -175,7 +174,7 @@ impl Nodes {
     }
 
     /// Subscribes on a node to a channel of a server, and leaves again; gives the answer.
-    fn subscribed(&mut self, node: usize, server: usize) -> Reply {
+    fn subscribed(&mut self, node: usize, server: usize) -> Outcome {
         let channel = self.on.channel("plain ", server);
         let subscribe = Request::Subscribe {
             ticket: Ticket(OWN),
@@ -184,12 +183,18 @@ impl Nodes {
             presence: None,
         };
         assert!(self.parts[node].request(subscribe).is_none());
-        while self.parts[node].peek().is_none() {
-            self.bell.wait();
-        }
-        let reply = self.parts[node].next().unwrap();
+        let heard = loop {
+            self.parts[node].poll(&mut self.inboxes[node]);
+            match self.inboxes[node].heard.pop_front() {
+                Some(heard) => break heard,
+                None => self.bell.wait(),
+            }
+        };
         self.parts[node].request(Request::Leave { channel });
-        reply
+        match heard {
+            HubMessage::Reply(reply) => reply.outcome,
+            other => panic!("{other:?}"),
+        }
     }
 
     /// Asks every node for something of every server that is answered after all that was sent to
@@ -213,13 +218,14 @@ impl Nodes {
         self.syncs += 1;
     }
 
-    fn arrive(&mut self, shard: usize, reply: Reply) {
-        let is_answer = !matches!(reply, Reply::Delivery(_) | Reply::Broken(_));
-        self.unanswered -= usize::from(is_answer);
-        match reply {
-            Reply::History { ticket, .. } if ticket.0 >= OWN => {}
-            reply => self.arrived[shard].push_back(reply),
+    fn arrive(&mut self, shard: usize, heard: HubMessage) {
+        if let HubMessage::Reply(Reply { ticket, .. }) = &heard {
+            self.unanswered -= 1;
+            if ticket.0 >= OWN {
+                return;
+            }
         }
+        self.arrived[shard].push_back(heard);
     }
 }
 
@@ -229,7 +235,7 @@ impl Cluster for Nodes {
         self.is_dirty = true;
         let is_answered = !matches!(request, Request::Leave { .. } | Request::Quit { .. });
         match self.parts[shard.index()].request(request) {
-            Some(refused) => self.arrived[shard.index()].push_back(refused),
+            Some(refused) => self.arrived[shard.index()].push_back(HubMessage::Reply(refused)),
             None => self.unanswered += usize::from(is_answered),
         }
     }
@@ -239,13 +245,16 @@ impl Cluster for Nodes {
             return false;
         }
         loop {
-            let parts = self.parts.iter_mut().enumerate();
-            let ready = parts.filter_map(|(at, part)| part.peek().map(|_| at));
-            let ready: Vec<usize> = ready.collect();
+            for (part, inbox) in self.parts.iter_mut().zip(&mut self.inboxes) {
+                part.poll(inbox);
+            }
+            let inboxes = self.inboxes.iter().enumerate();
+            let ready = inboxes.filter(|(_, inbox)| !inbox.heard.is_empty());
+            let ready: Vec<usize> = ready.map(|(at, _)| at).collect();
             if !ready.is_empty() {
                 let at = ready[rng.below(ready.len() as u64) as usize];
-                let reply = self.parts[at].next().unwrap();
-                self.arrive(at, reply);
+                let heard = self.inboxes[at].heard.pop_front().unwrap();
+                self.arrive(at, heard);
                 return true;
             }
             if self.unanswered > 0 {
@@ -263,7 +272,7 @@ impl Cluster for Nodes {
         }
     }
 
-    fn take(&mut self, shard: ShardId) -> Option<Reply> {
+    fn take(&mut self, shard: ShardId) -> Option<HubMessage> {
         self.arrived[shard.index()].pop_front()
     }
 

@@ -2,33 +2,19 @@
 
 use std::sync::Arc;
 
-use throng_broker::{
-    Broker, Budget, ChannelOptions, Draft, MemoryBroker, MemoryOptions, NamespaceOptions,
-    ReplyLimit, home_of,
-};
+use throng_broker::{Broker, ChannelOptions, Draft, MemoryOptions, NamespaceOptions, home_of};
 use throng_hub::{Answer, Batch, Command, Format, Hub, HubOptions, Patch, ReplyTo, Sink};
 use throng_types::{ChannelName, ConnId, Epoch, Now, Payload, Position, Publication, ShardId};
 
 /// The hub of one of so many shards, over memory.
 pub fn hub(shard: ShardId, shards: u8, namespaces: &Arc<NamespaceOptions>) -> Hub {
-    let memory = MemoryOptions {
-        nonce: 1,
-        hash_seed: 1,
-        history: Budget::new(1 << 20, shards),
-        streams_max: 100,
-        reply: ReplyLimit {
-            publications_max: 100,
-            members_max: 100,
-            bytes_max: 1 << 20,
-        },
-        namespaces: Arc::clone(namespaces),
-    };
+    let memory = MemoryOptions::for_tests(shards, Arc::clone(namespaces));
     let options = HubOptions {
         subscriptions_max: 128,
         hash_seed: 1,
         namespaces: Arc::clone(namespaces),
     };
-    Hub::new(options, MemoryBroker::new(shard, shards, memory))
+    Hub::new(options, Broker::new(shard, shards, memory))
 }
 
 /// The only hub, with these namespaces beside the one without a name, which has no options.
@@ -108,7 +94,7 @@ pub fn subscribe(
 ///
 /// # Panics
 /// If that does not come to an end.
-pub fn fan_out<B: Broker>(hub: &mut Hub<B>, visits: usize, now: Now, sink: &mut impl Sink) {
+pub fn fan_out(hub: &mut Hub, visits: usize, now: Now, sink: &mut impl Sink) {
     let turns = (0..10_000).take_while(|_| hub.fan_out(visits, now, sink));
     assert!(turns.count() < 10_000, "fan-out comes to an end");
 }

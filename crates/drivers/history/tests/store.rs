@@ -7,14 +7,13 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use throng_broker::{
-    Acknowledge, Broker as _, Budget, ChannelOptions, Draft, MemoryBroker, MemoryOptions,
-    NamespaceOptions, Receiver, Recovery, Refusal, Reply, ReplyLimit, Request, Retention, Ticket,
-    home_of,
+    Acknowledge, Broker, Budget, ChannelOptions, Draft, MemoryOptions, NamespaceOptions, Outcome,
+    Receiver, Recovery, Refusal, Reply, Request, Retention, Ticket, home_of,
 };
 use throng_history::{Journal, OpenError, Options, await_takeover, open};
 use throng_metrics::{Counter, Counters};
 use throng_types::json::payload_of;
-use throng_types::{ChannelName, Millis, Now, Position, ShardId};
+use throng_types::{ChannelName, Millis, Now, Position, Publication, ShardId};
 
 const SHARDS: u8 = 2;
 
@@ -39,7 +38,7 @@ fn namespaces() -> Arc<NamespaceOptions> {
 
 /// A hub that remembers the last reply.
 #[derive(Default)]
-struct Hub(Option<Reply>);
+struct Hub(Option<Outcome>);
 
 impl Receiver for Hub {
     fn has_room(&self, _: &ChannelName, _: usize) -> bool {
@@ -47,13 +46,17 @@ impl Receiver for Hub {
     }
 
     fn reply(&mut self, reply: Reply) {
-        self.0 = Some(reply);
+        self.0 = Some(reply.outcome);
     }
+
+    fn deliver(&mut self, _: Arc<Publication>) {}
+
+    fn broken(&mut self, _: &ChannelName) {}
 }
 
 /// A process with its shards.
 struct Process {
-    parts: Vec<MemoryBroker>,
+    parts: Vec<Broker>,
     journal: Journal,
 }
 
@@ -87,21 +90,12 @@ impl Process {
         let restored = std::mem::take(&mut opened.restored);
         let rings = (0..SHARDS).map(|_| Box::new(|| ()) as _).collect();
         let (stores, journal) = opened.start(rings)?;
-        let memory = MemoryOptions {
-            nonce,
-            hash_seed: 1,
-            history: Budget::new(1 << 24, SHARDS),
-            streams_max: 1000,
-            reply: ReplyLimit {
-                publications_max: 1000,
-                members_max: 100,
-                bytes_max: 1 << 20,
-            },
-            namespaces,
-        };
+        let mut memory = MemoryOptions::for_tests(SHARDS, namespaces);
+        (memory.nonce, memory.history) = (nonce, Budget::new(1 << 24, SHARDS));
+        (memory.live.streams_max, memory.live.reply.publications_max) = (1000, 1000);
         let parts = stores.into_iter().zip(restored).zip(0..);
         let parts = parts.map(|((store, restored), shard)| {
-            let part = MemoryBroker::new(ShardId(shard), SHARDS, memory.clone());
+            let part = Broker::new(ShardId(shard), SHARDS, memory.clone());
             part.with_store(store, restored, now())
         });
         Ok(Self {
@@ -110,7 +104,7 @@ impl Process {
         })
     }
 
-    fn home(&mut self, channel: &str) -> (&mut MemoryBroker, ChannelName) {
+    fn home(&mut self, channel: &str) -> (&mut Broker, ChannelName) {
         let name = ChannelName::new(channel).expect("a name");
         (&mut self.parts[home_of(&name, SHARDS).index()], name)
     }
@@ -133,7 +127,7 @@ impl Process {
         };
         part.request(request, now(), &mut hub);
         part.request(Request::Leave { channel }, now(), &mut Hub::default());
-        let Some(Reply::Subscribed { result, .. }) = hub.0 else {
+        let Some(Outcome::Subscribed(result)) = hub.0 else {
             panic!("no reply");
         };
         match result.expect("accepted").recovery {
@@ -328,7 +322,7 @@ fn a_process_hands_over_and_takes_back() {
         let mut items = Vec::new();
         let mut keep = |piece: &[u8]| items.extend_from_slice(piece);
         let mut parts = throng_types::Parts::new(&mut keep);
-        assert!(part.give_up(&mut parts));
+        part.give_up(&mut parts);
         parts.end();
         pieces.push(items);
     }
@@ -389,7 +383,7 @@ fn acknowledged(process: &mut Process, level: Acknowledge, data: &str) -> Result
         part.poll(&mut hub);
         std::thread::yield_now();
     }
-    let Some(Reply::Published { result, .. }) = hub.0 else {
+    let Some(Outcome::Published(result)) = hub.0 else {
         panic!("another reply");
     };
     result.map(|it| it.position.expect("history").offset)

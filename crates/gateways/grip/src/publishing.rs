@@ -201,7 +201,7 @@ impl ItemQueue {
             return Err(Refusal::Busy);
         }
         let (hub, now) = (shard.hub(), shard.now().mono);
-        let listened = |channel: &ChannelName| hub.interest(channel) != 0;
+        let listened = |channel: &ChannelName| hub.broker.interest(channel) != 0;
         let mut due = Vec::new();
         let offered = self.sequencer.offer(now, item, receipt, listened, &mut due);
         match offered {
@@ -241,7 +241,7 @@ impl ItemQueue {
         if self.deadline().is_some_and(|at| at <= now) {
             let hub = shard.hub();
             let mut due = Vec::new();
-            let listened = |channel: &ChannelName| hub.interest(channel) != 0;
+            let listened = |channel: &ChannelName| hub.broker.interest(channel) != 0;
             self.sequencer.expire(now, listened, &mut due);
             self.behind.extend(due);
         }

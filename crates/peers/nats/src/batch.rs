@@ -1,6 +1,7 @@
 //! Content of one message, and the position of a stream after it. Pure.
 
-use throng_broker::{Draft, Ticket, Version};
+use throng_broker::{Draft, Version};
+use throng_remote::RequestId;
 use throng_types::{Epoch, Position};
 
 use crate::record::{BEFORE_MAX, FORMERS_MAX, State};
@@ -10,7 +11,7 @@ const BATCH_MAX: usize = 64;
 const BATCH_BYTES_MAX: usize = 128 << 10;
 
 /// Answer to a publisher: its shard, its ticket, the position.
-pub(crate) type PublishedAt = (u8, Ticket, Option<Position>);
+pub(crate) type PublishedAt = (RequestId, Option<Position>);
 
 /// A channel's newest message, as far as this node knows.
 pub(crate) struct Known {

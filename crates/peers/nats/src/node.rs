@@ -7,12 +7,12 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
-use throng_broker::{ChannelMap, ChannelMember, Draft, Present, Ticket};
+use throng_broker::{ChannelMap, ChannelMember, Draft, Present};
 use throng_nats_link::{CredentialsFile, ServerAddress};
 use throng_nats_protocol::write;
 use throng_remote::{
     Core, LEASE_MS, NodeChannels as _, NodeIo, PendingSubscribe, Purpose, Query, RemoteOptions,
-    blob,
+    RequestId, blob,
 };
 use throng_types::{ChannelName, Publisher};
 
@@ -258,7 +258,7 @@ impl Nats {
         for then in then {
             match then {
                 Then::Subscribed(subscribe) => self.settled(subscribe),
-                Then::Published(shard, ticket) => self.core.published(shard, ticket, Ok(None)),
+                Then::Published(id) => self.core.published(id, Ok(None)),
             }
         }
     }
@@ -435,7 +435,7 @@ pub(crate) enum Flight {
 
 /// A step that follows when NATS has taken all that was written before.
 pub(crate) enum Then {
-    Published(u8, Ticket),
+    Published(RequestId),
     Subscribed(PendingSubscribe),
 }
 
@@ -451,9 +451,9 @@ pub(crate) struct Pending {
 
 #[derive(Debug)]
 pub(crate) enum Op {
-    Publish(u8, Ticket, Box<Draft>),
+    Publish(RequestId, Box<Draft>),
     Look(Purpose, Query),
-    Forget(u8, Ticket),
+    Forget(RequestId),
 }
 
 pub(crate) enum Stage {
@@ -538,8 +538,7 @@ pub(crate) type Rows = BTreeMap<(ChannelName, Box<str>), Vec<Row>>;
 
 /// An answer about members that is being put together.
 pub(crate) struct Gather {
-    pub(crate) shard: u8,
-    pub(crate) ticket: Ticket,
+    pub(crate) id: RequestId,
     pub(crate) with_members: bool,
     pub(crate) missing: usize,
     pub(crate) present: Present,

@@ -10,7 +10,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use throng_broker::{ChannelMember, Refusal, Reply};
+use throng_broker::{ChannelMember, Outcome, Refusal};
 use throng_remote::{NodeChannels as _, PendingSubscribe, blob};
 use throng_types::ChannelName;
 
@@ -84,11 +84,19 @@ impl Nats {
     }
 
     pub(crate) fn take_row(&mut self, subscribe: &PendingSubscribe) -> Option<Row> {
-        let presence = subscribe.presence.as_ref()?;
-        let key = (subscribe.channel.clone(), presence.who.client.clone());
+        let client = subscribe.presence.as_ref()?.who.client.clone();
+        let is_it = |row: &Row| row.serial == subscribe.serial;
+        self.remove_row((subscribe.channel.clone(), client), is_it)
+    }
+
+    /// Forgets the first row of a client that is meant.
+    pub(crate) fn remove_row(
+        &mut self,
+        key: (ChannelName, Box<str>),
+        is_it: impl Fn(&Row) -> bool,
+    ) -> Option<Row> {
         let rows = self.rows.get_mut(&key)?;
-        let at = rows.iter().position(|row| row.serial == subscribe.serial)?;
-        let row = rows.remove(at);
+        let row = rows.remove(rows.iter().position(is_it)?);
         if rows.is_empty() {
             self.rows.remove(&key);
         }
@@ -114,17 +122,13 @@ impl Nats {
     /// A member has left: at once, or as soon as its subscribe is answered. False if it has no row.
     pub(crate) fn leave(&mut self, channel: &ChannelName, client: &str) -> bool {
         let key = (channel.clone(), client.into());
-        let rows = self.rows.get_mut(&key);
-        let found = rows.and_then(|rows| Some((rows.iter().position(|row| !row.is_gone)?, rows)));
-        let Some((at, rows)) = found else {
+        let mut rows = self.rows.get_mut(&key).into_iter().flatten();
+        let Some(row) = rows.find(|row| !row.is_gone) else {
             return false;
         };
-        rows[at].is_gone = true;
-        if rows[at].is_in {
-            let row = rows.remove(at);
-            if rows.is_empty() {
-                self.rows.remove(&key);
-            }
+        row.is_gone = true;
+        let (serial, is_in) = (row.serial, row.is_in);
+        if is_in && let Some(row) = self.remove_row(key, |row| row.serial == serial) {
             self.leave_row(channel, &row);
         }
         true
@@ -489,10 +493,7 @@ impl Nats {
             present.users = users.len() as u32;
             present.members = Some(gather.members);
         }
-        let result = refusal.map_or(Ok(present), Err);
-        let ticket = gather.ticket;
-        self.core
-            .io
-            .reply(gather.shard, Reply::Present { ticket, result });
+        let outcome = Outcome::Present(refusal.map_or(Ok(present), Err));
+        self.core.io.reply(gather.id, outcome);
     }
 }

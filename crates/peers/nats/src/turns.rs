@@ -10,7 +10,7 @@
 
 use std::collections::hash_map::Entry;
 
-use throng_broker::{Draft, Refusal, Reply};
+use throng_broker::{Draft, Outcome, Refusal};
 use throng_remote::NodeChannels as _;
 use throng_types::ChannelName;
 
@@ -61,15 +61,15 @@ impl Nats {
                     }
                 }
                 Some(Op::Forget(..)) => ops.extend(stream.queue.pop_front()),
-                Some(Op::Publish(_, _, draft)) if core(draft) => {
-                    if let Some(Op::Publish(shard, ticket, draft)) = stream.queue.pop_front() {
-                        self.publish_core(channel, shard, ticket, &draft);
+                Some(Op::Publish(_, draft)) if core(draft) => {
+                    if let Some(Op::Publish(id, draft)) = stream.queue.pop_front() {
+                        self.publish_core(channel, id, &draft);
                     }
                     continue;
                 }
                 Some(Op::Publish(..)) => {
                     let mut batch = Batch::default();
-                    while let Some(Op::Publish(_, _, draft)) = stream.queue.front()
+                    while let Some(Op::Publish(_, draft)) = stream.queue.front()
                         && !core(draft)
                         && batch.takes(draft)
                     {
@@ -171,10 +171,10 @@ impl Nats {
 
     fn refuse_op(&mut self, channel: &ChannelName, op: Op, refusal: Refusal) {
         match op {
-            Op::Publish(shard, ticket, _) => self.core.published(shard, ticket, Err(refusal)),
-            Op::Forget(shard, ticket) => {
-                let result = Err(refusal);
-                self.core.io.reply(shard, Reply::History { ticket, result });
+            Op::Publish(id, _) => self.core.published(id, Err(refusal)),
+            Op::Forget(id) => {
+                let outcome = Outcome::History(Err(refusal));
+                self.core.io.reply(id, outcome);
             }
             Op::Look(purpose, _) => self.refuse_look(channel, purpose, refusal),
         }

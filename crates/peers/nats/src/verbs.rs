@@ -1,9 +1,10 @@
 //! Verbs of NATS.
 
-use throng_broker::{ChannelMember, Draft, NamespaceOptions, Present, Refusal, Ticket};
+use throng_broker::{ChannelMember, Draft, NamespaceOptions, Present, Refusal};
 use throng_nats_protocol::write;
 use throng_remote::{
-    BrokerFault, Core, Node as _, NodeChannels as _, PendingSubscribe, Purpose, Query, Verbs,
+    BrokerFault, Core, Node as _, NodeChannels as _, PendingSubscribe, Purpose, Query, RequestId,
+    Verbs,
 };
 use throng_types::ChannelName;
 
@@ -94,9 +95,9 @@ impl Verbs for Nats {
         let sent: Vec<Then> = pings.flat_map(|(_, then)| then).collect();
         for then in sent.into_iter().chain(std::mem::take(&mut self.behind)) {
             match then {
-                Then::Published(shard, ticket) => {
+                Then::Published(id) => {
                     self.core.count_refusal(Refusal::Unknown);
-                    self.core.published(shard, ticket, Err(Refusal::Unknown));
+                    self.core.published(id, Err(Refusal::Unknown));
                 }
                 Then::Subscribed(subscribe) => self.wait_again(subscribe),
             }
@@ -210,13 +211,13 @@ impl Verbs for Nats {
         self.behind.push(Then::Subscribed(subscribe));
     }
 
-    fn publish(&mut self, shard: u8, ticket: Ticket, draft: Draft) {
+    fn publish(&mut self, id: RequestId, draft: Draft) {
         let channel = draft.channel.clone();
-        self.enqueue(&channel, Op::Publish(shard, ticket, Box::new(draft)));
+        self.enqueue(&channel, Op::Publish(id, Box::new(draft)));
     }
 
-    fn forget(&mut self, shard: u8, ticket: Ticket, channel: &ChannelName) {
-        self.enqueue(channel, Op::Forget(shard, ticket));
+    fn forget(&mut self, id: RequestId, channel: &ChannelName) {
+        self.enqueue(channel, Op::Forget(id));
     }
 
     // ---- members ----
@@ -257,11 +258,10 @@ impl Verbs for Nats {
         }
     }
 
-    fn present(&mut self, shard: u8, ticket: Ticket, channel: &ChannelName, with_members: bool) {
+    fn present(&mut self, id: RequestId, channel: &ChannelName, with_members: bool) {
         let serial = self.core.next_serial();
         let gather = Gather {
-            shard,
-            ticket,
+            id,
             with_members,
             missing: 0,
             present: Present::default(),
@@ -291,14 +291,7 @@ impl Verbs for Nats {
 
     fn give_somebody(&mut self, channel: ChannelName, presence: &ChannelMember) {
         let key = (channel, presence.who.client.clone());
-        if let Some(rows) = self.rows.get_mut(&key)
-            && let Some(at) = rows.iter().position(|row| !row.is_gone)
-        {
-            rows.remove(at);
-            if rows.is_empty() {
-                self.rows.remove(&key);
-            }
-        }
+        self.remove_row(key, |row| !row.is_gone);
     }
 
     // ---- other nodes ----

@@ -13,8 +13,8 @@
 //! messages behind one `s` NATS stores one, and the other's writer looks again. If what was
 //! directly behind `s` is no longer kept, nobody knows, and that is the answer.
 
-use throng_broker::{Draft, HistoryPage, Refusal, Reply, Ticket};
-use throng_remote::{NOBODY, blob};
+use throng_broker::{Draft, HistoryPage, Outcome, Refusal};
+use throng_remote::{NOBODY, RequestId, blob};
 use throng_types::{ChannelName, Epoch, Position};
 
 use crate::api::{
@@ -64,13 +64,7 @@ impl Row {
 }
 
 impl Nats {
-    pub(crate) fn publish_core(
-        &mut self,
-        channel: &ChannelName,
-        shard: u8,
-        ticket: Ticket,
-        draft: &Draft,
-    ) {
+    pub(crate) fn publish_core(&mut self, channel: &ChannelName, id: RequestId, draft: &Draft) {
         let subject = self.names.channel(channel, self.core.keeps(channel));
         let record = Record {
             state: None,
@@ -78,8 +72,8 @@ impl Nats {
             items: vec![item(draft, Kind::Passing)],
         };
         self.say(&subject, &record.encode());
-        if ticket != NOBODY {
-            self.behind.push(Then::Published(shard, ticket));
+        if id.ticket != NOBODY {
+            self.behind.push(Then::Published(id));
         }
     }
 
@@ -94,7 +88,7 @@ impl Nats {
         let mut told = Vec::new();
         let (mut key, mut is_changed) = (None, false);
         for op in &turn.ops {
-            let Op::Publish(shard, ticket, draft) = op else {
+            let Op::Publish(id, draft) = op else {
                 continue;
             };
             let draft: &Draft = draft;
@@ -105,7 +99,7 @@ impl Nats {
                     if !turn.has_read {
                         return self.read_again(channel);
                     }
-                    told.push((*shard, *ticket, Some(state.position())));
+                    told.push((*id, Some(state.position())));
                     continue;
                 }
                 if let Some(version) = &draft.version {
@@ -123,7 +117,7 @@ impl Nats {
                 Kind::Passing
             };
             items.push(item(draft, kind));
-            told.push((*shard, *ticket, position));
+            told.push((*id, position));
             key = draft.idempotency_key.as_deref();
         }
         if !is_changed {
@@ -180,7 +174,7 @@ impl Nats {
                         return;
                     };
                     stream.known = Some(Known { seq, state });
-                    if let [(_, _, position)] = &told[..] {
+                    if let [(_, position)] = &told[..] {
                         self.settle_key(channel, *position);
                     }
                     self.end_turn(channel);
@@ -256,17 +250,17 @@ impl Nats {
     /// Answers the request to forget a history, once that is done.
     pub(crate) fn has_forgotten(&mut self, channel: &ChannelName) {
         for op in self.end_turn(channel) {
-            if let Op::Forget(shard, ticket) = op {
-                let result = Ok(HistoryPage::default());
-                self.core.io.reply(shard, Reply::History { ticket, result });
+            if let Op::Forget(id) = op {
+                let outcome = Outcome::History(Ok(HistoryPage::default()));
+                self.core.io.reply(id, outcome);
             }
         }
         self.begin(channel);
     }
 
     pub(crate) fn published(&mut self, told: Vec<PublishedAt>) {
-        for (shard, ticket, position) in told {
-            self.core.published(shard, ticket, Ok(position));
+        for (id, position) in told {
+            self.core.published(id, Ok(position));
         }
     }
 
@@ -275,7 +269,7 @@ impl Nats {
     /// The token of the key that the publication of this turn has.
     fn key_of(&self, channel: &ChannelName) -> Option<String> {
         let turn = self.streams.get(channel)?.turn.as_ref()?;
-        let Some(Op::Publish(_, _, draft)) = turn.ops.first() else {
+        let Some(Op::Publish(_, draft)) = turn.ops.first() else {
             return None;
         };
         let key = token(draft.idempotency_key.as_deref()?);
@@ -445,7 +439,7 @@ impl Nats {
             .end_turn(channel)
             .into_iter()
             .filter_map(|op| match op {
-                Op::Publish(shard, ticket, _) => Some((shard, ticket, position)),
+                Op::Publish(id, _) => Some((id, position)),
                 _ => None,
             });
         let told: Vec<PublishedAt> = told.collect();
@@ -464,6 +458,7 @@ fn item(draft: &Draft, kind: Kind) -> Item {
 
 #[cfg(test)]
 mod tests {
+    use throng_broker::Ticket;
     use throng_remote::Verbs as _;
     use throng_types::Payload;
 
@@ -506,7 +501,8 @@ mod tests {
         let nothing = || said(Some(404), 0, None, b"");
         let its = || said(None, 5, Some("k"), &theirs.encode());
         let is_second = br#"{"error":{"code":400,"err_code":10071,"description":""}}"#;
-        node.publish(0, Ticket(1), draft);
+        let (shard, ticket) = (0, Ticket(1));
+        node.publish(RequestId { shard, ticket }, draft);
         hear(&mut node, |it| matches!(it, Flight::Last(_)), nothing());
         let claim = |it: &Flight| matches!(it, Flight::Claim(_));
         hear(&mut node, claim, said(None, 0, None, is_second));

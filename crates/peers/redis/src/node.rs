@@ -13,10 +13,10 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use redis::{ServerError, Value};
-use throng_broker::{ChannelMember, HistoryPage, Present, Refusal, Reply, Ticket};
+use throng_broker::{ChannelMember, HistoryPage, Outcome, Present, Refusal};
 use throng_redis_link::{command, value};
 use throng_remote::{
-    BrokerFault, Core, Node as _, NodeChannels as _, NodeIo, PendingSubscribe, Purpose,
+    BrokerFault, Core, Node as _, NodeChannels as _, NodeIo, PendingSubscribe, Purpose, RequestId,
 };
 use throng_types::ChannelName;
 
@@ -275,10 +275,10 @@ impl Redis {
             return Ok(());
         }
         let fits = match flight {
-            Flight::Publish { shard, ticket } => {
+            Flight::Publish(id) => {
                 let position = answer::published(&value);
                 if let Some(position) = position {
-                    self.core.published(shard, ticket, Ok(position));
+                    self.core.published(id, Ok(position));
                 }
                 position.is_some()
             }
@@ -294,20 +294,17 @@ impl Redis {
                 self.settled(subscribe);
                 true
             }
-            Flight::Forget { shard, ticket } => {
-                let result = Ok(HistoryPage::default());
-                self.core.io.reply(shard, Reply::History { ticket, result });
+            Flight::Forget(id) => {
+                let outcome = Outcome::History(Ok(HistoryPage::default()));
+                self.core.io.reply(id, outcome);
                 true
             }
-            Flight::Present {
-                shard,
-                ticket,
-                with_members,
-            } => {
+            Flight::Present(id, with_members) => {
                 let result = present(&value, with_members);
                 let fits = result.is_some();
                 if let Some(result) = result {
-                    self.core.io.reply(shard, Reply::Present { ticket, result });
+                    let outcome = Outcome::Present(result);
+                    self.core.io.reply(id, outcome);
                 }
                 fits
             }
@@ -354,19 +351,19 @@ impl Redis {
     /// Nothing happened, or the outcome is unknown.
     pub(crate) fn failed(&mut self, flight: Flight, refusal: Refusal) {
         match flight {
-            Flight::Publish { shard, ticket } => {
+            Flight::Publish(id) => {
                 self.core.count_refusal(refusal);
-                self.core.published(shard, ticket, Err(refusal));
+                self.core.published(id, Err(refusal));
             }
             Flight::Look(purpose, channel) => self.refuse_look(&channel, purpose, refusal),
             Flight::Settle(subscribe) => self.not_subscribed(&subscribe, refusal),
-            Flight::Forget { shard, ticket } => {
-                let result = Err(refusal);
-                self.core.io.reply(shard, Reply::History { ticket, result });
+            Flight::Forget(id) => {
+                let outcome = Outcome::History(Err(refusal));
+                self.core.io.reply(id, outcome);
             }
-            Flight::Present { shard, ticket, .. } => {
-                let result = Err(refusal);
-                self.core.io.reply(shard, Reply::Present { ticket, result });
+            Flight::Present(id, _) => {
+                let outcome = Outcome::Present(Err(refusal));
+                self.core.io.reply(id, outcome);
             }
             _ => {}
         }
@@ -375,22 +372,13 @@ impl Redis {
 
 #[derive(Debug)]
 pub(crate) enum Flight {
-    Publish {
-        shard: u8,
-        ticket: Ticket,
-    },
+    Publish(RequestId),
     Look(Purpose, ChannelName),
     /// Proof that the subscription of a channel without history was taken.
     Settle(PendingSubscribe),
-    Forget {
-        shard: u8,
-        ticket: Ticket,
-    },
-    Present {
-        shard: u8,
-        ticket: Ticket,
-        with_members: bool,
-    },
+    Forget(RequestId),
+    /// Whether the reply lists all members, besides their number.
+    Present(RequestId, bool),
     /// Number of nodes that got a question.
     Asked(u8, u32),
     /// Whether there is a node of this name, and the question for it.

@@ -1,11 +1,11 @@
 //! Verbs of Redis: each is a command or a script.
 
 use redis::{PushKind, Value};
-use throng_broker::{ChannelMember, Draft, Refusal, Ticket};
+use throng_broker::{ChannelMember, Draft, Refusal};
 use throng_redis_link::{ANSWER_BYTES_MAX, command, value};
 use throng_remote::agent::Mode;
 use throng_remote::{
-    BrokerFault, Core, NodeChannels as _, PendingSubscribe, Purpose, Query, Verbs, blob,
+    BrokerFault, Core, NodeChannels as _, PendingSubscribe, Purpose, Query, RequestId, Verbs, blob,
 };
 use throng_types::{ChannelName, Position};
 
@@ -182,7 +182,7 @@ impl Verbs for Redis {
         self.send(Flight::Settle(subscribe), &[b"PING"]);
     }
 
-    fn publish(&mut self, shard: u8, ticket: Ticket, draft: Draft) {
+    fn publish(&mut self, id: RequestId, draft: Draft) {
         let channel = &draft.channel;
         let retention = self.core.io.options.of(channel).retention;
         let size = if retention.keeps() {
@@ -219,15 +219,13 @@ impl Verbs for Redis {
         ];
         let mut args: Vec<&[u8]> = args.iter().map(|arg| arg.as_bytes()).collect();
         args.push(&body);
-        let flight = Flight::Publish { shard, ticket };
         let keys = [&*meta, &stream, &result, &name];
-        self.call(flight, Script::Publish, &keys, &args);
+        self.call(Flight::Publish(id), Script::Publish, &keys, &args);
     }
 
-    fn forget(&mut self, shard: u8, ticket: Ticket, channel: &ChannelName) {
+    fn forget(&mut self, id: RequestId, channel: &ChannelName) {
         let stream = self.keys.stream(channel);
-        let flight = Flight::Forget { shard, ticket };
-        self.send(flight, &[b"DEL", stream.as_bytes()]);
+        self.send(Flight::Forget(id), &[b"DEL", stream.as_bytes()]);
     }
 
     // ---- members ----
@@ -268,18 +266,14 @@ impl Verbs for Redis {
         }
     }
 
-    fn present(&mut self, shard: u8, ticket: Ticket, channel: &ChannelName, with_members: bool) {
+    fn present(&mut self, id: RequestId, channel: &ChannelName, with_members: bool) {
         let most = match with_members {
             true => self.core.io.options.reply.members_max.to_string(),
             false => "-1".to_owned(),
         };
         let (members, users) = (self.keys.members(channel), self.keys.users(channel));
         let leases = self.keys.leases();
-        let flight = Flight::Present {
-            shard,
-            ticket,
-            with_members,
-        };
+        let flight = Flight::Present(id, with_members);
         let args = [most.as_bytes(), leases.as_bytes()];
         self.call(flight, Script::Present, &[&members, &users], &args);
     }

@@ -24,7 +24,7 @@
 
 use std::sync::Arc;
 
-use throng_broker::{ChannelMember, HistoryQuery, Refusal, Reply, Request, Ticket};
+use throng_broker::{ChannelMember, HistoryQuery, Outcome, Refusal, Request};
 use throng_metrics::Counter;
 use throng_types::{ChannelName, Position, Publication};
 
@@ -33,12 +33,13 @@ use crate::agent::{
     self, AUDITS_PER_S, FUTILE_MAX, HistoryMatch, Looked, Mode, REFILL_BYTES_MAX, REFILL_MAX,
     State, Took,
 };
+use crate::queues::RequestId;
 use crate::verbs::{PendingSubscribe, Purpose, Query, Verbs};
 
 pub trait NodeChannels: Verbs {
     fn shard_comes(
         &mut self,
-        (shard, ticket): (u8, Ticket),
+        id: RequestId,
         name: &ChannelName,
         since: Option<Position>,
         presence: Option<ChannelMember>,
@@ -51,8 +52,7 @@ pub trait NodeChannels: Verbs {
             self.subscribe(&[(name.clone(), number)]);
         }
         let subscribe = PendingSubscribe {
-            shard,
-            ticket,
+            id,
             channel: name.clone(),
             since,
             presence,
@@ -85,7 +85,7 @@ pub trait NodeChannels: Verbs {
         self.look(&name, Purpose::Subscribe(subscribe), query);
     }
 
-    fn history(&mut self, shard: u8, ticket: Ticket, channel: &ChannelName, query: HistoryQuery) {
+    fn history(&mut self, id: RequestId, channel: &ChannelName, query: HistoryQuery) {
         let reply = self.core().io.options.reply;
         let limit = query.limit.map_or(usize::MAX, |limit| limit as usize);
         let query = Query {
@@ -97,7 +97,7 @@ pub trait NodeChannels: Verbs {
             limit: limit.min(reply.publications_max),
             bytes: reply.bytes_max,
         };
-        self.look(channel, Purpose::History(shard, ticket), query);
+        self.look(channel, Purpose::History(id), query);
     }
 
     // ---- answers ----
@@ -108,10 +108,9 @@ pub trait NodeChannels: Verbs {
             Purpose::Subscribe(subscribe) => self.subscribed(subscribe, Some(looked)),
             Purpose::Refill(serial) => self.refilled(channel, serial, looked),
             Purpose::Audit(serial) => self.audited(channel, serial, looked.position),
-            Purpose::History(shard, ticket) => {
-                let result = looked.into_page();
-                let reply = Reply::History { ticket, result };
-                self.core().io.reply(shard, reply);
+            Purpose::History(id) => {
+                let page = Outcome::History(looked.into_page());
+                self.core().io.reply(id, page);
             }
         }
     }
@@ -132,10 +131,9 @@ pub trait NodeChannels: Verbs {
                 }
             }
             Purpose::Audit(_) => {}
-            Purpose::History(shard, ticket) => {
-                let result = Err(refusal);
-                let reply = Reply::History { ticket, result };
-                self.core().io.reply(shard, reply);
+            Purpose::History(id) => {
+                let refused = Outcome::History(Err(refusal));
+                self.core().io.reply(id, refused);
             }
         }
     }
@@ -154,12 +152,12 @@ pub trait NodeChannels: Verbs {
             channel.pending -= 1;
         }
         let request = Request::Subscribe {
-            ticket: subscribe.ticket,
+            ticket: subscribe.id.ticket,
             presence: self.come_later(&subscribe),
             channel: subscribe.channel,
             since: subscribe.since,
         };
-        self.core().wait(subscribe.shard, request);
+        self.core().wait(subscribe.id.shard, request);
     }
 
     /// Begins a subscription, now that it is known where the stream stands.
@@ -205,19 +203,17 @@ pub trait NodeChannels: Verbs {
             }
         }
         channel.pending -= 1;
-        channel.interest |= 1 << subscribe.shard;
-        let (ticket, result) = (subscribe.ticket, Ok(result));
-        core.io
-            .reply(subscribe.shard, Reply::Subscribed { ticket, result });
+        channel.interest |= 1 << subscribe.id.shard;
+        let outcome = Outcome::Subscribed(Ok(result));
+        core.io.reply(subscribe.id, outcome);
         self.has_come(&subscribe);
         self.go_on(&subscribe.channel, early);
     }
 
     fn not_subscribed(&mut self, subscribe: &PendingSubscribe, refusal: Refusal) {
-        let (ticket, result) = (subscribe.ticket, Err(refusal));
+        let outcome = Outcome::Subscribed(Err(refusal));
         let core = self.core();
-        core.io
-            .reply(subscribe.shard, Reply::Subscribed { ticket, result });
+        core.io.reply(subscribe.id, outcome);
         if let Some(channel) = core.channels.get_mut(&subscribe.channel) {
             channel.pending -= 1;
         }
@@ -270,9 +266,7 @@ pub trait NodeChannels: Verbs {
             channel.keep_early(&publication);
         }
         match took {
-            Took::Next => core
-                .io
-                .reply_all(interest, || Reply::Delivery(publication.clone())),
+            Took::Next => core.io.deliver(interest, &publication),
             Took::Known => {}
             Took::Gap => self.gap(&name.clone()),
             Took::Strange(why) => {
@@ -367,8 +361,7 @@ pub trait NodeChannels: Verbs {
                         .doubt_from(name, why, first, Some(position), interest);
                 }
                 let shards = shares.of(publication.position);
-                core.io
-                    .reply_all(shards, || Reply::Delivery(publication.clone()));
+                core.io.deliver(shards, &publication);
             }
             if recovers && shares.strange != 0 {
                 core.io.tell_broken(name, shares.strange);

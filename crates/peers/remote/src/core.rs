@@ -7,13 +7,14 @@
 
 use std::collections::VecDeque;
 
-use throng_broker::{ChannelMap, Published, Refusal, Reply, Request, Ticket};
+use throng_broker::{ChannelMap, Outcome, Published, Refusal, Request};
 use throng_metrics::Counter;
 use throng_types::{ChannelName, Position};
 
 use crate::agent::{Audits, Channel};
-use crate::io::{NOBODY, NodeIo};
+use crate::io::NodeIo;
 use crate::questions::PendingQueries;
+use crate::queues::RequestId;
 
 /// Requests to the broker without an answer. Queue: `to the broker`.
 pub const FLIGHTS_MAX: usize = 4096;
@@ -44,7 +45,7 @@ pub struct Core {
     pub channels: ChannelMap<Channel>,
     /// Subscribes that wait for a connection, each until its time. Bound: those of the shards.
     pub(crate) waiting: VecDeque<(u64, u8, Request)>,
-    /// Channels to be subscribed to again. Bound: one a channel.
+    /// NodeChannels to be subscribed to again. Bound: one a channel.
     pub(crate) again: VecDeque<ChannelName>,
     pub(crate) audits: Audits,
     pub questions: PendingQueries,
@@ -119,18 +120,11 @@ impl Core {
         self.waiting.push_back((until_ms, shard, subscribe));
     }
 
-    /// Lets the broker's answer to a publication be known, unless no caller waits for it.
-    pub fn published(
-        &mut self,
-        shard: u8,
-        ticket: Ticket,
-        position: Result<Option<Position>, Refusal>,
-    ) {
-        if ticket != NOBODY {
-            let shards = None;
-            let result = position.map(|position| Published { position, shards });
-            self.io.reply(shard, Reply::Published { ticket, result });
-        }
+    /// Lets the broker's answer to a publication be known.
+    pub fn published(&mut self, id: RequestId, position: Result<Option<Position>, Refusal>) {
+        let shards = None;
+        let result = position.map(|position| Published { position, shards });
+        self.io.reply(id, Outcome::Published(result));
     }
 
     pub fn count_refusal(&self, refusal: Refusal) {

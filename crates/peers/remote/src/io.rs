@@ -8,17 +8,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use throng_broker::{
-    ChannelOptions, NamespaceOptions, Recovery, Refusal, Reply, ReplyLimit, Request, Subscribed,
-    Ticket,
+    ChannelOptions, NamespaceOptions, Outcome, Recovery, Refusal, Reply, ReplyLimit, Request,
+    Subscribed, Ticket,
 };
 use throng_metrics::{Counter, Counters, Gauge};
-use throng_types::{ChannelName, Position, Rng};
+use throng_types::{ChannelName, Position, Publication, Rng};
 
 use crate::agent::{self, Looked};
 use crate::arrival::{self, Arrival};
 use crate::doubt::Doubt;
-use crate::queues::ShardQueues;
-use crate::queues::{NodeEvent, ToNodes};
+use crate::queues::{ForShard, NodeEvent, RequestId, ShardQueues, ToNodes};
 use crate::status::Status;
 
 /// The ticket of a request whose reply is ignored.
@@ -118,11 +117,31 @@ impl NodeIo {
         (self.rng.next_u64() >> 1).max(1)
     }
 
-    pub fn reply(&mut self, shard: u8, reply: Reply) {
+    fn leave(&mut self, shard: u8, item: ForShard) {
         if let Some(to) = self.shards.get(usize::from(shard)) {
-            to.reply(reply);
+            to.leave(item);
             self.rung.insert(shard);
         }
+    }
+
+    /// Leaves a shard the answer to one of its requests, unless nobody waits for it.
+    pub fn reply(&mut self, RequestId { shard, ticket }: RequestId, outcome: Outcome) {
+        if ticket != NOBODY {
+            self.leave(shard, ForShard::Reply(Reply { ticket, outcome }));
+        }
+    }
+
+    /// Leaves something with every shard of a set.
+    fn leave_all(&mut self, shards: u64, item: impl Fn() -> ForShard) {
+        for shard in 0..self.shards() {
+            if shards & 1 << shard != 0 {
+                self.leave(shard, item());
+            }
+        }
+    }
+
+    pub(crate) fn deliver(&mut self, shards: u64, publication: &Arc<Publication>) {
+        self.leave_all(shards, || ForShard::Delivery(publication.clone()));
     }
 
     /// A request that may be carried out; the others are refused. `is_up` says whether there is a
@@ -146,16 +165,14 @@ impl NodeIo {
             }
             _ => return Some(request),
         };
-        self.refuse(shard, request, refusal);
+        self.refuse(shard, &request, refusal);
         None
     }
 
-    /// Queues the reply that refuses a request, if a caller waits for it.
-    pub fn refuse(&mut self, shard: u8, request: Request, refusal: Refusal) {
-        let is_nobodys =
-            |reply: &Reply| matches!(reply, Reply::Published { ticket, .. } if *ticket == NOBODY);
-        if let Some(reply) = request.refused(refusal).filter(|it| !is_nobodys(it)) {
-            self.reply(shard, reply);
+    /// Leaves the reply that refuses a request, if it has one.
+    pub fn refuse(&mut self, shard: u8, request: &Request, refusal: Refusal) {
+        if let Some(Reply { ticket, outcome }) = request.refused(refusal) {
+            self.reply(RequestId { shard, ticket }, outcome);
         }
     }
 
@@ -165,10 +182,7 @@ impl NodeIo {
             return false;
         };
         self.arrival.heard(cut);
-        for shard in 0..self.shards() {
-            self.shards[usize::from(shard)].cut(cut);
-            self.rung.insert(shard);
-        }
+        self.leave_all(u64::MAX, || ForShard::Cut(cut));
         true
     }
 
@@ -176,15 +190,6 @@ impl NodeIo {
     #[must_use]
     pub fn requests_are_taken(&self) -> bool {
         self.shards.iter().all(|shard| shard.waiting() == 0)
-    }
-
-    /// Leaves a reply with every shard of a set.
-    pub fn reply_all(&mut self, shards: u64, reply: impl Fn() -> Reply) {
-        for shard in 0..self.shards() {
-            if shards & 1 << shard != 0 {
-                self.reply(shard, reply());
-            }
-        }
     }
 
     /// The next request of some shard to other nodes.
@@ -231,7 +236,7 @@ impl NodeIo {
     /// Reports to shards that nothing continues what they have of a channel.
     pub(crate) fn tell_broken(&mut self, channel: &ChannelName, shards: u64) {
         self.count(Counter::BrokerBroken);
-        self.reply_all(shards, || Reply::Broken(channel.clone()));
+        self.leave_all(shards, || ForShard::Broken(channel.clone()));
     }
 
     /// Ends a doubt whose time is over.

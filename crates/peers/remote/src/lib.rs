@@ -33,7 +33,7 @@ pub use node::Node;
 pub use part::start;
 pub use part::{Nodes, RemoteBroker, server_of};
 pub use questions::PendingQueries;
-pub use queues::{CLIENTS_QUESTIONS_MAX, NodeCaller, NodeEvent, QUESTIONS_MAX, ToNodes};
+pub use queues::{CLIENTS_QUESTIONS_MAX, NodeCaller, NodeEvent, QUESTIONS_MAX, RequestId, ToNodes};
 pub use queues::{
     REPLIES_MAX, REPLY_BYTES_MAX, REQUEST_BYTES_MAX, REQUESTS_MAX, WakePeer, WakeShard,
 };

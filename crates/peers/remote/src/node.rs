@@ -18,7 +18,7 @@ use crate::agent::{AUDIT_SOON_MS, Channel};
 use crate::channels::NodeChannels;
 use crate::core::{Due, FLIGHT_BYTES_MAX, FLIGHTS_MAX, RENEW_MS, SWEEP_MS};
 use crate::questions::{For, PendingQueries};
-use crate::queues::{NodeEvent, ToNodes};
+use crate::queues::{NodeEvent, RequestId, ToNodes};
 use crate::verbs::{BrokerFault, Connector};
 
 /// Channels that are subscribed to again at once.
@@ -167,6 +167,7 @@ pub trait Node: NodeChannels {
         let Some(request) = core.io.admit(shard, request, is_up) else {
             return;
         };
+        let id = |ticket| RequestId { shard, ticket };
         match request {
             Request::Subscribe { .. } if !is_up => core.wait(shard, request),
             Request::Subscribe {
@@ -174,21 +175,21 @@ pub trait Node: NodeChannels {
                 channel,
                 since,
                 presence,
-            } => self.shard_comes((shard, ticket), &channel, since, presence),
+            } => self.shard_comes(id(ticket), &channel, since, presence),
             Request::Leave { channel } => self.shard_leaves(shard, &channel),
             Request::Quit { channel, presence } => self.quit(&channel, &presence),
-            Request::Publish { ticket, draft } => self.publish(shard, ticket, draft),
+            Request::Publish { ticket, draft } => self.publish(id(ticket), draft),
             Request::History {
                 ticket,
                 channel,
                 query,
-            } => self.history(shard, ticket, &channel, query),
+            } => self.history(id(ticket), &channel, query),
             Request::Present {
                 ticket,
                 channel,
                 with_members,
-            } => self.present(shard, ticket, &channel, with_members),
-            Request::Forget { ticket, channel } => self.forget(shard, ticket, &channel),
+            } => self.present(id(ticket), &channel, with_members),
+            Request::Forget { ticket, channel } => self.forget(id(ticket), &channel),
         }
     }
 
@@ -200,7 +201,7 @@ pub trait Node: NodeChannels {
             && let Some((_, shard, request)) = core.waiting.pop_front()
         {
             core.io.count(Counter::BrokerUnavailable);
-            core.io.refuse(shard, request, Refusal::Unavailable);
+            core.io.refuse(shard, &request, Refusal::Unavailable);
         }
     }
 

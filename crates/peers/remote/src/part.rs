@@ -7,14 +7,16 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use throng_broker::{Draft, LiveOptions, Moving, Refusal, Remote, Reply, Request, Ticket};
+use throng_broker::{
+    Draft, LiveOptions, Moving, Receiver, Refusal, Remote, Reply, Request, Ticket,
+};
 use throng_types::ChannelName;
 
 use crate::io::{NOBODY, NodeIo, RemoteOptions};
 use crate::node::Node;
-use crate::queues::{NodeCaller, NodeEvent, ToNodes};
 use crate::queues::{
-    QueuedReply, REQUEST_BYTES_MAX, REQUESTS_MAX, ShardCommand, ShardQueues, WakePeer, WakeShard,
+    ForShard, NodeCaller, NodeEvent, REQUEST_BYTES_MAX, REQUESTS_MAX, ShardCommand, ShardQueues,
+    ToNodes, WakePeer, WakeShard,
 };
 use crate::status::{Health, Status};
 
@@ -94,7 +96,7 @@ impl Nodes {
 pub struct RemoteBroker {
     /// One for each server. Never empty.
     ends: Vec<End>,
-    /// Index of the end whose reply is the next.
+    /// Index of the end that is asked first.
     turn: usize,
 }
 
@@ -102,7 +104,7 @@ pub struct RemoteBroker {
 pub(crate) struct End {
     way: Way,
     /// Taken from the shard, and not by the hub yet. Bound: what was in the shard.
-    taken: VecDeque<QueuedReply>,
+    taken: VecDeque<ForShard>,
     /// Place at which another process takes over, if one does.
     stop: Stop,
     /// The bytes of each request without an answer. Bound: [`REQUESTS_MAX`].
@@ -186,19 +188,6 @@ impl End {
         self.way.call();
     }
 
-    fn answered(&mut self, reply: &Reply) {
-        let ticket = match reply {
-            Reply::Subscribed { ticket, .. }
-            | Reply::Published { ticket, .. }
-            | Reply::History { ticket, .. }
-            | Reply::Present { ticket, .. } => ticket,
-            Reply::Delivery(_) | Reply::Broken(_) => return,
-        };
-        if let Some(bytes) = self.unanswered.remove(ticket) {
-            self.unanswered_bytes -= bytes;
-        }
-    }
-
     fn request(&mut self, request: Request) -> Option<Reply> {
         if let Some((ticket, bytes)) = ticket_of(&request) {
             let is_full = self.unanswered.len() >= REQUESTS_MAX
@@ -225,21 +214,32 @@ impl End {
         Ok(())
     }
 
-    fn has_reply(&mut self) -> bool {
+    /// Hands the hub what the peer has left, up to a stop or a delivery without room; true in the
+    /// latter case.
+    fn poll(&mut self, hub: &mut dyn Receiver) -> bool {
         while self.stop != Stop::Here {
             if self.taken.is_empty() && self.way.queues.take(&mut self.taken) {
                 self.way.call();
             }
-            match self.taken.front() {
-                Some(QueuedReply::Reply(_)) => return true,
-                Some(QueuedReply::Cut(cut)) if self.stop == Stop::At(*cut) => {
-                    self.stop = Stop::Here
-                }
-                // Of another node, or one that was called off.
-                Some(QueuedReply::Cut(_)) => {}
-                None => return false,
+            if let Some(ForShard::Delivery(publication)) = self.taken.front()
+                && !hub.has_room(&publication.channel, publication.cost_bytes())
+            {
+                return true;
             }
-            self.taken.pop_front();
+            match self.taken.pop_front() {
+                None => return false,
+                Some(ForShard::Reply(reply)) => {
+                    if let Some(bytes) = self.unanswered.remove(&reply.ticket) {
+                        self.unanswered_bytes -= bytes;
+                    }
+                    hub.reply(reply);
+                }
+                Some(ForShard::Cut(cut)) if self.stop == Stop::At(cut) => self.stop = Stop::Here,
+                // Of another node, or one that was called off.
+                Some(ForShard::Cut(_)) => {}
+                Some(ForShard::Delivery(publication)) => hub.deliver(publication),
+                Some(ForShard::Broken(channel)) => hub.broken(&channel),
+            }
         }
         false
     }
@@ -273,35 +273,16 @@ impl Remote for RemoteBroker {
         self.end_of(&draft.channel).publish(draft)
     }
 
-    fn peek(&mut self) -> Option<&Reply> {
+    fn poll(&mut self, hub: &mut dyn Receiver) -> bool {
         for _ in 0..self.ends.len() {
-            if self.ends.get_mut(self.turn).is_some_and(End::has_reply) {
-                break;
+            let turn = self.turn;
+            // The others have their turn too, also where there is no room behind this one.
+            self.turn = (turn + 1) % self.ends.len();
+            if self.ends[turn].poll(hub) {
+                return true;
             }
-            self.turn = (self.turn + 1) % self.ends.len();
         }
-        match self
-            .ends
-            .get_mut(self.turn)
-            .filter(|end| end.stop != Stop::Here)?
-            .taken
-            .front()?
-        {
-            QueuedReply::Reply(reply) => Some(reply),
-            QueuedReply::Cut(_) => None,
-        }
-    }
-
-    fn next(&mut self) -> Option<Reply> {
-        self.peek()?;
-        let end = self.ends.get_mut(self.turn)?;
-        let Some(QueuedReply::Reply(reply)) = end.taken.pop_front() else {
-            return None;
-        };
-        end.answered(&reply);
-        // The others have their turn too.
-        self.turn = (self.turn + 1) % self.ends.len();
-        Some(reply)
+        false
     }
 
     fn renew(&mut self, options: &LiveOptions) {
@@ -381,8 +362,81 @@ mod tests {
     use crate::agent::tests::publication;
     use crate::node::tests::{Played, channel};
     use std::sync::atomic::{AtomicUsize, Ordering};
-    use throng_broker::Request;
-    use throng_types::{Epoch, Position};
+    use throng_broker::{Outcome, Published, Request};
+    use throng_types::{Epoch, Position, Publication};
+
+    /// A hub with room for so many deliveries.
+    #[derive(Default)]
+    struct Hub {
+        room: usize,
+        heard: Vec<String>,
+    }
+
+    impl Receiver for Hub {
+        fn has_room(&self, _: &ChannelName, _: usize) -> bool {
+            self.room > 0
+        }
+
+        fn reply(&mut self, reply: Reply) {
+            self.heard.push(format!("reply {}", reply.ticket.0));
+        }
+
+        fn deliver(&mut self, publication: Arc<Publication>) {
+            self.room = self.room.saturating_sub(1);
+            let offset = publication.position.map_or(0, |it| it.offset);
+            let channel = &publication.channel;
+            self.heard.push(format!("{channel} at {offset}"));
+        }
+
+        fn broken(&mut self, channel: &ChannelName) {
+            self.heard.push(format!("{channel} is broken"));
+        }
+    }
+
+    /// A delivery waits for room, and what is behind it keeps its place; other replies need none.
+    /// What another server has left does not wait for it for ever.
+    #[test]
+    fn what_was_left_is_taken_in_its_order_while_there_is_room() {
+        let queues = [(); 2].map(|()| Arc::new(ShardQueues::new(Arc::new(|| {}))));
+        let wake: WakePeer = Arc::new(|| {});
+        let end =
+            |queues: &Arc<ShardQueues>| End::new(queues.clone(), wake.clone(), Arc::default());
+        let mut broker = RemoteBroker::new(queues.iter().map(end).collect());
+        let reply = |ticket| {
+            let (position, shards) = (None, None);
+            let outcome = Outcome::Published(Ok(Published { position, shards }));
+            let ticket = Ticket(ticket);
+            ForShard::Reply(Reply { ticket, outcome })
+        };
+        let delivery = |name: &str| {
+            let publication = publication(None);
+            let channel = ChannelName::new(name).expect("a name");
+            ForShard::Delivery(
+                Publication {
+                    channel,
+                    ..publication
+                }
+                .shared(),
+            )
+        };
+        let broken = ForShard::Broken(ChannelName::new("b").expect("a name"));
+        for item in [reply(1), delivery("a"), broken, delivery("b"), reply(2)] {
+            queues[0].leave(item);
+        }
+        let mut hub = Hub::default();
+        let mut polls = |room, more, expected: &[&str]| {
+            hub.room = room;
+            assert_eq!(broker.poll(&mut hub), more);
+            assert_eq!(std::mem::take(&mut hub.heard), expected);
+        };
+        polls(0, true, &["reply 1"]);
+        queues[1].leave(reply(3));
+        polls(0, true, &["reply 3"]);
+        polls(0, true, &[]);
+        polls(1, true, &["a at 0", "b is broken"]);
+        polls(2, false, &["b at 0", "reply 2"]);
+        polls(0, false, &[]);
+    }
 
     #[test]
     fn one_server_more_takes_its_part_and_moves_nothing_else() {
@@ -414,28 +468,30 @@ mod tests {
         let queues = Arc::new(ShardQueues::new(Arc::new(|| {})));
         let end = End::new(queues.clone(), Arc::new(|| {}), Arc::default());
         let mut part = RemoteBroker::new(vec![end]);
-        let epoch = Epoch(1);
         let deliver = |offset| {
-            let position = Some(Position { epoch, offset });
-            queues.reply(Reply::Delivery(Arc::new(publication(position))));
+            let epoch = Epoch(1);
+            let publication = publication(Some(Position { epoch, offset }));
+            queues.leave(ForShard::Delivery(publication.shared()));
         };
-        let mut heard = |cut: Option<u64>| {
+        let mut hub = Hub::default();
+        let mut hears = |cut: Option<u64>, expected: &[u64]| {
+            (hub.room, hub.heard) = (9, Vec::new());
             part.stop_at(cut);
-            let replies = std::iter::from_fn(|| part.next()).map(|reply| match reply {
-                Reply::Delivery(publication) => publication.position.map(|it| it.offset),
-                other => panic!("{other:?}"),
-            });
-            replies.flatten().collect::<Vec<u64>>()
+            assert!(!part.poll(&mut hub));
+            let expected = expected
+                .iter()
+                .map(|offset| format!("{} at {offset}", channel()));
+            assert!(hub.heard.iter().cloned().eq(expected), "{:?}", hub.heard);
         };
         deliver(1);
         // Another node's.
-        queues.cut(6);
+        queues.leave(ForShard::Cut(6));
         deliver(2);
-        queues.cut(7);
+        queues.leave(ForShard::Cut(7));
         deliver(3);
-        assert_eq!(heard(Some(7)), [1, 2]);
+        hears(Some(7), &[1, 2]);
         deliver(4);
-        assert_eq!(heard(None), [3, 4]);
+        hears(None, &[3, 4]);
     }
 
     #[test]

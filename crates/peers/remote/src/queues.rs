@@ -16,7 +16,8 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use throng_broker::{Moving, Reply, Request};
+use throng_broker::{Moving, Reply, Request, Ticket};
+use throng_types::{ChannelName, Publication};
 
 /// Requests of one shard without an answer. Queue: `to the broker`.
 pub const REQUESTS_MAX: usize = 8192;
@@ -69,6 +70,13 @@ pub type WakeShard = Box<dyn Fn() + Send + Sync>;
 /// Calls a [`crate::BrokerPeer`], so that it looks into its queues. The peer ends with it.
 pub type WakePeer = Arc<dyn Fn() + Send + Sync>;
 
+/// Names a request of a shard, which gets the reply.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestId {
+    pub shard: u8,
+    pub ticket: Ticket,
+}
+
 /// Command of a shard for the peer.
 pub(crate) enum ShardCommand {
     Request(Request),
@@ -76,9 +84,12 @@ pub(crate) enum ShardCommand {
     Move(Moving),
 }
 
-/// News of the peer for a shard.
-pub(crate) enum QueuedReply {
+/// Message of the peer to a shard; all of them have one order.
+#[derive(Debug)]
+pub(crate) enum ForShard {
     Reply(Reply),
+    Delivery(Arc<Publication>),
+    Broken(ChannelName),
     /// The cut of this number was made here among the deliveries.
     Cut(u64),
 }
@@ -86,7 +97,7 @@ pub(crate) enum QueuedReply {
 #[derive(Default)]
 struct Replies {
     /// Queue: `from the broker`.
-    queue: VecDeque<QueuedReply>,
+    queue: VecDeque<ForShard>,
     bytes: usize,
 }
 
@@ -108,12 +119,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn cost(reply: &Reply) -> usize {
-    let more = match reply {
-        Reply::Delivery(publication) => publication.cost_bytes(),
+fn cost(item: &ForShard) -> usize {
+    let more = match item {
+        ForShard::Delivery(publication) => publication.cost_bytes(),
         _ => 0,
     };
-    size_of::<Reply>() + more
+    size_of::<ForShard>() + more
 }
 
 impl ShardQueues {
@@ -138,7 +149,7 @@ impl ShardQueues {
     }
 
     /// Takes all that the peer has left. True if it had no room for more.
-    pub(crate) fn take(&self, into: &mut VecDeque<QueuedReply>) -> bool {
+    pub(crate) fn take(&self, into: &mut VecDeque<ForShard>) -> bool {
         let mut replies = lock(&self.replies);
         let was_full = replies.queue.len() >= REPLIES_MAX || replies.bytes >= REPLY_BYTES_MAX;
         replies.bytes = 0;
@@ -161,15 +172,11 @@ impl ShardQueues {
         into.extend(requests.drain(..count));
     }
 
-    /// Leaves a reply; the shard looks for it when it is woken.
-    pub(crate) fn reply(&self, reply: Reply) {
+    /// Leaves something; the shard looks for it when it is woken.
+    pub(crate) fn leave(&self, item: ForShard) {
         let mut replies = lock(&self.replies);
-        replies.bytes += cost(&reply);
-        replies.queue.push_back(QueuedReply::Reply(reply));
-    }
-
-    pub(crate) fn cut(&self, cut: u64) {
-        lock(&self.replies).queue.push_back(QueuedReply::Cut(cut));
+        replies.bytes += cost(&item);
+        replies.queue.push_back(item);
     }
 
     /// Whether nothing waits for the shard.

@@ -11,17 +11,17 @@
 //!   [`Verbs::settle`] with [`crate::NodeChannels::settled`], or as a look does.
 //! - [`Verbs::end_connection`] ends all that has no answer.
 
-use throng_broker::{ChannelMember, Draft, NamespaceOptions, Ticket};
+use throng_broker::{ChannelMember, Draft, NamespaceOptions};
 use throng_peer::task::{Link, Net};
 use throng_types::{ChannelName, Position};
 
 use crate::agent::Mode;
 use crate::core::Core;
+use crate::queues::RequestId;
 
 #[derive(Clone, Debug)]
 pub struct PendingSubscribe {
-    pub shard: u8,
-    pub ticket: Ticket,
+    pub id: RequestId,
     pub channel: ChannelName,
     /// From where on publications are missing, if a client asked for them.
     pub since: Option<Position>,
@@ -38,8 +38,8 @@ pub enum Purpose {
     Refill(u64),
     /// Finds a gap that no later publication would show; the same number.
     Audit(u64),
-    /// Answers a request for history, of a shard and a ticket.
-    History(u8, Ticket),
+    /// Answers a request for history.
+    History(RequestId),
 }
 
 /// The part of a history that is wanted.
@@ -142,9 +142,9 @@ pub trait Verbs: Sized + Send + 'static {
     fn settle(&mut self, subscribe: PendingSubscribe);
 
     /// Publishes; the answer goes to [`Core::published`].
-    fn publish(&mut self, shard: u8, ticket: Ticket, draft: Draft);
+    fn publish(&mut self, id: RequestId, draft: Draft);
 
-    fn forget(&mut self, shard: u8, ticket: Ticket, channel: &ChannelName);
+    fn forget(&mut self, id: RequestId, channel: &ChannelName);
 
     // ---- members ----
 
@@ -162,7 +162,7 @@ pub trait Verbs: Sized + Send + 'static {
     /// A client has left; its subscribe may still be on its way.
     fn quit(&mut self, channel: &ChannelName, presence: &ChannelMember);
 
-    fn present(&mut self, shard: u8, ticket: Ticket, channel: &ChannelName, with_members: bool);
+    fn present(&mut self, id: RequestId, channel: &ChannelName, with_members: bool);
 
     /// A client has come in another process, which hands over to this one.
     fn take_somebody(&mut self, channel: ChannelName, presence: ChannelMember);

@@ -88,7 +88,7 @@ impl Packer<'_> {
     }
 
     /// Items of the hub, a piece a message.
-    fn items<R>(&mut self, save: impl FnOnce(&mut Parts<'_>) -> R) -> (Vec<Message>, R) {
+    fn items(&mut self, save: impl FnOnce(&mut Parts<'_>)) -> Vec<Message> {
         let (mut all, mut message) = (Vec::new(), Vec::new());
         let mut keep = |piece: &[u8]| {
             message.clear();
@@ -97,9 +97,9 @@ impl Packer<'_> {
             all.push(self.message(&message, 0));
         };
         let mut parts = Parts::new(&mut keep);
-        let result = save(&mut parts);
+        save(&mut parts);
         parts.end();
-        (all, result)
+        all
     }
 }
 
@@ -126,7 +126,7 @@ impl<K: Kernel> Parcel<K> {
             packed: 0,
             goes_on,
         };
-        let (hub, moves) = packer.items(|parts| app.parts.hub.give_up(parts));
+        let hub = packer.items(|parts| app.parts.hub.give_up(parts));
         let mut parcel = Self {
             hub,
             conns: Vec::new(),
@@ -134,31 +134,29 @@ impl<K: Kernel> Parcel<K> {
             farewells: Vec::new(),
             end: Vec::new(),
         };
-        if moves {
-            let ids: Vec<ConnId> = conns.movable().collect();
-            let (mut batch, mut count) = (vec![CONNECTIONS], 0);
-            for id in ids {
-                if !(conns.leave_rustls(id) && save_conn(app, id, conns, &mut batch)) {
-                    continue;
-                }
-                let Some(socket) = take_out(app, id, conns) else {
-                    continue;
-                };
-                parcel.sockets.push(socket);
-                count += 1;
-                if count == BATCH || batch.len() >= BATCH_BYTES {
-                    parcel.conns.push(packer.message(&batch, count));
-                    batch.truncate(1);
-                    count = 0;
-                }
+        let ids: Vec<ConnId> = conns.movable().collect();
+        let (mut batch, mut count) = (vec![CONNECTIONS], 0);
+        for id in ids {
+            if !(conns.leave_rustls(id) && save_conn(app, id, conns, &mut batch)) {
+                continue;
             }
-            if count > 0 {
+            let Some(socket) = take_out(app, id, conns) else {
+                continue;
+            };
+            parcel.sockets.push(socket);
+            count += 1;
+            if count == BATCH || batch.len() >= BATCH_BYTES {
                 parcel.conns.push(packer.message(&batch, count));
+                batch.truncate(1);
+                count = 0;
             }
-            let stay = conns.sessions().map(|(id, _)| id);
-            (parcel.farewells, ()) =
-                packer.items(|parts| stay.for_each(|id| app.parts.hub.save_quits(id, parts)));
         }
+        if count > 0 {
+            parcel.conns.push(packer.message(&batch, count));
+        }
+        let stay = conns.sessions().map(|(id, _)| id);
+        parcel.farewells =
+            packer.items(|parts| stay.for_each(|id| app.parts.hub.save_quits(id, parts)));
         parcel.end.push(END);
         (conns.generation(), parcel.sockets.len()).save(&mut parcel.end);
         app.gateways.save_rest(&mut parcel.end);

@@ -7,7 +7,6 @@
 
 use std::io;
 
-use throng_broker::Broker as _;
 use throng_engine::{Kernel, Running};
 use throng_types::{Millis, Parts};
 
@@ -42,7 +41,9 @@ pub fn stop_at<K: Kernel>(
     cut: u64,
     mut send: impl FnMut(&[u8]),
 ) -> bool {
-    running.app_mut().parts.hub.broker.stop_at(Some(cut));
+    if let Some(remote) = &mut running.app_mut().parts.hub.broker.remote {
+        remote.stop_at(Some(cut));
+    }
     let mut send_piece = |piece: &[u8]| send(&[&[HUB], piece].concat());
     let mut parts = Parts::new(&mut send_piece);
     let any = running.app().parts.hub.save_expected(cut, &mut parts);
@@ -62,7 +63,9 @@ pub fn go_on<K: Kernel>(running: &mut Running<ShardApp, K>, parcel: Option<Parce
         tracing::error!(lost, "connections did not come back; this is a bug");
     }
     debug_assert_eq!(lost, 0, "what was packed can be unpacked");
-    running.app_mut().parts.hub.broker.stop_at(None);
+    if let Some(remote) = &mut running.app_mut().parts.hub.broker.remote {
+        remote.stop_at(None);
+    }
     running.app_mut().housekeeping_at = Millis(0);
     running.resume();
 }
@@ -76,7 +79,9 @@ pub fn leave<K: Kernel>(
 ) {
     parcel.release(running);
     let (app, conns) = running.parts_mut();
-    app.parts.hub.broker.stop_at(None);
+    if let Some(remote) = &mut app.parts.hub.broker.remote {
+        remote.stop_at(None);
+    }
     conns.pause_all();
     let now = conns.now();
     draining::begin(app, (options, Ports::All), conns, now);

@@ -51,12 +51,28 @@ pub struct MemoryOptions {
     pub hash_seed: u64,
     /// Budget of bytes for history and idempotency keys, for all homes that share it.
     pub history: Arc<Budget>,
-    /// Streams per home that are remembered without subscribers and history; when full, the one
-    /// that became so first is forgotten. Queue: `positions`.
-    pub streams_max: usize,
-    /// Limits of one reply. Queue: `history reply`.
-    pub reply: ReplyLimit,
-    pub namespaces: Arc<NamespaceOptions>,
+    pub live: LiveOptions,
+}
+
+impl MemoryOptions {
+    /// Options for tests: one megabyte of history in all of so many shards, small bounds.
+    #[must_use]
+    pub fn for_tests(shards: u8, namespaces: Arc<NamespaceOptions>) -> Self {
+        Self {
+            nonce: 1,
+            hash_seed: 1,
+            history: Budget::new(1 << 20, shards),
+            live: LiveOptions {
+                namespaces,
+                reply: ReplyLimit {
+                    publications_max: 100,
+                    members_max: 100,
+                    bytes_max: 1 << 20,
+                },
+                streams_max: 100,
+            },
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -198,7 +214,7 @@ impl Home {
 
     /// Retention of a channel; `None` if its namespace is not configured.
     pub(super) fn retention_of(&self, channel: &ChannelName) -> Option<Retention> {
-        let options = self.options.namespaces.find(channel)?;
+        let options = self.options.live.namespaces.find(channel)?;
         Some(options.retention)
     }
 
@@ -214,7 +230,7 @@ impl Home {
     /// Whether comings and goings are announced in a channel. Not where subscribers keep only the
     /// latest delivery: that must be a publication.
     pub(super) fn may_announce(&self, channel: &ChannelName) -> bool {
-        let options = self.options.namespaces.find(channel);
+        let options = self.options.live.namespaces.find(channel);
         options.is_some_and(|options| options.overflow != Overflow::LatestOnly)
     }
 
@@ -223,13 +239,13 @@ impl Home {
         channel: &ChannelName,
         with_members: bool,
     ) -> Result<Present, Refusal> {
-        let Some(options) = self.options.namespaces.find(channel) else {
+        let Some(options) = self.options.live.namespaces.find(channel) else {
             return Err(Refusal::UnknownChannel);
         };
         if !options.presence.is_listed {
             return Err(Refusal::NotAvailable);
         }
-        let members_max = self.options.reply.members_max;
+        let members_max = self.options.live.reply.members_max;
         self.members.present(channel, with_members, members_max)
     }
 
@@ -241,7 +257,7 @@ impl Home {
         since: Option<Position>,
         now: Now,
     ) -> Subscribed {
-        let options = self.options.namespaces.find(channel).copied();
+        let options = self.options.live.namespaces.find(channel).copied();
         let options = options.unwrap_or_default();
         let now = self.shifted(now);
         let key = self.key_or_new(channel);
@@ -251,7 +267,7 @@ impl Home {
         let here = stream.position(self.options.nonce);
         let here = (here, stream.start());
         let since = since.map(|since| self.ancestry.translate(since, here, key));
-        let limit = self.options.reply;
+        let limit = self.options.live.reply;
         let keeps = options.retention.keeps();
         let recovery = match since {
             None => Recovery::NotAsked,
@@ -300,7 +316,7 @@ impl Home {
         }
         stream.due = now + POSITION_TTL_MS;
         self.idle.insert((stream.due, key));
-        while self.idle.len() > self.options.streams_max
+        while self.idle.len() > self.options.live.streams_max
             && let Some((_, key)) = self.idle.pop_first()
         {
             self.forget(key);
@@ -410,10 +426,11 @@ impl Home {
     /// between those that have one and those that will, and no client may take the two for a whole.
     pub(in crate::memory) fn renew(&mut self, options: LiveOptions, now: Millis) {
         let now = now + self.shift;
-        let before = std::mem::replace(&mut self.options.namespaces, options.namespaces);
-        self.options.reply = options.reply;
-        self.options.streams_max = options.streams_max;
-        if !before.keeps_beyond(&self.options.namespaces) {
+        let before = std::mem::replace(&mut self.options.live, options);
+        if !before
+            .namespaces
+            .keeps_beyond(&self.options.live.namespaces)
+        {
             return;
         }
         let ended = |(channel, stream): &(&ChannelName, &Stream)| {
@@ -474,7 +491,7 @@ impl Home {
         if !retention.keeps() {
             return Err(Refusal::NotAvailable);
         }
-        let (nonce, limit) = (self.options.nonce, self.options.reply);
+        let (nonce, limit) = (self.options.nonce, self.options.live.reply);
         let now = self.shifted(now);
         if let Some(key) = self.streams.key(channel) {
             self.expire(key, retention, now.mono);

@@ -1,4 +1,4 @@
-//! Mail that waits for room in another shard's mailbox.
+//! BrokerMail that waits for room in another shard's mailbox.
 //!
 //! Rule for "full": what would need room that is not there is refused where it began, as
 //! [`crate::Refusal::Busy`]. Nothing that was accepted is dropped.
@@ -9,8 +9,9 @@
 //! nothing else is sent but `Leave` and `Quit`, at most one each for each subscribe before them.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
-use throng_types::ShardId;
+use throng_types::{Publication, ShardId};
 
 use crate::{Acknowledge, Draft, Published, Reached, Refusal, Reply, Request, Ticket};
 
@@ -22,6 +23,7 @@ pub(super) const HELD_MAX: usize = 65_536;
 pub enum BrokerMail {
     Request(Request),
     Reply(Reply),
+    Delivery(Arc<Publication>),
     /// Publications that were asked for together, to the home of their channels.
     Publications(Vec<(Ticket, Draft)>),
     /// Results of publications that travel together.
@@ -74,7 +76,7 @@ impl Outbox {
 
     pub(super) fn push(&mut self, mail: BrokerMail) {
         match &mail {
-            BrokerMail::Reply(Reply::Delivery(publication)) => {
+            BrokerMail::Delivery(publication) => {
                 self.deliveries += 1;
                 self.delivery_bytes += publication.cost_bytes();
             }
@@ -89,7 +91,7 @@ impl Outbox {
 
     pub(super) fn pop(&mut self) -> Option<BrokerMail> {
         let mail = self.mail.pop_front()?;
-        if let BrokerMail::Reply(Reply::Delivery(publication)) = &mail {
+        if let BrokerMail::Delivery(publication) = &mail {
             self.deliveries -= 1;
             self.delivery_bytes -= publication.cost_bytes();
         }

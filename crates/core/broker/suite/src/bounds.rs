@@ -1,6 +1,6 @@
 //! Bounds of a broker, and what happens at each.
 
-use throng_broker::{Draft, HistoryQuery, Refusal, Reply, Request};
+use throng_broker::{Draft, HistoryQuery, Outcome, Refusal, Request};
 
 use crate::cluster::LONG;
 use crate::tester::{ALL, Tester, draft, expect_recovery, name, subscribe};
@@ -83,11 +83,11 @@ pub fn a_full_hub_makes_publishers_busy(tester: &mut Tester) {
         tickets.push(ticket);
         tester.step();
         refused = tester.reply(publisher, ticket);
-        if let Some(Reply::Published { result: Ok(_), .. }) = refused {
+        if let Some(Outcome::Published(Ok(_))) = refused {
             refused = None;
         }
     }
-    let Some(Reply::Published { result, .. }) = refused else {
+    let Some(Outcome::Published(result)) = refused else {
         panic!("{MANY} publications wait, and one more may");
     };
     assert_eq!(result, Err(Refusal::Busy));
@@ -134,13 +134,13 @@ pub fn every_request_has_one_reply(tester: &mut Tester) {
     for (n, ticket) in tickets.into_iter().enumerate() {
         let reply = tester.reply(shard, ticket);
         taken += match (n % 4, reply) {
-            (0, Some(Reply::Subscribed { result, .. })) => usize::from(result.is_ok()),
-            (1, Some(Reply::History { result, .. })) => {
+            (0, Some(Outcome::Subscribed(result))) => usize::from(result.is_ok()),
+            (1, Some(Outcome::History(result))) => {
                 let is_available = n % 3 != 2;
                 assert!(result.is_ok() || !is_available || result == Err(Refusal::Busy));
                 0
             }
-            (2 | 3, Some(Reply::Published { result, .. })) => usize::from(result.is_ok()),
+            (2 | 3, Some(Outcome::Published(result))) => usize::from(result.is_ok()),
             (_, other) => panic!("{other:?} to request {n}"),
         };
     }

@@ -5,10 +5,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use throng_broker::{
-    Broker, BrokerStats, ChannelOptions, Draft, NamespaceOptions, PresenceOptions, Receiver,
-    Refusal, Reply, ReplyLimit, Request, Retention, Ticket,
+    Broker, BrokerMail, BrokerStats, ChannelOptions, Draft, NamespaceOptions, PresenceOptions,
+    Receiver, Refusal, Reply, ReplyLimit, Request, Retention, Ticket,
 };
-use throng_types::{ChannelName, Now, Rng, ShardId};
+use throng_types::{ChannelName, Now, Publication, Rng, ShardId};
 
 /// Publications that the channels `kept:` keep.
 pub(crate) const KEPT: u32 = 8;
@@ -94,8 +94,8 @@ pub trait Cluster {
     /// which. False if nothing is under way, or if no hub has room for it.
     fn step(&mut self, now: Now, rng: &mut Rng) -> bool;
 
-    /// The next reply or delivery that reached a shard's hub.
-    fn take(&mut self, shard: ShardId) -> Option<Reply>;
+    /// The next of what reached a shard's hub.
+    fn take(&mut self, shard: ShardId) -> Option<HubMessage>;
 
     /// Sets whether hubs have room for publications.
     fn set_room(&mut self, has_room: bool);
@@ -116,46 +116,66 @@ pub trait Cluster {
 /// Builds a cluster from its options.
 pub type Make = fn(Setup) -> Box<dyn Cluster>;
 
-/// A hub that keeps its replies and deliveries.
-struct Inbox {
-    has_room: bool,
-    /// Bound: what the properties ask, which take each reply.
-    replies: VecDeque<Reply>,
+/// Message of a broker to a hub.
+#[derive(Debug)]
+pub enum HubMessage {
+    Reply(Reply),
+    Delivery(Arc<Publication>),
+    Broken(ChannelName),
 }
 
-impl Receiver for Inbox {
+/// A hub that keeps what it hears, in order.
+pub struct TestHub {
+    pub has_room: bool,
+    /// Bound: what the tests ask, which take each reply.
+    pub heard: VecDeque<HubMessage>,
+}
+
+impl Default for TestHub {
+    fn default() -> Self {
+        let heard = VecDeque::new();
+        let has_room = true;
+        Self { has_room, heard }
+    }
+}
+
+impl Receiver for TestHub {
     fn has_room(&self, _: &ChannelName, _: usize) -> bool {
         self.has_room
     }
 
     fn reply(&mut self, reply: Reply) {
-        self.replies.push_back(reply);
+        self.heard.push_back(HubMessage::Reply(reply));
+    }
+
+    fn deliver(&mut self, publication: Arc<Publication>) {
+        self.heard.push_back(HubMessage::Delivery(publication));
+    }
+
+    fn broken(&mut self, channel: &ChannelName) {
+        self.heard.push_back(HubMessage::Broken(channel.clone()));
     }
 }
 
 /// A broker's parts with mailboxes between them; each step delivers one piece of mail.
-pub struct Parts<B: Broker> {
-    brokers: Vec<B>,
-    inboxes: Vec<Inbox>,
+pub struct Parts {
+    brokers: Vec<Broker>,
+    inboxes: Vec<TestHub>,
     /// By sender, then by receiver. Bound: the broker's own, which is what is tested.
-    mail: Vec<Vec<VecDeque<B::Mail>>>,
+    mail: Vec<Vec<VecDeque<BrokerMail>>>,
     /// Sender and receiver of the mailboxes that are not empty.
     full: Vec<(usize, usize)>,
     has_room: bool,
 }
 
-impl<B: Broker> Parts<B> {
+impl Parts {
     /// The parts of shards 0, 1 and so on.
     #[must_use]
-    pub fn new(brokers: Vec<B>) -> Self {
+    pub fn new(brokers: Vec<Broker>) -> Self {
         let mailboxes = || brokers.iter().map(|_| VecDeque::new()).collect();
-        let inbox = |_| Inbox {
-            has_room: true,
-            replies: VecDeque::new(),
-        };
         Self {
             mail: brokers.iter().map(|_| mailboxes()).collect(),
-            inboxes: brokers.iter().map(inbox).collect(),
+            inboxes: brokers.iter().map(|_| TestHub::default()).collect(),
             brokers,
             full: Vec::new(),
             has_room: true,
@@ -181,7 +201,7 @@ impl<B: Broker> Parts<B> {
     }
 }
 
-impl<B: Broker> Cluster for Parts<B> {
+impl Cluster for Parts {
     fn request(&mut self, shard: ShardId, request: Request, now: Now) {
         let at = shard.index();
         self.brokers[at].request(request, now, &mut self.inboxes[at]);
@@ -213,8 +233,8 @@ impl<B: Broker> Cluster for Parts<B> {
         true
     }
 
-    fn take(&mut self, shard: ShardId) -> Option<Reply> {
-        self.inboxes[shard.index()].replies.pop_front()
+    fn take(&mut self, shard: ShardId) -> Option<HubMessage> {
+        self.inboxes[shard.index()].heard.pop_front()
     }
 
     fn set_room(&mut self, has_room: bool) {
@@ -228,8 +248,8 @@ impl<B: Broker> Cluster for Parts<B> {
     }
 
     fn tick(&mut self, now: Now) {
-        for (broker, inbox) in self.brokers.iter_mut().zip(&mut self.inboxes) {
-            let turns = (0..10_000).take_while(|_| broker.tick(now, 10, inbox));
+        for broker in &mut self.brokers {
+            let turns = (0..10_000).take_while(|_| broker.tick(now, 10));
             assert!(turns.count() < 10_000, "what is due comes to an end");
         }
         for from in 0..self.brokers.len() {
@@ -259,9 +279,9 @@ struct Line {
     /// Bound: [`REQUESTS_MAX`], and one leave for each channel that was joined.
     requests: VecDeque<Request>,
     /// Bound: what the properties ask.
-    replies: VecDeque<Reply>,
+    replies: VecDeque<HubMessage>,
     /// Bound: what the properties ask.
-    arrived: VecDeque<Reply>,
+    arrived: VecDeque<HubMessage>,
 }
 
 /// A cluster whose replies come late: every request and every reply waits for a step of its own, as
@@ -300,7 +320,8 @@ impl Cluster for Late {
         {
             line.requests.push_back(request);
         } else {
-            line.arrived.extend(request.refused(Refusal::Busy));
+            let refused = request.refused(Refusal::Busy).map(HubMessage::Reply);
+            line.arrived.extend(refused);
         }
     }
 
@@ -329,7 +350,7 @@ impl Cluster for Late {
         true
     }
 
-    fn take(&mut self, shard: ShardId) -> Option<Reply> {
+    fn take(&mut self, shard: ShardId) -> Option<HubMessage> {
         self.lines[shard.index()].arrived.pop_front()
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use throng_broker::{BrokerStats, Draft, Refusal, Reply};
+use throng_broker::{BrokerStats, Draft, Outcome, Refusal};
 
 use crate::cluster::TTL_MS;
 use crate::tester::{Tester, draft};
@@ -130,7 +130,7 @@ pub fn many_at_once_are_as_each_alone(tester: &mut Tester) {
     tester.settle();
     for ticket in tickets {
         let reply = tester.reply(publisher, ticket);
-        let Some(Reply::Published { result, .. }) = reply else {
+        let Some(Outcome::Published(result)) = reply else {
             panic!("{reply:?} to a publication");
         };
         assert!(result.is_ok_and(|published| published.position.is_some()));

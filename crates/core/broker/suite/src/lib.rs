@@ -20,7 +20,7 @@ mod streams;
 mod tester;
 
 pub use bounds::*;
-pub use cluster::{Cluster, Late, Make, Parts, Setup};
+pub use cluster::{Cluster, HubMessage, Late, Make, Parts, Setup, TestHub};
 pub use delivery::*;
 pub use presence::*;
 pub use random::*;

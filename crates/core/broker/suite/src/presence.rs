@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use throng_broker::{ChannelMember, Present, Refusal, Reply, Request};
+use throng_broker::{ChannelMember, Outcome, Present, Refusal, Request};
 use throng_types::{PublicationKind, Publisher, ShardId};
 
+use crate::HubMessage;
 use crate::cluster::MEMBERS_MAX;
 use crate::tester::{Tester, name};
 
@@ -48,7 +49,7 @@ fn present(tester: &mut Tester, channel: &str, with_members: bool) -> Result<Pre
     });
     tester.settle();
     match tester.reply(shard, ticket) {
-        Some(Reply::Present { result, .. }) => result,
+        Some(Outcome::Present(result)) => result,
         other => panic!("{other:?} to a question for presence"),
     }
 }
@@ -99,7 +100,7 @@ pub fn members_are_those_who_came_and_have_not_left(tester: &mut Tester) {
     // The watcher's announcements lead to the same list.
     let mut heard = BTreeSet::new();
     while let Some(reply) = tester.next(watcher) {
-        let Reply::Delivery(publication) = reply else {
+        let HubMessage::Delivery(publication) = reply else {
             continue;
         };
         let who = publication.publisher.as_ref().expect("somebody");
@@ -134,11 +135,11 @@ pub fn who_comes_hears_of_it_after_its_reply(tester: &mut Tester) {
             let more = tester.step();
             while let Some(reply) = tester.next(shard) {
                 match reply {
-                    Reply::Subscribed { ticket: of, .. } => {
-                        assert_eq!(of.0, ticket);
+                    HubMessage::Reply(reply) => {
+                        assert_eq!(reply.ticket.0, ticket);
                         replied = true;
                     }
-                    Reply::Delivery(publication) => {
+                    HubMessage::Delivery(publication) => {
                         let who = publication.publisher.as_ref().expect("somebody");
                         let is_own = who.client == presence.who.client;
                         assert!(replied || !is_own, "the coming before the reply");

@@ -6,9 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound::{Excluded, Included};
 
-use throng_broker::{Recovery, Reply, Request, Subscribed};
+use throng_broker::{Outcome, Published, Recovery, Reply, Request, Subscribed};
 use throng_types::{Position, Publication, ShardId};
 
+use crate::HubMessage;
 use crate::cluster::{KEPT, LONG};
 use crate::tester::{Tester, draft, leave, subscribe, text};
 
@@ -115,27 +116,32 @@ impl Model<'_> {
 
     fn listen(&mut self) {
         for shard in self.tester.shards() {
-            while let Some(reply) = self.tester.next(shard) {
-                match reply {
-                    Reply::Delivery(publication) => self.delivered(shard, &publication),
-                    Reply::Subscribed { ticket, result } => {
-                        let result = result.expect("these queues are far from full");
-                        self.subscribed(shard, ticket.0, result);
-                    }
-                    Reply::Published { ticket, result } => {
-                        let published = result.expect("these queues are far from full");
-                        let (channel, text) = { &mut self.publishing }
-                            .remove(&ticket.0)
-                            .expect("a reply to a publication");
-                        if let Some(position) = published.position {
-                            let log = self.logs.entry(channel).or_default();
-                            assert_eq!(log.insert(position.offset, text), None, "one offset each");
+            while let Some(heard) = self.tester.next(shard) {
+                match heard {
+                    HubMessage::Delivery(publication) => self.delivered(shard, &publication),
+                    HubMessage::Reply(Reply { ticket, outcome }) => match outcome {
+                        Outcome::Subscribed(result) => {
+                            let result = result.expect("these queues are far from full");
+                            self.subscribed(shard, ticket.0, result);
                         }
-                    }
-                    Reply::Broken(channel) => panic!("{channel}: nothing was lost"),
-                    Reply::History { .. } | Reply::Present { .. } => panic!("nobody asked"),
+                        Outcome::Published(result) => {
+                            let published = result.expect("these queues are far from full");
+                            self.published(ticket.0, published);
+                        }
+                        other => panic!("nobody asked for {other:?}"),
+                    },
+                    HubMessage::Broken(channel) => panic!("{channel}: nothing was lost"),
                 }
             }
+        }
+    }
+
+    fn published(&mut self, ticket: u32, published: Published) {
+        let asked = self.publishing.remove(&ticket);
+        let (channel, text) = asked.expect("a reply to a publication");
+        if let Some(position) = published.position {
+            let log = self.logs.entry(channel).or_default();
+            assert_eq!(log.insert(position.offset, text), None, "one offset each");
         }
     }
 

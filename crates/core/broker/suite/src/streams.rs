@@ -1,6 +1,6 @@
 //! Positions, recovery, history and its end, idempotency, versions.
 
-use throng_broker::{Draft, HistoryQuery, Recovery, Refusal, Reply, Request, Version};
+use throng_broker::{Draft, HistoryQuery, Outcome, Recovery, Refusal, Request, Version};
 use throng_types::{Epoch, Position, ShardId};
 
 use crate::cluster::{KEPT, TTL_MS};
@@ -282,7 +282,7 @@ fn forget(tester: &mut Tester, channel: &str) -> Result<(), Refusal> {
     let ticket = tester.ask(shard, |ticket| Request::Forget { ticket, channel });
     tester.settle();
     match tester.reply(shard, ticket) {
-        Some(Reply::History { result, .. }) => result.map(|_| ()),
+        Some(Outcome::History(result)) => result.map(|_| ()),
         other => panic!("{other:?} to a wish to forget"),
     }
 }

@@ -4,13 +4,13 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use throng_broker::{
-    BrokerStats, Draft, HistoryPage, HistoryQuery, Published, Recovery, Refusal, Reply, Request,
-    Subscribed, Ticket,
+    BrokerStats, Draft, HistoryPage, HistoryQuery, Outcome, Published, Recovery, Refusal, Reply,
+    Request, Subscribed, Ticket,
 };
 use throng_types::json::payload_of;
 use throng_types::{ChannelName, Millis, Now, Position, Publication, Rng, ShardId};
 
-use crate::cluster::{Cluster, Make, Setup};
+use crate::cluster::{Cluster, HubMessage, Make, Setup};
 
 /// A cluster, its clock, and everything it has delivered.
 pub struct Tester {
@@ -20,8 +20,8 @@ pub struct Tester {
     now: Now,
     next_ticket: u32,
     answered: HashSet<u32>,
-    /// Replies and deliveries of each hub, in order. Bound: what the properties ask.
-    heard: Vec<VecDeque<Reply>>,
+    /// By hub, in order. Bound: what the properties ask.
+    heard: Vec<VecDeque<HubMessage>>,
 }
 
 impl Tester {
@@ -73,23 +73,23 @@ impl Tester {
     pub(crate) fn step(&mut self) -> bool {
         let more = self.cluster.step(self.now, &mut self.rng);
         for shard in self.shards() {
-            while let Some(reply) = self.cluster.take(shard) {
-                self.hear(shard, reply);
+            while let Some(heard) = self.cluster.take(shard) {
+                self.hear(shard, heard);
             }
         }
         more
     }
 
-    fn hear(&mut self, shard: ShardId, reply: Reply) {
-        if let Some(ticket) = ticket_of(&reply) {
-            assert!(ticket < self.next_ticket, "a reply to a request");
-            assert!(self.answered.insert(ticket), "one reply to a request");
+    fn hear(&mut self, shard: ShardId, heard: HubMessage) {
+        if let HubMessage::Reply(Reply { ticket, .. }) = &heard {
+            assert!(ticket.0 < self.next_ticket, "a reply to a request");
+            assert!(self.answered.insert(ticket.0), "one reply to a request");
         }
-        self.heard[shard.index()].push_back(reply);
+        self.heard[shard.index()].push_back(heard);
     }
 
-    /// Next reply or delivery at a shard's hub.
-    pub(crate) fn next(&mut self, shard: ShardId) -> Option<Reply> {
+    /// Next of what a shard's hub heard.
+    pub(crate) fn next(&mut self, shard: ShardId) -> Option<HubMessage> {
         self.heard[shard.index()].pop_front()
     }
 
@@ -98,11 +98,16 @@ impl Tester {
         while self.step() {}
     }
 
-    pub(crate) fn reply(&mut self, shard: ShardId, ticket: u32) -> Option<Reply> {
+    /// Takes the outcome of a request of a shard, if it has arrived.
+    pub(crate) fn reply(&mut self, shard: ShardId, ticket: u32) -> Option<Outcome> {
         let heard = &mut self.heard[shard.index()];
-        let is_it = |reply: &Reply| ticket_of(reply) == Some(ticket);
+        let is_it =
+            |heard: &HubMessage| matches!(heard, HubMessage::Reply(it) if it.ticket.0 == ticket);
         let at = heard.iter().position(is_it)?;
-        heard.remove(at)
+        match heard.remove(at)? {
+            HubMessage::Reply(reply) => Some(reply.outcome),
+            other => panic!("{other:?}"),
+        }
     }
 
     pub(crate) fn set_room(&mut self, has_room: bool) {
@@ -136,7 +141,7 @@ impl Tester {
         let ticket = self.ask(shard, |ticket| subscribe(ticket, channel, since));
         self.settle();
         match self.reply(shard, ticket) {
-            Some(Reply::Subscribed { result, .. }) => result.expect("room for a subscribe"),
+            Some(Outcome::Subscribed(result)) => result.expect("room for a subscribe"),
             other => panic!("{other:?} to a subscribe"),
         }
     }
@@ -155,7 +160,7 @@ impl Tester {
         let ticket = self.ask(shard, |ticket| Request::Publish { ticket, draft });
         self.settle();
         match self.reply(shard, ticket) {
-            Some(Reply::Published { result, .. }) => result,
+            Some(Outcome::Published(result)) => result,
             other => panic!("{other:?} to a publication"),
         }
     }
@@ -181,7 +186,7 @@ impl Tester {
         });
         self.settle();
         match self.reply(shard, ticket) {
-            Some(Reply::History { result, .. }) => result,
+            Some(Outcome::History(result)) => result,
             other => panic!("{other:?} to a question for history"),
         }
     }
@@ -201,24 +206,14 @@ impl Tester {
     /// Texts with channels of what has reached a shard.
     pub(crate) fn delivered_where(&mut self, shard: ShardId) -> Vec<(String, String)> {
         let mut texts = Vec::new();
-        self.heard[shard.index()].retain(|reply| {
-            if let Reply::Delivery(publication) = reply {
+        self.heard[shard.index()].retain(|heard| {
+            if let HubMessage::Delivery(publication) = heard {
                 texts.push((publication.channel.as_str().to_owned(), text(publication)));
                 return false;
             }
             true
         });
         texts
-    }
-}
-
-const fn ticket_of(reply: &Reply) -> Option<u32> {
-    match reply {
-        Reply::Subscribed { ticket, .. }
-        | Reply::Published { ticket, .. }
-        | Reply::History { ticket, .. }
-        | Reply::Present { ticket, .. } => Some(ticket.0),
-        Reply::Delivery(_) | Reply::Broken(_) => None,
     }
 }
 

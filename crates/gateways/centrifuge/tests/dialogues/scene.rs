@@ -443,7 +443,7 @@ impl Scene {
                 }
             }
             for (from, to) in [(0, 1), (0, 2), (2, 0), (1, 0), (1, 2), (2, 1)] {
-                while let Some(mail) = self.hubs[from].take_mail(ShardId(to as u8)) {
+                while let Some(mail) = self.hubs[from].broker.take_mail(ShardId(to as u8)) {
                     is_quiet = false;
                     let mut outlet = Outlet::default();
                     let from = ShardId(from as u8);

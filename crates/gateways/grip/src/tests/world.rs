@@ -503,7 +503,7 @@ impl World {
                 .for_each(|order| grip.order(order, floor));
             is_busy |= grip.turn(1000, floor);
             for to in (0..SHARDS).map(ShardId) {
-                while let Some(mail) = floor.hub.take_mail(to) {
+                while let Some(mail) = floor.hub.broker.take_mail(to) {
                     mails.push((from, to, Err(mail)));
                 }
             }

@@ -1,12 +1,12 @@
 //! A peer whose server is played, byte by byte.
 
-use throng_broker::{Refusal, Reply, Request, Ticket};
+use throng_broker::{Outcome, Refusal, Request, Ticket};
 use throng_peer::Want;
 use throng_play::Play;
 
 use super::*;
 use crate::node::tests::{Played, channel};
-use crate::queues::REPLIES_MAX;
+use crate::queues::{ForShard, REPLIES_MAX};
 use crate::verbs::Verbs as _;
 
 const LINK: LinkId = LinkId(1);
@@ -117,12 +117,12 @@ fn words_come_in_and_requests_go_out() {
     host.event(LINK, LinkEvent::Connected);
     host.node().shards[0].push(forget());
     assert_eq!(host.act(|peer, cx| peer.call((), cx)), [""; 0]);
-    let refused = host.node().replies(0);
-    let is_refused = |reply: &Reply| {
-        let result = Err(Refusal::Unavailable);
-        matches!(reply, Reply::History { result: it, .. } if *it == result)
+    let left = host.node().left(0);
+    let [ForShard::Reply(reply)] = &left[..] else {
+        panic!("{left:?}");
     };
-    assert!(refused.len() == 1 && refused.iter().all(is_refused));
+    let refused = Err(Refusal::Unavailable);
+    assert!(matches!(&reply.outcome, Outcome::History(result) if *result == refused));
     assert_eq!(host.says("+a"), [""; 0]);
     assert_eq!(host.wake_at, Some(host.play.now.mono), "a word came early");
     host.wakes();
@@ -185,7 +185,7 @@ fn a_handshake_that_is_given_up_ends_its_link() {
 fn a_full_shard_holds_the_link() {
     let mut host = Host::up();
     let shard = host.node().shards[0].clone();
-    (0..REPLIES_MAX).for_each(|_| shard.reply(Reply::Broken(channel())));
+    (0..REPLIES_MAX).for_each(|_| shard.leave(ForShard::Broken(channel())));
     assert_eq!(host.says("ab"), [""; 0]);
     assert_eq!((host.flow, &*host.node().words), (ReadFlow::Hold, ""));
     assert_eq!(host.wakes(), [""; 0]);

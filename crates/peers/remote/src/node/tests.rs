@@ -5,8 +5,8 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use throng_broker::{
-    ChannelMember, ChannelOptions, Draft, Moving, NamespaceOptions, Recovery, Refusal, Reply,
-    Request, Retention, Ticket,
+    ChannelMember, ChannelOptions, Draft, Moving, NamespaceOptions, Outcome, Recovery, Refusal,
+    Reply, Request, Retention, Ticket,
 };
 use throng_peer::task::{Link, Net};
 use throng_types::{ChannelName, Epoch, Position, Publication, Rng};
@@ -18,8 +18,7 @@ use crate::core::Core;
 use crate::io::NodeIo;
 use crate::io::RemoteOptions;
 use crate::node::Node as _;
-use crate::queues::{NodeEvent, ToNodes};
-use crate::queues::{QueuedReply, ShardQueues};
+use crate::queues::{ForShard, NodeEvent, RequestId, ShardQueues, ToNodes};
 use crate::verbs::{BrokerFault, Connector, Messages};
 use crate::verbs::{PendingSubscribe, Purpose, Query, Verbs};
 
@@ -228,14 +227,12 @@ impl<const ONE_ROAD: bool> Played<ONE_ROAD> {
         self.request(number, request);
     }
 
-    pub(crate) fn replies(&self, number: u8) -> Vec<Reply> {
+    /// Takes what is left for a shard, but for cuts.
+    pub(crate) fn left(&self, number: u8) -> Vec<ForShard> {
         let mut left = VecDeque::new();
         self.shards[usize::from(number)].take(&mut left);
-        let replies = left.into_iter().filter_map(|left| match left {
-            QueuedReply::Reply(reply) => Some(reply),
-            QueuedReply::Cut(_) => None,
-        });
-        replies.collect()
+        left.retain(|item| !matches!(item, ForShard::Cut(_)));
+        left.into()
     }
 
     /// Lets time pass, and does what is due.
@@ -333,9 +330,9 @@ impl<const ONE_ROAD: bool> Verbs for Played<ONE_ROAD> {
         self.sent.push_back(Sent::Settle(subscribe));
     }
 
-    fn publish(&mut self, _: u8, _: Ticket, _: Draft) {}
+    fn publish(&mut self, _: RequestId, _: Draft) {}
 
-    fn forget(&mut self, _: u8, _: Ticket, _: &ChannelName) {
+    fn forget(&mut self, _: RequestId, _: &ChannelName) {
         self.core.io.out.push(b'F');
     }
 
@@ -360,7 +357,7 @@ impl<const ONE_ROAD: bool> Verbs for Played<ONE_ROAD> {
 
     fn quit(&mut self, _: &ChannelName, _: &ChannelMember) {}
 
-    fn present(&mut self, _: u8, _: Ticket, _: &ChannelName, _: bool) {}
+    fn present(&mut self, _: RequestId, _: &ChannelName, _: bool) {}
 
     fn take_somebody(&mut self, _: ChannelName, _: ChannelMember) {}
 
@@ -418,9 +415,12 @@ impl Shard {
     }
 
     fn hears<const R: bool>(&mut self, number: u8, node: &mut Played<R>, story: &str) {
-        for reply in node.replies(number) {
+        for reply in node.left(number) {
             match reply {
-                Reply::Subscribed { ticket, result } => {
+                ForShard::Reply(Reply {
+                    ticket,
+                    outcome: Outcome::Subscribed(result),
+                }) => {
                     let since = self.asked.remove(&ticket.0).expect("a ticket");
                     let Ok(result) = result else { continue };
                     let here = result.position.expect("a position");
@@ -436,14 +436,14 @@ impl Shard {
                     }
                     (self.has, self.had) = (Some(here), Some(here));
                 }
-                Reply::Delivery(publication) => {
+                ForShard::Delivery(publication) => {
                     let Some(has) = self.has else { continue };
                     let offset = has.offset + 1;
                     let next = Some(Position { offset, ..has });
                     assert_eq!(publication.position, next, "{story}: shard {number}");
                     (self.has, self.had) = (next, next);
                 }
-                Reply::Broken(_) => {
+                ForShard::Broken(_) => {
                     self.has = None;
                     self.asks(number, node);
                 }
@@ -556,12 +556,15 @@ fn a_delivery_that_overtakes_its_answer_is_left_behind_it() {
     assert!(node.takes() && node.takes());
     // Published behind the look; its delivery comes first.
     node.publishes(false);
-    assert!(node.arrives(true) && node.replies(0).is_empty());
+    assert!(node.arrives(true) && node.left(0).is_empty());
     assert!(node.arrives(false));
-    let replies = node.replies(0);
+    let replies = node.left(0);
     let [
-        Reply::Subscribed { result: Ok(it), .. },
-        Reply::Delivery(next),
+        ForShard::Reply(Reply {
+            outcome: Outcome::Subscribed(Ok(it)),
+            ..
+        }),
+        ForShard::Delivery(next),
     ] = &replies[..]
     else {
         panic!("{replies:?}");
@@ -576,15 +579,15 @@ fn a_gap_is_filled_from_history_and_looked_for_once() {
     node.connected(());
     node.subscribes(0, 1, None);
     node.settles();
-    drop(node.replies(0));
+    drop(node.left(0));
     node.publishes(true);
     node.publishes(false);
     node.publishes(false);
     assert!(node.arrives(false) && node.arrives(false));
     assert_eq!(node.sent.len(), 1, "one refill");
     node.settles();
-    let got = node.replies(0).into_iter().map(|reply| match reply {
-        Reply::Delivery(publication) => publication.position,
+    let got = node.left(0).into_iter().map(|reply| match reply {
+        ForShard::Delivery(publication) => publication.position,
         reply => panic!("{reply:?}"),
     });
     assert!(got.eq((1..4).map(|offset| Some(at(1, offset)))));
@@ -605,11 +608,11 @@ fn a_delivery_that_the_stream_does_not_have_is_given_up() {
         assert!(looks < 50, "it looks without end");
     }
     assert!(node.core.io.status.is_in_doubt());
-    drop(node.replies(0));
+    drop(node.left(0));
     // The channel goes on from where its stream stands.
     node.publishes(false);
     node.settles();
-    assert!(matches!(&node.replies(0)[..], [Reply::Delivery(_)]));
+    assert!(matches!(&node.left(0)[..], [ForShard::Delivery(_)]));
 }
 
 #[test]
@@ -620,13 +623,13 @@ fn a_loss_that_no_later_publication_shows_is_found() {
     node.settles();
     node.publishes(true);
     node.settles();
-    assert_eq!(node.replies(1).len(), 1);
+    assert_eq!(node.left(1).len(), 1);
     for _ in 0..AUDIT_MS / 1000 {
         assert!(node.sent.is_empty());
         node.later(1000).expect("a connection");
     }
     node.settles();
-    assert!(matches!(&node.replies(1)[..], [Reply::Delivery(_)]));
+    assert!(matches!(&node.left(1)[..], [ForShard::Delivery(_)]));
 }
 
 #[test]
@@ -635,7 +638,7 @@ fn another_epoch_breaks_the_channel_and_a_late_answer_of_another_channel_is_none
     node.connected(());
     node.subscribes(0, 1, None);
     node.settles();
-    drop(node.replies(0));
+    drop(node.left(0));
     node.disconnected();
     node.stands = at(2, 0);
     node.connected(());
@@ -644,13 +647,17 @@ fn another_epoch_breaks_the_channel_and_a_late_answer_of_another_channel_is_none
     node.request(0, Request::Leave { channel: channel() });
     node.subscribes(0, 2, None);
     node.settles();
-    assert!(matches!(&node.replies(0)[..], [Reply::Subscribed { .. }]));
+    let left = node.left(0);
+    let [ForShard::Reply(reply)] = &left[..] else {
+        panic!("{left:?}");
+    };
+    assert!(matches!(reply.outcome, Outcome::Subscribed(_)));
     node.disconnected();
     node.stands = at(3, 0);
     node.connected(());
     node.later(1).expect("a connection");
     node.settles();
-    assert!(matches!(&node.replies(0)[..], [Reply::Broken(_)]));
+    assert!(matches!(&node.left(0)[..], [ForShard::Broken(_)]));
 }
 
 #[test]
@@ -659,18 +666,27 @@ fn a_subscribe_waits_for_a_connection_for_as_long_as_an_answer_may_take() {
     let timeout_ms = node.core.io.options.timeout_ms;
     node.subscribes(0, 1, None);
     node.later(timeout_ms - 1).expect("nothing to give up");
-    assert!(node.replies(0).is_empty());
+    assert!(node.left(0).is_empty());
     node.connected(());
     node.takes();
     // The answer is lost with the connection, and the subscribe waits anew.
     node.disconnected();
     node.later(timeout_ms - 1).expect("nothing to give up");
-    assert!(node.replies(0).is_empty());
+    assert!(node.left(0).is_empty());
     node.later(1).expect("nothing to give up");
-    let replies = node.replies(0);
-    let refused = Err(Refusal::Unavailable);
-    assert!(matches!(&replies[..], [Reply::Subscribed { result, .. }] if *result == refused));
+    assert_refused(&node);
     assert!(node.core.channels.is_empty());
+}
+
+/// A subscribe is refused as unavailable, and nothing else is left for its shard.
+#[track_caller]
+fn assert_refused<const R: bool>(node: &Played<R>) {
+    let left = node.left(0);
+    let [ForShard::Reply(reply)] = &left[..] else {
+        panic!("{left:?}");
+    };
+    let refused = Err(Refusal::Unavailable);
+    assert!(matches!(&reply.outcome, Outcome::Subscribed(result) if *result == refused));
 }
 
 #[test]
@@ -683,9 +699,7 @@ fn a_refused_look_is_a_refused_subscribe_and_leaves_nothing() {
         panic!("no look");
     };
     node.refuse_look(&channel(), purpose, Refusal::Unavailable);
-    let refused = Err(Refusal::Unavailable);
-    let replies = node.replies(0);
-    assert!(matches!(&replies[..], [Reply::Subscribed { result, .. }] if *result == refused));
+    assert_refused(&node);
     assert_eq!(node.come, ["not come"]);
     assert!(node.core.channels.is_empty());
     assert!(matches!(node.sent.pop_front(), Some(Sent::Unsubscribe)));

@@ -12,7 +12,7 @@ mod moved;
 use throng_types::json::payload_of;
 
 use super::*;
-use crate::{ChannelOptions, HistoryQuery, LiveOptions, ReplyLimit};
+use crate::{ChannelOptions, HistoryQuery, LiveOptions};
 
 const SHARD: ShardId = ShardId(0);
 
@@ -52,18 +52,11 @@ fn options(size: u32, ttl_ms: u64, history_bytes_max: usize) -> MemoryOptions {
         ..ChannelOptions::default()
     };
     let namespaces = NamespaceOptions::new(ChannelOptions::default(), vec![("kept".into(), kept)]);
-    MemoryOptions {
-        nonce: 0xabcd,
-        hash_seed: 1,
-        history: Budget::new(history_bytes_max, 1),
-        streams_max: 1000,
-        reply: ReplyLimit {
-            publications_max: 1000,
-            members_max: 100,
-            bytes_max: 1 << 20,
-        },
-        namespaces: Arc::new(namespaces),
-    }
+    let mut options = MemoryOptions::for_tests(1, Arc::new(namespaces));
+    options.history = Budget::new(history_bytes_max, 1);
+    options.live.streams_max = 1000;
+    options.live.reply.publications_max = 1000;
+    options
 }
 
 fn home(size: u32, ttl_ms: u64, history_bytes_max: usize) -> Home {
@@ -199,12 +192,7 @@ fn homes_are_spread_and_stable() {
 }
 
 fn live(size: u32) -> LiveOptions {
-    let options = options(size, 10_000, 1 << 20);
-    LiveOptions {
-        namespaces: options.namespaces,
-        reply: options.reply,
-        streams_max: options.streams_max,
-    }
+    options(size, 10_000, 1 << 20).live
 }
 
 #[test]

@@ -58,7 +58,7 @@ impl Home {
     }
 
     fn acknowledge_written(&self, draft: &Draft) -> Acknowledge {
-        let options = { self.options.namespaces.find(&draft.channel) }
+        let options = { self.options.live.namespaces.find(&draft.channel) }
             .filter(|options| options.retention.keeps() && !draft.skip_history);
         let level = options.map(|options| options.acknowledge.max(draft.acknowledge));
         level.unwrap_or_default()

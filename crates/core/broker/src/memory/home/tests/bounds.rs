@@ -151,10 +151,9 @@ fn an_equal_part_is_safe_from_others() {
 
 #[test]
 fn streams_without_subscribers_and_history_are_bounded() {
-    let mut home = Home::new(MemoryOptions {
-        streams_max: 10,
-        ..options(10, 1000, 1 << 20)
-    });
+    let mut options = options(10, 1000, 1 << 20);
+    options.live.streams_max = 10;
+    let mut home = Home::new(options);
     let channels: Vec<String> = (0..30).map(|n| format!("kept:{n}")).collect();
     let positions: Vec<Position> = { channels.iter().zip(0..) }
         .map(|(channel, n)| publish(&mut home, channel, "x", n))
@@ -189,15 +188,13 @@ fn a_stream_is_noted_once_however_often_it_falls_idle() {
 
 #[test]
 fn one_reply_carries_only_so_much() {
-    let reply = ReplyLimit {
-        publications_max: 4,
-        members_max: 100,
-        bytes_max: 3 * (size_of::<Publication>() + 10),
+    let new = |publications_max, bytes_max| {
+        let mut options = options(10, 1000, 1 << 20);
+        options.live.reply.publications_max = publications_max;
+        options.live.reply.bytes_max = bytes_max;
+        Home::new(options)
     };
-    let mut home = Home::new(MemoryOptions {
-        reply,
-        ..options(10, 1000, 1 << 20)
-    });
+    let mut home = new(4, 3 * (size_of::<Publication>() + 10));
     let positions: Vec<_> = (1..=6)
         .map(|n| publish(&mut home, "kept:a", &n.to_string(), n))
         .collect();
@@ -220,14 +217,7 @@ fn one_reply_carries_only_so_much() {
     publish(&mut home, "kept:b", "y", 8);
     assert_eq!(page(&mut home, "kept:b", None, false).len(), 1);
     assert_eq!(page(&mut home, "kept:b", None, true), ["y"]);
-    let mut few = Home::new(MemoryOptions {
-        reply: ReplyLimit {
-            publications_max: 2,
-            members_max: 100,
-            bytes_max: 1 << 20,
-        },
-        ..options(10, 1000, 1 << 20)
-    });
+    let mut few = new(2, 1 << 20);
     let positions: Vec<_> = (1..=4)
         .map(|n| publish(&mut few, "kept:a", &n.to_string(), n))
         .collect();
@@ -279,10 +269,9 @@ fn so_many_keys_are_remembered_and_no_more() {
 fn the_books_are_right_after_whatever_happens() {
     let mut rng = 1_u64;
     for round in 0..40 {
-        let mut home = Home::new(MemoryOptions {
-            streams_max: 3,
-            ..options(4, 50, [1500, 3000, 20_000][round % 3])
-        });
+        let mut options = options(4, 50, [1500, 3000, 20_000][round % 3]);
+        options.live.streams_max = 3;
+        let mut home = Home::new(options);
         let mut now = 0;
         for _ in 0..300 {
             rng = rng.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

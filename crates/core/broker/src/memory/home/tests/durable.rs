@@ -86,7 +86,7 @@ struct Log(Vec<(Head, Vec<Vec<u8>>)>, u32);
 
 impl Log {
     fn replay(&self, now: Now) -> Replay {
-        let namespaces = options(5, 1000, 1 << 20).namespaces;
+        let namespaces = options(5, 1000, 1 << 20).live.namespaces;
         let mut replay = Replay::new(namespaces, 7, now.unix_ms);
         for (head, records) in &self.0 {
             replay.head(&Head::of_record(&head.to_record()).expect("a head"));
