@@ -331,6 +331,7 @@ impl OverHttp {
 
     pub(crate) fn answer(&mut self, answer: &Answer, cx: &mut Cx<'_>) {
         self.side.answer(answer, cx);
+        self.settle(cx);
     }
 
     pub(crate) fn timeout(&mut self, cx: &mut Cx<'_>) {

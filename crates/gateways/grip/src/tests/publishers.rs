@@ -257,7 +257,7 @@ fn a_server_without_room_says_that_nothing_was_published() {
 #[test]
 fn a_publisher_is_answered_before_it_ends() {
     let mut client = Client::by(
-        Port::Api,
+        (Port::Api, Ipv4Addr::LOCALHOST.into()),
         ConnId::new(ShardId(0), 1, 1),
         Rc::new(GripShared::new(options())),
         Rc::new(throng_solo::shared()),
