@@ -1,6 +1,7 @@
 //! Clients of backends without sockets: requests, events of backends and publications in, bytes and
 //! orders out.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -47,15 +48,12 @@ fn of_server(text: &str) -> Vec<u8> {
     frame(Masking::Server, Opcode::Text, text.as_bytes())
 }
 
-mod backend_asked;
 mod dialogues;
+mod flow;
 mod moved;
-mod publishers;
-mod shard;
-mod statistics;
 mod words;
 mod world;
-mod zmq;
+mod worlds;
 
 /// Client with its orders to others.
 struct Client {
@@ -216,12 +214,6 @@ impl Client {
         std::mem::take(&mut self.solo.out)
     }
 
-    /// Milliseconds until the deadline that the last event set.
-    fn deadline_ms(&self) -> Option<u64> {
-        let at = self.solo.actions.deadline.flatten();
-        at.map(|at| at.since(self.solo.now.mono))
-    }
-
     /// Lets time pass, and the deadline come.
     fn wait_ms(&mut self, ms: u64) {
         self.solo.now.mono = self.solo.now.mono + ms;
@@ -312,10 +304,4 @@ fn post(target: &str, accept: &str, items: &[String]) -> String {
         "POST {target} HTTP/1.1\r\nHost: a\r\nAccept: {accept}\r\nContent-Length: {bytes}\r\n\r\n\
          {body}"
     )
-}
-
-/// A failure of an exchange with a backend.
-fn failed(fault: OriginFailureKind) -> OriginEvent {
-    let detail = String::new();
-    OriginEvent::Failed(OriginFailure { fault, detail })
 }

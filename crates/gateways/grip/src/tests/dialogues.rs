@@ -364,19 +364,7 @@ impl Play {
     /// Notes what the client got, and what it ordered.
     fn tell(&mut self) {
         let bytes = self.client.told_bytes();
-        if !bytes.is_empty() {
-            let is_websocket =
-                { self.client.solo.session() }.is_some_and(|session| session.is_websocket());
-            let frames_from = match is_websocket {
-                true => { bytes.windows(4) }
-                    .position(|end| end == b"\r\n\r\n")
-                    .map_or(0, |at| at + 4),
-                false => bytes.len(),
-            };
-            let (head, frames) = bytes.split_at(frames_from);
-            self.told.extend((!head.is_empty()).then(|| shown(head)));
-            self.told.extend(frames_in(WsRole::Client, frames));
-        }
+        self.told.extend(self.client.texts_of(&bytes));
         let hub = std::mem::take(&mut self.client.hub);
         self.told
             .extend(hub.iter().map(|name| name.replace("grip:", "")));

@@ -56,9 +56,12 @@ pub(super) fn request_of(text: &str) -> Vec<u8> {
 
 /// Bytes as an outcome shows them; without the date of now.
 pub(super) fn shown(bytes: &[u8]) -> String {
-    const DATE: &str = "Date: Thu, 01 Jan 1970 00:00:00 GMT|";
+    const DATE: &str = "Date: Thu, 01 Jan 1970 ";
     let text = String::from_utf8_lossy(bytes).replace("\r\n", "|");
-    let text = { text.replace('\n', "\\n").replace(DATE, "") }.replace("HTTP/1.1 ", "");
+    let text = text.replace('\n', "\\n").replace("HTTP/1.1 ", "");
+    let mut parts = text.split(DATE);
+    let first = parts.next().unwrap_or_default().to_owned();
+    let text = parts.fold(first, |text, part| text + &part["00:00:00 GMT|".len()..]);
     let letters: Vec<char> = text.chars().collect();
     let same = letters.chunk_by(|a, b| a == b);
     same.map(|same| match same.len() {
@@ -83,6 +86,22 @@ pub(super) fn frame_of(masking: Masking, text: &str) -> Vec<u8> {
         _ => panic!("there is no frame {text}"),
     }
     out
+}
+
+impl Client {
+    /// What it got: frames if it is a WebSocket by now, behind the head that made it one.
+    pub(super) fn texts_of(&mut self, bytes: &[u8]) -> Vec<String> {
+        let is_websocket = { self.solo.session() }.is_some_and(|session| session.is_websocket());
+        let end_of_head = bytes.windows(4).position(|end| end == b"\r\n\r\n");
+        let (head, frames) = bytes.split_at(match is_websocket {
+            true => end_of_head.map_or(0, |at| at + 4),
+            false => bytes.len(),
+        });
+        let head = (!head.is_empty()).then(|| shown(head));
+        head.into_iter()
+            .chain(frames_in(WsRole::Client, frames))
+            .collect()
+    }
 }
 
 /// The frames in these bytes, or the bytes if they are no frames.
