@@ -141,8 +141,8 @@ pub trait Broker {
         let _ = moving;
     }
 
-    /// Stops deliveries behind this cut from now on; they stay at the broker. `None` takes that
-    /// back.
+    /// Stops deliveries behind this cut from now on; they stay at the broker. With `None` they go
+    /// on, with the first one behind the cut.
     fn stop_at(&mut self, cut: Option<u64>) {
         let _ = cut;
     }
@@ -152,9 +152,6 @@ pub trait Broker {
     fn has_stopped(&self) -> bool {
         true
     }
-
-    /// Drops the deliveries behind the cut: another process has them.
-    fn leave_deliveries(&mut self) {}
 
     /// Hands everything that this part keeps to a process that takes over, as items of kinds below
     /// 128, and forgets it bit by bit, without a record in the store: it is loaded elsewhere from

@@ -508,12 +508,6 @@ impl Broker for MemoryBroker {
         self.remote.as_ref().is_none_or(|it| it.has_stopped())
     }
 
-    fn leave_deliveries(&mut self) {
-        if let Some(remote) = &mut self.remote {
-            remote.leave_deliveries();
-        }
-    }
-
     fn give_up(&mut self, parts: &mut Parts<'_>) -> bool {
         self.home.give_up(parts);
         true

@@ -9,7 +9,8 @@
 //! reports up to which positions its subscribers have everything, and the new process *resumes*
 //! there. Publications without a position go to subscribers from the old process if they are before
 //! the cut, and from the new one if they are behind it. Those with one are found in history,
-//! wherever the cut is.
+//! wherever the cut is. Connections that stay with the old process still hear by it: once the new
+//! one has everything, it goes on behind the cut, with the first delivery that it had left.
 //!
 //! Rules for every broker on the other side of a network
 //! - Steps of a shard take effect in their order, also among its requests.
@@ -51,9 +52,6 @@ pub trait Remote: Send {
 
     /// Whether nothing more comes before the cut; see [`crate::Broker::has_stopped`].
     fn has_stopped(&self) -> bool;
-
-    /// Drops the deliveries behind the cut; see [`crate::Broker::leave_deliveries`].
-    fn leave_deliveries(&mut self);
 }
 
 /// Step of a hand-over, sent by one shard of either process to its broker.

@@ -117,10 +117,8 @@ enum Stop {
     No,
     /// Up to the cut of this number, which has not come.
     At(u64),
-    /// The cut has come: what is behind it stays.
+    /// The cut has come: what is behind it waits for the end of the hand-over.
     Here,
-    /// Another process has what is behind it: deliveries are dropped.
-    Gone,
 }
 
 impl RemoteBroker {
@@ -233,8 +231,6 @@ impl End {
                 self.way.call();
             }
             match self.taken.front() {
-                Some(QueuedReply::Reply(Reply::Delivery(_) | Reply::Broken(_)))
-                    if self.stop == Stop::Gone => {}
                 Some(QueuedReply::Reply(_)) => return true,
                 Some(QueuedReply::Cut(cut)) if self.stop == Stop::At(*cut) => {
                     self.stop = Stop::Here
@@ -340,12 +336,6 @@ impl Remote for RemoteBroker {
     fn has_stopped(&self) -> bool {
         self.ends.iter().all(End::has_stopped)
     }
-
-    fn leave_deliveries(&mut self) {
-        for end in &mut self.ends {
-            end.stop = Stop::Gone;
-        }
-    }
 }
 
 impl Drop for End {
@@ -388,9 +378,11 @@ pub fn start<N: Node, E>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::agent::tests::publication;
     use crate::node::tests::{Played, channel};
     use std::sync::atomic::{AtomicUsize, Ordering};
     use throng_broker::Request;
+    use throng_types::{Epoch, Position};
 
     #[test]
     fn one_server_more_takes_its_part_and_moves_nothing_else() {
@@ -414,6 +406,36 @@ mod tests {
             let part = names.len() / (servers + 1);
             assert!((part * 8 / 10..=part * 12 / 10).contains(&moved), "{moved}");
         }
+    }
+
+    /// Connections that stay with a process after its hand-over hear what comes behind the cut.
+    #[test]
+    fn what_is_left_behind_a_cut_comes_when_the_hand_over_has_ended() {
+        let queues = Arc::new(ShardQueues::new(Arc::new(|| {})));
+        let end = End::new(queues.clone(), Arc::new(|| {}), Arc::default());
+        let mut part = RemoteBroker::new(vec![end]);
+        let epoch = Epoch(1);
+        let deliver = |offset| {
+            let position = Some(Position { epoch, offset });
+            queues.reply(Reply::Delivery(Arc::new(publication(position))));
+        };
+        let mut heard = |cut: Option<u64>| {
+            part.stop_at(cut);
+            let replies = std::iter::from_fn(|| part.next()).map(|reply| match reply {
+                Reply::Delivery(publication) => publication.position.map(|it| it.offset),
+                other => panic!("{other:?}"),
+            });
+            replies.flatten().collect::<Vec<u64>>()
+        };
+        deliver(1);
+        // Another node's.
+        queues.cut(6);
+        deliver(2);
+        queues.cut(7);
+        deliver(3);
+        assert_eq!(heard(Some(7)), [1, 2]);
+        deliver(4);
+        assert_eq!(heard(None), [3, 4]);
     }
 
     #[test]

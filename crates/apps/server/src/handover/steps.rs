@@ -67,7 +67,8 @@ pub fn go_on<K: Kernel>(running: &mut Running<ShardApp, K>, parcel: Option<Parce
     running.resume();
 }
 
-/// The successor has everything: lets go of it, and drains what stays.
+/// The successor has everything: lets go of it, and drains what stays. That goes on behind the cut:
+/// a stream that begins only now hears its channels here until the drain ends it.
 pub fn leave<K: Kernel>(
     running: &mut Running<ShardApp, K>,
     parcel: Parcel<K>,
@@ -75,7 +76,7 @@ pub fn leave<K: Kernel>(
 ) {
     parcel.release(running);
     let (app, conns) = running.parts_mut();
-    app.parts.hub.broker.leave_deliveries();
+    app.parts.hub.broker.stop_at(None);
     conns.pause_all();
     let now = conns.now();
     draining::begin(app, (options, Ports::All), conns, now);
