@@ -180,7 +180,7 @@ impl ItemQueue {
         };
         let progress = match result {
             // The home sends the count as soon as it is published.
-            Ok(Offered::Due) => return,
+            Ok(Offered::Due | Offered::Unordered) => return,
             Ok(Offered::Waits) => ItemProgress::Later,
             Ok(Offered::Duplicate | Offered::Nothing | Offered::BadChannel) => {
                 ItemProgress::Shards(0)
@@ -206,6 +206,7 @@ impl ItemQueue {
         match offered {
             Offered::Due | Offered::Waits | Offered::Nothing => {}
             Offered::Duplicate => shard.shared().counters.count(Counter::GripDuplicates),
+            Offered::Unordered => shard.shared().counters.count(Counter::GripWaitingFull),
             Offered::BadChannel => return Err(Refusal::UnknownChannel),
         }
         self.behind.extend(due);
