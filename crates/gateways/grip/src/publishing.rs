@@ -26,7 +26,7 @@ use crate::forms::{Receipt, home_of_item};
 use crate::order::{ItemProgress, Mail};
 use crate::sequencer::{Offered, Sequencer};
 use crate::shared::GripShared;
-use crate::stats::Published;
+use crate::stats::published;
 
 /// Drafts that may wait for the hub. Queue: `drafts`.
 const BEHIND_MAX: usize = 4096;
@@ -218,13 +218,13 @@ impl ItemQueue {
     fn publish_behind(&mut self, shard: &mut impl GripShard) {
         while let Some(draft) = self.behind.pop_front() {
             let receipt = Receipt::from_tags(draft.tags.as_deref());
-            let told = Published::of(&draft, &self.shared);
+            let news = published(&draft, &self.shared);
             let progress = match shard.publish(draft) {
                 Err((Refusal::Busy, draft)) => return self.behind.push_front(draft),
                 Err((refusal, _)) => ItemProgress::Refused(refusal),
                 Ok(published) => {
-                    if let Some(told) = told {
-                        told.tell(&self.shared);
+                    if let Some(news) = news {
+                        self.shared.stats(|book| book.note(news));
                     }
                     ItemProgress::Shards(published.shards.unwrap_or(0))
                 }

@@ -107,22 +107,23 @@ impl Collector {
     }
 
     fn connected(&mut self, connected: &Connected, now: Millis) {
-        let since = self.route(&connected.route, now);
+        let client = &connected.client;
+        let since = self.route(&client.route, now);
         since.report.minutes += connected.minutes;
         if connected.is_new {
             since.connected();
             self.requests += 1;
-            *self.activity.entry(connected.route.clone()).or_default() += 1;
+            *self.activity.entry(client.route.clone()).or_default() += 1;
         }
         if self.options.sends_connections {
             let packet = StatsPacket::Connected {
-                id: connected.id.as_str(),
-                is_websocket: connected.is_websocket,
-                peer: connected.peer,
-                is_tls: connected.is_tls,
+                id: client.id.as_str(),
+                is_websocket: client.is_websocket,
+                peer: client.peer,
+                is_tls: client.is_tls,
                 ttl_s: self.options.connection_ttl_ms / 1000,
             };
-            self.push(&packet, &connected.route);
+            self.push(&packet, &client.route);
         }
     }
 
