@@ -3,13 +3,15 @@
 //! Rule for "full": publications that come while a link is fetched wait, at most
 //! [`LINK_QUEUE_MAX`]; one more ends the stream, and the client reconnects with its last ids.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use throng_grip::filters::{BuiltId, Filter, FilterContext, FilterError, Filtered, Filters};
+use throng_grip::filters::{BuiltId, Filter, FilterContext, Filtered, Filters};
 use throng_grip::hold::LINK_QUEUE_MAX;
 use throng_grip::instruct::{Hold, HoldChannel, NextLink};
 use throng_grip::item::Item;
 use throng_http1::origin::OriginHead;
+use throng_metrics::Counter;
 use throng_session::{Form, OPENING};
 use throng_types::{ChannelName, Millis, Now, Publication, Save};
 
@@ -157,19 +159,27 @@ impl Following {
         Due::Next
     }
 
-    /// Runs a channel's filters over content.
-    pub(crate) fn filter<'c>(
+    /// Runs a channel's filters over content for subscriptions with these content filters; `None` if
+    /// it is not for this client, or cannot be rendered.
+    pub(crate) fn content_for<'c>(
         &self,
         at: usize,
         item: &Item,
-        content: &'c [u8],
-    ) -> Result<Filtered<'c>, FilterError> {
-        let Some(followed) = self.channels.get(at) else {
-            return Ok(Filtered::Drop);
-        };
-        self.with_context(&item.meta, |context| {
-            followed.filters.apply(context, content)
-        })
+        (content, content_filters): (&'c [u8], Option<&[String]>),
+        cx: &Cx<'_>,
+    ) -> Option<Cow<'c, [u8]>> {
+        let filters = self.channels.get(at)?.filters;
+        if !filters.match_content_filters(content_filters) {
+            return None;
+        }
+        match self.with_context(&item.meta, |context| filters.apply(context, content)) {
+            Ok(Filtered::Send(content)) => Some(content),
+            Ok(Filtered::Drop) => None,
+            Err(_) => {
+                cx.count(Counter::GripFilterFaults);
+                None
+            }
+        }
     }
 
     /// Runs with the context of an item with this meta, or of content that belongs to none.
