@@ -34,11 +34,7 @@ enum Task {
         update: bool,
     },
     /// Checks what the compiler cannot: layers, circles, purity, sizes, words
-    Tidy {
-        /// Writes today's numbers into the ratchet, and the clippy files of pure crates
-        #[arg(long)]
-        update: bool,
-    },
+    Tidy,
     /// Writes the pages that are made from the code, and builds the site from all pages
     Docs {
         /// Writes the pages alone
@@ -55,8 +51,7 @@ fn main() -> ExitCode {
         Task::Test => ci::test(),
         Task::Counts { update: false } => ci::counts(),
         Task::Counts { update: true } => ci::record_counts(),
-        Task::Tidy { update: false } => tidy::check(),
-        Task::Tidy { update: true } => done(tidy::update()),
+        Task::Tidy => tidy::check(),
         Task::Docs { pages: false } => done(docs::write().and_then(|()| site::build())),
         Task::Docs { pages: true } => done(docs::write()),
         Task::Dist(options) => dist::run(options),

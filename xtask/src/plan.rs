@@ -1,7 +1,7 @@
-//! Dependency rules: `plan.toml`, as questions.
+//! Rules of the workspace: `plan.toml`, as questions.
 //!
-//! Owns: every rule about dependencies. Never: reads a manifest; `tidy/edges.rs` does and asks
-//! here.
+//! Owns: every rule about dependencies, and the reasons for exceptions. Never: reads a manifest;
+//! `tidy/edges.rs` does and asks here.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -18,6 +18,10 @@ pub(crate) struct Plan {
     /// Rooms that each room may name in its manifest, by its name or that of its floor.
     pub(crate) rooms: BTreeMap<String, Vec<String>>,
     pub(crate) fences: Vec<Fence>,
+    /// Reasons, by path, of files that are longer than a file should be.
+    pub(crate) long_files: BTreeMap<String, String>,
+    /// Reasons, by name, of public types that several rooms have.
+    pub(crate) shared_names: BTreeMap<String, String>,
 }
 
 /// Packages from outside that only some rooms may name.

@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 /// Position in a channel's stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Position {
+pub struct StreamPosition {
     /// Name of the stream; another one has other offsets.
     pub epoch: String,
     /// Number of the last publication.
@@ -38,10 +38,10 @@ pub fn encode_connect(token: Option<&str>, out: &mut Vec<u8>) {
 }
 
 /// Appends a subscribe command, which recovers from a position if there is one.
-pub fn encode_subscribe(id: u32, channel: &str, from: Option<&Position>, out: &mut Vec<u8>) {
+pub fn encode_subscribe(id: u32, channel: &str, from: Option<&StreamPosition>, out: &mut Vec<u8>) {
     let channel = serde_json::Value::from(channel);
     let _ = match from {
-        Some(Position { epoch, offset }) => {
+        Some(StreamPosition { epoch, offset }) => {
             let epoch = serde_json::Value::from(epoch.as_str());
             write!(
                 out,
@@ -64,9 +64,9 @@ pub struct Line {
     pub id: u32,
     pub error: Option<CommandError>,
     pub connect: Option<serde::de::IgnoredAny>,
-    pub subscribe: Option<Subscribed>,
+    pub subscribe: Option<SubscribeReply>,
     /// Push, which answers no command.
-    pub push: Option<Push>,
+    pub push: Option<ServerPush>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -79,7 +79,7 @@ pub struct CommandError {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Subscribed {
+pub struct SubscribeReply {
     /// Name of the stream that the offset is of.
     pub epoch: String,
     pub offset: u64,
@@ -90,16 +90,16 @@ pub struct Subscribed {
 /// Push of the server, which answers no command.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Push {
+pub struct ServerPush {
     pub channel: String,
     #[serde(rename = "pub")]
-    pub publication: Option<Publication>,
+    pub publication: Option<ReceivedPublication>,
 }
 
 /// Publication, of which only the position is read.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Publication {
+pub struct ReceivedPublication {
     pub offset: u64,
 }
 
@@ -127,7 +127,7 @@ mod tests {
         encode_subscribe(2, "news", None, &mut out);
         assert_eq!(out, br#"{"id":2,"subscribe":{"channel":"news"}}"#);
         out.clear();
-        let position = Position {
+        let position = StreamPosition {
             epoch: "xyz".into(),
             offset: 7,
         };

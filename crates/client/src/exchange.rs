@@ -31,7 +31,7 @@ pub enum ExchangeError {
 }
 
 /// Answer whose head has arrived, and the connection that brings its body.
-pub struct Exchange<S> {
+pub struct IncomingResponse<S> {
     pub status: u16,
     /// Names and values; a value that is not UTF-8 is empty.
     headers: Vec<(String, String)>,
@@ -42,7 +42,7 @@ pub struct Exchange<S> {
     done: bool,
 }
 
-impl<S: Read + Write> Exchange<S> {
+impl<S: Read + Write> IncomingResponse<S> {
     /// Sends an encoded request (`throng_http1::encode_request`), and waits for the answer's head.
     pub fn send(stream: S, request: &[u8]) -> Result<Self, ExchangeError> {
         let mut exchange = Self {
@@ -183,7 +183,8 @@ mod tests {
             b"\r\nabc",
             b"defg",
         ];
-        let open = || Exchange::send(Peer(pieces.into_iter().rev().collect()), b"GET").unwrap();
+        let open =
+            || IncomingResponse::send(Peer(pieces.into_iter().rev().collect()), b"GET").unwrap();
         let mut whole = open();
         assert_eq!(
             (whole.status, whole.media_type()),
@@ -198,9 +199,11 @@ mod tests {
     #[test]
     fn an_end_in_the_middle_is_an_error() {
         let ended = |error| matches!(error, ExchangeError::Answer(ResponseReadError::Ended));
-        assert!(ended(Exchange::send(Peer(vec![]), b"GET").err().unwrap()));
+        assert!(ended(
+            IncomingResponse::send(Peer(vec![]), b"GET").err().unwrap()
+        ));
         let cut = Peer(vec![b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc"]);
-        let mut cut = Exchange::send(cut, b"GET").unwrap();
+        let mut cut = IncomingResponse::send(cut, b"GET").unwrap();
         assert!(ended(cut.read_all(100).unwrap_err()));
     }
 }

@@ -1,11 +1,11 @@
 //! Client's side of a connection, as bytes in and events out.
 //!
 //! Owns: the address that a person writes ([`Target`]), the response to a request ([`HeadReader`],
-//! [`ResponseReader`]), a whole exchange over a connection that blocks ([`Exchange`]), the client's
-//! side of a WebSocket ([`WebSocket`]), a subscription over `/sse`, `/stream` or `/ws`
-//! ([`Subscription`]), and Centrifugo's commands and replies ([`centrifugo`]). The command line,
-//! the load generator and the comparison use it; a simulator can, since nothing here knows where
-//! bytes come from.
+//! [`ResponseReader`]), a whole exchange over a connection that blocks ([`IncomingResponse`]), the
+//! client's side of a WebSocket ([`WebSocketClient`]), a subscription over `/sse`, `/stream` or
+//! `/ws` ([`Subscription`]), and Centrifugo's commands and replies ([`centrifugo`]). The command
+//! line, the load generator and the comparison use it; a simulator can, since nothing here knows
+//! where bytes come from.
 //!
 //! Never: opens a socket, reads a clock, draws a number. The caller hands in masking keys
 //! and handshake keys. Requests are encoded by `throng_http1::encode_request`.
@@ -20,9 +20,11 @@ mod subscription;
 mod target;
 mod websocket;
 
-pub use exchange::{Exchange, ExchangeError};
+pub use exchange::{ExchangeError, IncomingResponse};
 pub use lines::{LineTooLong, Lines};
 pub use response::{BytesAfterHead, HeadReader, ResponseEvent, ResponseReadError, ResponseReader};
-pub use subscription::{Notice, Subscription, SubscriptionEvent, SubscriptionTransport};
+pub use subscription::{
+    Subscription, SubscriptionEvent, SubscriptionNotice, SubscriptionTransport,
+};
 pub use target::Target;
-pub use websocket::{WebSocket, WebSocketError};
+pub use websocket::{WebSocketClient, WebSocketError};

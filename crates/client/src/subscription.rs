@@ -11,7 +11,7 @@ use throng_sse::{SseDecoder, SseLimits};
 use throng_ws::{WsEvent, WsLimits};
 
 use crate::lines::Lines;
-use crate::websocket::WebSocket;
+use crate::websocket::WebSocketClient;
 
 /// Bytes of the largest publication that a server takes (`limits.publish_bytes_max` goes no
 /// higher).
@@ -42,12 +42,12 @@ pub enum SubscriptionTransport {
 pub enum SubscriptionEvent<'a> {
     /// Publication, without a line end.
     Publication(&'a [u8]),
-    Notice(Notice),
+    Notice(SubscriptionNotice),
 }
 
 /// Notice of a server about the subscription itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Notice {
+pub enum SubscriptionNotice {
     /// Subscribed to all channels.
     Subscribed {
         /// True if everything missed was recovered; none on the first connection.
@@ -65,7 +65,7 @@ pub enum Notice {
     },
 }
 
-impl Notice {
+impl SubscriptionNotice {
     /// Reads a notice; none for a sign of life, or for one of a later version.
     fn read(value: &Value) -> Option<Self> {
         if let Some(recovered) = value.get("recovered").and_then(Value::as_bool) {
@@ -106,7 +106,7 @@ enum Reader {
         last_id: String,
         retry_ms: Option<u64>,
     },
-    WebSocket(WebSocket),
+    WebSocket(WebSocketClient),
 }
 
 impl Subscription {
@@ -118,7 +118,9 @@ impl Subscription {
                 last_id: String::new(),
                 retry_ms: None,
             },
-            SubscriptionTransport::WebSocket => Reader::WebSocket(WebSocket::opened(WS_LIMITS)),
+            SubscriptionTransport::WebSocket => {
+                Reader::WebSocket(WebSocketClient::opened(WS_LIMITS))
+            }
         })
     }
 
@@ -155,7 +157,7 @@ impl Subscription {
                 *decoder = SseDecoder::resumed(SSE_LIMITS, decoder.last_event_id());
             }
             Reader::Stream { lines, .. } => lines.clear(),
-            Reader::WebSocket(socket) => *socket = WebSocket::opened(WS_LIMITS),
+            Reader::WebSocket(socket) => *socket = WebSocketClient::opened(WS_LIMITS),
         }
     }
 
@@ -175,7 +177,7 @@ impl Subscription {
                     if event.event == "message" {
                         on_event(SubscriptionEvent::Publication(event.data));
                     } else if let Ok(value) = serde_json::from_slice(event.data)
-                        && let Some(notice) = Notice::read(&value)
+                        && let Some(notice) = SubscriptionNotice::read(&value)
                     {
                         on_event(SubscriptionEvent::Notice(notice));
                     }
@@ -225,7 +227,7 @@ fn read_line(
     *retry_ms = asked.and_then(Value::as_u64).or(*retry_ms);
     if value.get("data").is_some() {
         on_event(SubscriptionEvent::Publication(text));
-    } else if let Some(notice) = Notice::read(value) {
+    } else if let Some(notice) = SubscriptionNotice::read(value) {
         on_event(SubscriptionEvent::Notice(notice));
     }
 }
@@ -235,10 +237,10 @@ fn read_frame(event: &WsEvent<'_>, on_event: &mut impl FnMut(SubscriptionEvent<'
         WsEvent::Message { data, .. } => return on_event(SubscriptionEvent::Publication(data)),
         WsEvent::Pong(_) => return,
         WsEvent::Ping(payload) => match dropped(payload) {
-            Some(count) => Notice::Dropped(count),
+            Some(count) => SubscriptionNotice::Dropped(count),
             None => return,
         },
-        WsEvent::Close(frame) => Notice::Disconnect {
+        WsEvent::Close(frame) => SubscriptionNotice::Disconnect {
             // RFC 6455 section 7.1.5: no code means 1005.
             code: frame.as_ref().map_or(1005, |frame| frame.code.into()),
             reason: frame.as_ref().map_or("", |frame| frame.reason).to_owned(),
@@ -352,7 +354,7 @@ mod tests {
             (4500, true),
             (5000, false),
         ] {
-            let notice = Notice::Disconnect {
+            let notice = SubscriptionNotice::Disconnect {
                 code,
                 reason: String::new(),
             };

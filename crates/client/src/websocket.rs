@@ -31,7 +31,7 @@ pub enum WebSocketError {
 }
 
 #[derive(Debug)]
-pub struct WebSocket {
+pub struct WebSocketClient {
     limits: WsLimits,
     state: State,
 }
@@ -45,7 +45,7 @@ enum State {
     Closed,
 }
 
-impl WebSocket {
+impl WebSocketClient {
     /// Appends the request to `out`. `key` is 16 random bytes; `headers` are further fields.
     /// Messages longer than `limits` allow are refused.
     pub fn open(
@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn a_connection_opens_speaks_and_closes_wherever_it_is_cut() {
         let mut request = Vec::new();
-        let open = |out: &mut Vec<u8>| WebSocket::open("a", "/ws", [7; 16], &[], LIMITS, out);
+        let open = |out: &mut Vec<u8>| WebSocketClient::open("a", "/ws", [7; 16], &[], LIMITS, out);
         drop(open(&mut request));
         let wire = server(&request);
         for cut in 0..=wire.len() {
@@ -207,7 +207,7 @@ mod tests {
     #[test]
     fn who_is_no_websocket_is_refused() {
         let refused = |wire: &[u8]| {
-            let mut socket = WebSocket::open("a", "/", [7; 16], &[], LIMITS, &mut Vec::new());
+            let mut socket = WebSocketClient::open("a", "/", [7; 16], &[], LIMITS, &mut Vec::new());
             let mut wire = wire.to_vec();
             let fed = socket.feed(&mut wire, || [0; 4], &mut Vec::new(), |_| ());
             fed.unwrap_err()
@@ -218,7 +218,7 @@ mod tests {
         ));
         assert!(matches!(refused(b"SMTP\r\n\r\n"), WebSocketError::Head(_)));
         // A masked frame, which only clients send.
-        let fed = WebSocket::opened(LIMITS).feed(
+        let fed = WebSocketClient::opened(LIMITS).feed(
             &mut b"\x81\x80\0\0\0\0".to_vec(),
             || [0; 4],
             &mut Vec::new(),

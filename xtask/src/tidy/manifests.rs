@@ -1,11 +1,11 @@
-//! What every crate has: the workspace's lints, and in a pure room the clippy file that bans its
+//! What every crate has: the workspace's lints, and above a pure room the clippy file that bans its
 //! vices.
 
 use crate::finding::Finding;
 use crate::plan::{self, PLAN};
 use crate::tree::Tree;
 
-/// The one copy that is edited; `tidy --update` puts it into each pure room.
+/// The original; each floor of pure rooms has a copy, which clippy finds above its crates.
 const PURE_CLIPPY: &str = include_str!("../../pure-clippy.toml");
 
 /// Checks the manifest of every crate.
@@ -19,21 +19,29 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
             findings.push(Finding::new(path, message));
         }
     }
-    for (path, text) in clippy_files(tree) {
-        if tree.text(&path) != Some(text) {
-            let message = "differs from xtask/pure-clippy.toml: run `cargo xtask tidy --update`";
-            findings.push(Finding::new(path, message));
-        }
-    }
+    findings.extend(clippy_faults(tree));
     findings
 }
 
-/// The clippy file that each pure room should have.
-pub(super) fn clippy_files(tree: &Tree) -> impl Iterator<Item = (String, &'static str)> {
-    tree.packages
+/// Checks that clippy finds the pure rooms' file for them, and for no other room.
+fn clippy_faults(tree: &Tree) -> impl Iterator<Item = Finding> {
+    let floors = PLAN.pure.iter().map(|floor| floor.trim_end_matches("/*"));
+    let places: Vec<_> = floors
+        .map(|floor| format!("crates/{floor}/clippy.toml"))
+        .collect();
+    let missing = places
+        .clone()
+        .into_iter()
+        .filter(|path| tree.text(path) != Some(PURE_CLIPPY));
+    let missing = missing.map(|path| Finding::new(path, "differs from xtask/pure-clippy.toml"));
+    let is_other =
+        move |path: &&str| path.ends_with("/clippy.toml") && !places.iter().any(|it| it == path);
+    let others = tree
+        .files
         .iter()
-        .filter(|package| plan::covers(&PLAN.pure, package.room()))
-        .map(|package| (format!("{}/clippy.toml", package.folder), PURE_CLIPPY))
+        .map(|file| file.path.as_str())
+        .filter(is_other);
+    missing.chain(others.map(|path| Finding::new(path, "hides the clippy file of its floor")))
 }
 
 /// A room with `unsafe` has to write its own lints, since `forbid` cannot be lifted.

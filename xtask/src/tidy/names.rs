@@ -1,32 +1,14 @@
 //! Names of types: one name for one thing, in the words of the field.
 //!
-//! The ratchet holds today's public names that stand in two crates, and the names with a word of
-//! the dialect that this project once had.
+//! A public name stands in one crate, unless `plan.toml` says why several have it. No name has a
+//! word of the dialect that this project once had.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::ratchet::{Count, Measure, by_crate};
 use crate::finding::Finding;
+use crate::plan::{self, PLAN};
 use crate::source::{Kind, Source, Token};
 use crate::tree::{Tree, is_test_file};
-
-/// Names that several crates may have, and why.
-const SHARED: &[(&str, &str)] = &[
-    ("Error", "each crate has errors of its own"),
-    ("Options", "each crate has options of its own"),
-    (
-        "Session",
-        "each gateway has one for each of its connections",
-    ),
-    ("Request", "each protocol has requests of its own"),
-    ("Response", "each protocol has responses of its own"),
-    ("Header", "each protocol has headers of its own"),
-    ("Headers", "each protocol has headers of its own"),
-    ("Message", "each protocol has messages of its own"),
-    ("Frame", "each protocol has frames of its own"),
-    ("ErrorCode", "each protocol has codes of its own"),
-    ("Decoder", "each protocol has a reader of its own"),
-];
 
 /// Private words, and those of the field.
 const DIALECT: &[(&str, &str)] = &[
@@ -47,42 +29,41 @@ const DIALECT: &[(&str, &str)] = &[
     ("Wish", "Request, Command"),
 ];
 
-/// Counts both kinds of names in the crates of the product.
-pub(super) fn count(tree: &Tree) -> Vec<Count> {
+/// Checks the names of types in the crates of the product.
+pub(super) fn check(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
     let mut public: BTreeMap<&str, BTreeMap<&str, Finding>> = BTreeMap::new();
-    let mut dialect: BTreeMap<&str, Vec<Finding>> = BTreeMap::new();
     for (path, source) in tree.rust().filter(|(path, _)| !is_test_file(path)) {
         let Some(package) = tree.package_of(path) else {
             continue;
         };
         let room = package.room();
-        if room == package.folder || room.starts_with("dev/") {
+        if room == package.folder || plan::covers(&PLAN.for_tests, room) {
             continue;
         }
         for (name, is_public) in types(source) {
             let text = name.text.as_str();
             if let Some((word, plain)) = word_of_dialect(text) {
                 let message = format!("`{text}`: for {word} say {plain}, or what it is");
-                let found = dialect.entry(&package.folder).or_default();
-                found.push(Finding::at(path, name.line, message));
+                findings.push(Finding::at(path, name.line, message));
             }
-            if is_public && !SHARED.iter().any(|(shared, _)| *shared == text) {
+            if is_public {
                 let message = format!("`{text}` is public in another crate too: rename one");
                 let rooms = public.entry(text).or_default();
                 rooms.insert(room, Finding::at(path, name.line, message));
             }
         }
     }
-    let twins = public.into_iter().filter(|(_, rooms)| rooms.len() > 1);
-    let twins = twins.flat_map(|(name, rooms)| {
-        rooms.into_iter().map(move |(room, finding)| Count {
-            measure: Measure::Twin,
-            key: format!("{name} {room}"),
-            number: 1,
-            findings: vec![finding],
-        })
-    });
-    twins.chain(by_crate(Measure::Dialect, dialect)).collect()
+    for name in PLAN.shared_names.keys() {
+        let rooms = public.remove(name.as_str()).unwrap_or_default();
+        if rooms.len() < 2 {
+            let message = format!("`{name}` is no longer in two crates: remove it");
+            findings.push(Finding::new("xtask/plan.toml", message));
+        }
+    }
+    let twins = public.into_values().filter(|rooms| rooms.len() > 1);
+    findings.extend(twins.flat_map(BTreeMap::into_values));
+    findings
 }
 
 /// The names of types that are declared outside tests, and whether each is public.

@@ -1,8 +1,5 @@
 //! Finds documentation without content, and phrases that nobody uses.
 
-use std::collections::BTreeMap;
-
-use super::ratchet::{Count, Measure, by_crate};
 use crate::finding::Finding;
 use crate::tree::Tree;
 
@@ -44,7 +41,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
             found.push(Finding::at(&file.path, line, message.to_owned()));
         };
         for doc in file.source.iter().flat_map(|source| &source.docs) {
-            if let Some(message) = fault(&doc.text) {
+            if let Some(message) = fault(&doc.text, doc.inner) {
                 add(doc.line, message);
             }
         }
@@ -64,21 +61,6 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     found
 }
 
-/// Counts docs of items that say little, by crate.
-pub(super) fn count(tree: &Tree) -> Vec<Count> {
-    let mut found: BTreeMap<&str, Vec<Finding>> = BTreeMap::new();
-    for (path, source) in tree.rust() {
-        let docs = source.docs.iter().filter(|doc| !doc.inner);
-        for doc in docs.filter(|doc| is_vague(&doc.text)) {
-            let folder = tree.package_of(path).map_or("", |package| &package.folder);
-            let message = "says little: begin with a verb or a noun, in four words or more";
-            let finding = Finding::at(path, doc.line, message);
-            found.entry(folder).or_default().push(finding);
-        }
-    }
-    by_crate(Measure::Vague, found)
-}
-
 fn is_vague(doc: &str) -> bool {
     let begins = |start: &&&str| {
         let rest = doc.strip_prefix(**start);
@@ -87,15 +69,17 @@ fn is_vague(doc: &str) -> bool {
     VAGUE.iter().any(|start| begins(&start)) || doc.split_whitespace().count() < WORDS_MIN
 }
 
-fn fault(doc: &str) -> Option<&'static str> {
+/// Returns the fault of a doc, of a file's head (`inner`) or of an item.
+fn fault(doc: &str, inner: bool) -> Option<&'static str> {
     let words = doc.split_whitespace().count();
     if words == 1 && doc.chars().all(|c| c.is_alphabetic() || ".?!".contains(c)) {
         return Some("one word is no documentation: say what it is, with unit and limits");
     }
-    ELSEWHERE
-        .iter()
-        .any(|phrase| doc.contains(phrase))
-        .then_some("sends the reader elsewhere: say what it is in one sentence, or link an item")
+    if ELSEWHERE.iter().any(|phrase| doc.contains(phrase)) {
+        return Some("sends the reader elsewhere: say it in one sentence, or link an item");
+    }
+    (!inner && is_vague(doc))
+        .then_some("says little: begin with a verb or a noun, in four words or more")
 }
 
 fn riddle(line: &str) -> Option<String> {
@@ -121,7 +105,7 @@ mod tests {
             ("Bytes sent.", true),
             ("Sends it. See the module's head.", false),
         ] {
-            assert_eq!(fault(doc).is_none(), fine, "{doc}");
+            assert_eq!(fault(doc, true).is_none(), fine, "{doc}");
         }
     }
 
@@ -134,7 +118,7 @@ mod tests {
             ("Its own port.", true),
             ("Port of the server.", false),
         ] {
-            assert_eq!(is_vague(doc), vague, "{doc}");
+            assert_eq!(fault(doc, false).is_some(), vague, "{doc}");
         }
     }
 

@@ -4,12 +4,11 @@
 //! of the table has such a place, each such place a row, and the row holds the constant's number;
 //! options that a row names exist. Growing fields of product code say `Queue:` or, where they are
 //! no row of their own, `Bound:` and what bounds them; so does a comment above a std channel
-//! without a capacity. Of growing fields only those of type `VecDeque` are known to be queues; the
-//! ratchet holds the number of other collections that grow where bytes from outside go.
+//! without a capacity. Growing fields are those of type `VecDeque`, and where bytes from outside go
+//! those of every collection that grows in the file that declares it.
 
 use std::collections::BTreeMap;
 
-use super::ratchet::{Count, Measure, by_crate};
 use crate::finding::Finding;
 use crate::paths::paths;
 use crate::plan;
@@ -121,7 +120,12 @@ fn boundless(tree: &Tree) -> Vec<Finding> {
             let message = "this channel has no capacity: use `sync_channel`, or say `// Bound: ..`";
             add(line, message.to_owned());
         }
-        for at in silent_fields(source, |kind, _| kind == "VecDeque") {
+        let package = tree.package_of(path);
+        let is_outside = package.is_some_and(|it| plan::covers(OUTSIDE, it.room()));
+        let is_queue = |kind: &str, field: &str| {
+            kind == "VecDeque" || is_outside && COLLECTIONS.contains(&kind) && grows(source, field)
+        };
+        for at in silent_fields(source, is_queue) {
             let token = &source.tokens[at];
             let message = format!(
                 "`{}` grows: write {TAG}..` or `Bound: ..` there",
@@ -131,25 +135,6 @@ fn boundless(tree: &Tree) -> Vec<Finding> {
         }
     }
     found
-}
-
-/// Counts the fields, by crate, that grow in the file that declares them and name no bound.
-pub(super) fn count(tree: &Tree) -> Vec<Count> {
-    let mut found: BTreeMap<&str, Vec<Finding>> = BTreeMap::new();
-    for package in { tree.packages.iter() }.filter(|it| plan::covers(OUTSIDE, it.room())) {
-        let files = tree.rust().filter(|(path, _)| package.owns(path));
-        for (path, source) in files.filter(|(path, _)| !is_test_file(path)) {
-            let grows =
-                |kind: &str, field: &str| COLLECTIONS.contains(&kind) && grows(source, field);
-            let fields = silent_fields(source, grows).into_iter().map(|at| {
-                let token = &source.tokens[at];
-                let message = format!("`{}` grows: say `Bound: ..` there", token.text);
-                Finding::at(path, token.line, message)
-            });
-            found.entry(&package.folder).or_default().extend(fields);
-        }
-    }
-    by_crate(Measure::Growing, found)
 }
 
 /// Whether code outside tests calls a method of a field by which it grows.
@@ -388,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn collections_that_grow_are_counted() {
+    fn collections_that_grow_say_what_bounds_them() {
         let found = |code: &str| {
             let source = Source::parse(code).unwrap();
             let grow =

@@ -11,7 +11,7 @@ const LEFTOVERS: &[&str] = &["todo", "dbg", "unimplemented"];
 const UNDONE: &[[&str; 2]] = &[["FIX", "ME"], ["XX", "X"]];
 
 /// The longest line, in characters.
-pub(super) const COLUMNS: usize = 100;
+const COLUMNS: usize = 100;
 /// Endings of what people write by hand.
 const ENDINGS: &[&str] = &[".rs", ".toml", ".py", ".sh", ".js", ".mjs", ".css", ".html"];
 

@@ -36,7 +36,7 @@ fn address(api_port: u16) -> io::Result<SocketAddr> {
 pub(crate) struct Control(UnixListener);
 
 /// Client of the control socket that waits for an answer.
-pub(crate) struct Asker {
+pub(crate) struct UpgradeCaller {
     stream: UnixStream,
     patience: Duration,
 }
@@ -57,12 +57,12 @@ impl Control {
     }
 
     /// Returns the next caller that asks for an upgrade and is allowed to, if there is one.
-    pub(crate) fn next(&self) -> Option<Asker> {
+    pub(crate) fn next(&self) -> Option<UpgradeCaller> {
         let (stream, _) = self.0.accept().ok()?;
         let peer = socket_peercred(&stream).ok()?.uid;
         if peer != geteuid() && peer != Uid::ROOT {
             let patience = Duration::ZERO;
-            let asker = Asker { stream, patience };
+            let asker = UpgradeCaller { stream, patience };
             asker.answer(&Err(
                 "only root and the server's own user may ask".to_owned()
             ));
@@ -76,11 +76,11 @@ impl Control {
             .ok()?;
         let patience_ms = line.trim_end().strip_prefix(UPGRADE)?.parse().ok()?;
         let patience = Duration::from_millis(patience_ms);
-        Some(Asker { stream, patience })
+        Some(UpgradeCaller { stream, patience })
     }
 }
 
-impl Asker {
+impl UpgradeCaller {
     /// Returns the time that the new process may take until it is ready.
     pub(crate) const fn patience(&self) -> Duration {
         self.patience

@@ -8,10 +8,10 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use rustix::net::sockopt;
-use throng_client::{Exchange, ExchangeError, ResponseReadError, Target};
+use throng_client::{ExchangeError, IncomingResponse, ResponseReadError, Target};
 use throng_http1::encode_request;
 use throng_http1::query::encode;
-use throng_tls::{Authorities, ClientTls, Stream as TlsStream, Trust};
+use throng_tls::{Authorities, ClientTls, TlsStream, Trust};
 use throng_ws::handshake::UpgradeError;
 
 use crate::exit::Failure;
@@ -20,7 +20,7 @@ use crate::exit::Failure;
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Answer of a server whose head has arrived.
-pub(crate) type Answer = Exchange<Stream>;
+pub(crate) type Answer = IncomingResponse<Stream>;
 
 /// The address of a server: `http://127.0.0.1:8001`. The path is what stands before our own paths:
 /// empty, or `/behind/a/proxy` without a slash at its end.
@@ -261,7 +261,7 @@ pub(crate) fn send(
         .set_read_timeout(Some(ANSWER_TIMEOUT))
         .map_err(RequestError::Io)?;
     let stream = Stream::over(socket, endpoint, trust).map_err(RequestError::Tls)?;
-    Ok(Exchange::send(stream, wire)?)
+    Ok(IncomingResponse::send(stream, wire)?)
 }
 
 fn connect(Endpoint(target): &Endpoint) -> Result<TcpStream, RequestError> {

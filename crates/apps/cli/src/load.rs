@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use throng_auth::{KeyConfig, Verifier};
-use throng_config::{Auth, Config, ConfigFile, Loaded, Problem, Secret, Sources};
+use throng_config::{Auth, Config, ConfigFile, ConfigProblem, Loaded, Secret, Sources};
 
 use crate::exit::{Exit, Failure, Result};
 
@@ -97,8 +97,11 @@ fn environment() -> Vec<(String, String)> {
         .collect()
 }
 
-fn refused(path: Option<&Path>, problems: &[Problem]) -> Failure {
-    told(path, problems.iter().map(Problem::to_string).collect())
+fn refused(path: Option<&Path>, problems: &[ConfigProblem]) -> Failure {
+    told(
+        path,
+        problems.iter().map(ConfigProblem::to_string).collect(),
+    )
 }
 
 fn told(path: Option<&Path>, problems: Vec<String>) -> Failure {

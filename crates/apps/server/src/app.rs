@@ -20,7 +20,7 @@ use crate::outbox::Note;
 use crate::peers::{NO_CLIENT, payer};
 use crate::replies;
 use crate::sessions::standing;
-use crate::shard::{ListenerKind, Mail, Message, ShardApp, VISITS_PER_TURN};
+use crate::shard::{ListenerKind, Message, ShardApp, ShardMail, VISITS_PER_TURN};
 use crate::tls;
 
 /// Between two looks at history and gauges, in milliseconds.
@@ -89,7 +89,7 @@ impl ShardApp {
 
 impl<K: Kernel> App<K> for ShardApp {
     type Session = Session;
-    type Mail = Mail;
+    type Mail = ShardMail;
 
     fn accept(&mut self, listener: u8, peer: SocketAddr, now: Now) -> Option<Accepted<Session>> {
         let ListenerKind {
@@ -197,7 +197,13 @@ impl<K: Kernel> App<K> for ShardApp {
         self.ended.push((id, session));
     }
 
-    fn mail(&mut self, from: Option<usize>, mail: Mail, conns: &mut Conns<Session, K>, now: Now) {
+    fn mail(
+        &mut self,
+        from: Option<usize>,
+        mail: ShardMail,
+        conns: &mut Conns<Session, K>,
+        now: Now,
+    ) {
         // What comes for a connection that has gone finds its gateway told so.
         if !self.ended.is_empty() {
             self.tell_ended(conns, now);
@@ -254,12 +260,12 @@ impl<K: Kernel> App<K> for ShardApp {
         self.parts.hub.wants_mail()
     }
 
-    fn take_mail(&mut self, to: usize) -> Option<Mail> {
+    fn take_mail(&mut self, to: usize) -> Option<ShardMail> {
         if let Some(note) = self.outboxes.pop(to) {
-            return Some(Mail(Message::Note(note)));
+            return Some(ShardMail(Message::Note(note)));
         }
         let mail = self.parts.hub.take_mail(ShardId(to as u8))?;
-        Some(Mail(Message::Hub(mail)))
+        Some(ShardMail(Message::Hub(mail)))
     }
 
     fn turn(&mut self, conns: &mut Conns<Session, K>, now: Now) -> bool {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use throng_appwrite_api::{AppwritePeer, Call, Reply};
 use throng_engine::{ConnLimits, Kernel, MailboxSender, Running};
-use throng_gateway_grip::Backends;
+use throng_gateway_grip::OriginClient;
 use throng_http1::origin::OriginEvent;
 use throng_metrics::Counters;
 use throng_outward::{Deliver, Host};
@@ -21,9 +21,9 @@ use crate::handover::{Parcel, steps};
 use crate::live::conn_limits;
 use crate::options::{Options, Start, StartError};
 use crate::settings::Blueprint;
-use crate::shard::{Mail, Message, ShardApp};
+use crate::shard::{Message, ShardApp, ShardMail};
 
-pub type Mailbox = MailboxSender<Mail>;
+pub type Mailbox = MailboxSender<ShardMail>;
 
 /// Parts from which [`ShardApp`]s are made.
 pub struct Assembly {
@@ -74,7 +74,7 @@ impl Assembly {
         &self,
         shard: ShardId,
         mailboxes: &[Mailbox],
-        backends: Box<dyn Backends>,
+        backends: Box<dyn OriginClient>,
         broker: Option<RemoteBroker>,
     ) -> ShardApp {
         let mut part = None;
@@ -146,6 +146,6 @@ impl Assembly {
     /// Begins to end a shard gracefully; false if it has no room for that word or has ended.
     #[must_use]
     pub fn drain(&self, mailbox: &Mailbox) -> bool {
-        mailbox.send(Mail(Message::Drain(self.drain))).is_ok()
+        mailbox.send(ShardMail(Message::Drain(self.drain))).is_ok()
     }
 }

@@ -12,7 +12,7 @@ use throng_redis::RedisOptions;
 use throng_remote::{BrokerPeer, Health, Node, RemoteBroker, RemoteOptions, WakePeer, WakeShard};
 use throng_types::Rng;
 
-use crate::shard::Mail;
+use crate::shard::ShardMail;
 
 /// Part of a remote broker; `None` with the broker in memory.
 pub(crate) type Part = Option<RemoteBroker>;
@@ -126,8 +126,8 @@ impl RemoteStart {
     }
 }
 
-pub(crate) fn rings(mailboxes: &[MailboxSender<Mail>]) -> Vec<WakeShard> {
-    let ring = |mailbox: MailboxSender<Mail>| Box::new(move || mailbox.ring()) as WakeShard;
+pub(crate) fn rings(mailboxes: &[MailboxSender<ShardMail>]) -> Vec<WakeShard> {
+    let ring = |mailbox: MailboxSender<ShardMail>| Box::new(move || mailbox.ring()) as WakeShard;
     mailboxes.iter().cloned().map(ring).collect()
 }
 

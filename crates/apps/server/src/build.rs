@@ -23,7 +23,7 @@ use crate::live::conn_limits;
 use crate::options::{Options, Start, StartError};
 use crate::renewal::Renewal;
 use crate::settings::{Blueprint, await_events};
-use crate::shard::Mail;
+use crate::shard::ShardMail;
 use crate::tls::Tls;
 
 /// The most shards: interest in a channel is kept in the bits of one word.
@@ -126,7 +126,7 @@ fn build(
             started,
         });
     let (builders, mailboxes) =
-        throng_engine::builders::<Mail>(builders.collect()).map_err(StartError::Shard)?;
+        throng_engine::builders::<ShardMail>(builders.collect()).map_err(StartError::Shard)?;
     let (renewer, sources) = (plan.renewer(&mailboxes), plan.sources());
     let parts = plan.start(&mailboxes, &own)?;
     let remotes = blueprint.start_broker(rings(&mailboxes), &mut Threads)?;
@@ -204,7 +204,7 @@ fn spare_descriptors(shards: usize) -> usize {
 }
 
 fn run(
-    builder: ShardBuilder<Mail>,
+    builder: ShardBuilder<ShardMail>,
     blueprint: Blueprint,
     (part, broker): (GatewaysPart, (Part, Option<Kept>)),
     taking: Option<Taking>,

@@ -9,14 +9,14 @@ use std::time::Duration;
 use throng_config::{Config, FeedBegin, FeedKind};
 use throng_engine::MailboxSender;
 use throng_feeds::{
-    Call, Feed, FeedOptions, FeedsPeer, KafkaOptions, KafkaTopics, NatsOptions, NatsStream, Order,
-    PostgresOptions, RedisOptions, Reply, SourceOptions, UrlError,
+    Call, Feed, FeedOptions, FeedOrder, FeedsPeer, KafkaFeedOptions, KafkaTopics, NatsFeedOptions,
+    NatsStream, PostgresFeedOptions, RedisFeedOptions, Reply, SourceOptions, UrlError,
 };
 use throng_outward::{CallSender, Host};
 use throng_sys::random;
 
 use crate::options::StartError;
-use crate::shard::{Mail, Message};
+use crate::shard::{Message, ShardMail};
 use crate::waiting::FeedRound;
 
 /// Bound of the wait for sources that are given back to a successor.
@@ -50,7 +50,7 @@ fn source_of(options: &throng_config::Feed, config: &Config) -> Result<SourceOpt
     let url = options.url.as_ref().map_or("", |url| url.expose());
     let data_bytes_max = config.limits.message_bytes_max as usize;
     Ok(match options.kind {
-        FeedKind::Postgres => SourceOptions::Postgres(PostgresOptions::new(
+        FeedKind::Postgres => SourceOptions::Postgres(PostgresFeedOptions::new(
             url,
             &options.name,
             &options.table,
@@ -58,7 +58,7 @@ fn source_of(options: &throng_config::Feed, config: &Config) -> Result<SourceOpt
             options.poll_ms,
             data_bytes_max,
         )?),
-        FeedKind::Kafka => SourceOptions::Kafka(KafkaOptions::new(
+        FeedKind::Kafka => SourceOptions::Kafka(KafkaFeedOptions::new(
             url,
             KafkaTopics {
                 feed: options.name.clone(),
@@ -69,13 +69,13 @@ fn source_of(options: &throng_config::Feed, config: &Config) -> Result<SourceOpt
                 data_bytes_max,
             },
         )?),
-        FeedKind::Redis => SourceOptions::Redis(RedisOptions::new(
+        FeedKind::Redis => SourceOptions::Redis(RedisFeedOptions::new(
             url,
             &options.name,
             options.stream.as_deref().unwrap_or_default(),
             &options.group,
         )?),
-        FeedKind::Nats => SourceOptions::Nats(NatsOptions::new(
+        FeedKind::Nats => SourceOptions::Nats(NatsFeedOptions::new(
             url,
             NatsStream {
                 feed: options.name.clone(),
@@ -98,7 +98,10 @@ pub(crate) struct Feeds {
 
 impl Feeds {
     /// Starts them; they wait until [`Feeds::go_on`].
-    pub(crate) fn start(feeds: &[Feed], mailboxes: &[MailboxSender<Mail>]) -> io::Result<Self> {
+    pub(crate) fn start(
+        feeds: &[Feed],
+        mailboxes: &[MailboxSender<ShardMail>],
+    ) -> io::Result<Self> {
         if feeds.is_empty() {
             return Ok(Self { host: None });
         }
@@ -118,18 +121,18 @@ impl Feeds {
     }
 
     pub(crate) fn go_on(&self) {
-        self.call(Call::Order(Order::Go));
+        self.call(Call::Order(FeedOrder::Go));
     }
 
     /// Has them give their sources back, and waits until they have, at most ten seconds.
     pub(crate) fn pause(&self) {
-        self.call(Call::Order(Order::Pause));
+        self.call(Call::Order(FeedOrder::Pause));
         self.wait_until_idle(PAUSED_WITHIN);
     }
 
     /// The server ends: so do they, within about a second.
     pub(crate) fn end(&self) {
-        self.call(Call::Order(Order::End));
+        self.call(Call::Order(FeedOrder::End));
     }
 
     /// Waits for the end, at most a second.
@@ -155,7 +158,7 @@ impl Feeds {
 
 /// Takes what feeds say to where it belongs.
 fn deliver(
-    mailboxes: Vec<MailboxSender<Mail>>,
+    mailboxes: Vec<MailboxSender<ShardMail>>,
     calls: Arc<OnceLock<CallSender<Call>>>,
 ) -> impl FnMut(Reply) -> Result<(), Reply> + Send {
     move |reply| {
@@ -168,8 +171,8 @@ fn deliver(
         };
         let feeds = feeds.clone();
         let message = Message::Feed(Box::new(FeedRound { round, feeds }));
-        let sent = mailbox.send(Mail(message));
-        sent.map_err(|Mail(back)| match back {
+        let sent = mailbox.send(ShardMail(message));
+        sent.map_err(|ShardMail(back)| match back {
             Message::Feed(back) => Reply::Round(back.round),
             // A mailbox gives back what it was given.
             _ => unreachable!("another message"),

@@ -20,7 +20,7 @@ use crate::handover::{
 };
 use crate::options::{ReloadRequest, Start};
 use crate::renewal::Renewal;
-use crate::shard::{Mail, Message};
+use crate::shard::{Message, ShardMail};
 use crate::stats::Observatory;
 use crate::tls::Watched;
 
@@ -51,7 +51,7 @@ pub struct Handle {
     pub(crate) clients: Vec<SocketAddr>,
     pub(crate) api: SocketAddr,
     pub(crate) own: Vec<(&'static str, SocketAddr)>,
-    pub(crate) shards: Vec<MailboxSender<Mail>>,
+    pub(crate) shards: Vec<MailboxSender<ShardMail>>,
     pub(crate) threads: Vec<JoinHandle<io::Result<()>>>,
     pub(crate) feeds: Feeds,
     pub(crate) drain: Mutex<DrainOptions>,
@@ -238,7 +238,7 @@ impl Handle {
         else {
             return false;
         };
-        let mut mail = Mail(message);
+        let mut mail = ShardMail(message);
         while let Err(back) = mailbox.send(mail) {
             if thread.is_finished() {
                 return false;

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use throng_broker::{MemoryBroker, MemoryOptions, Restored, Store};
 use throng_config::{BrokerKind, Config, OnDiskFailure};
-use throng_history::{Journal, Opened, Options, Ring, await_takeover, open};
+use throng_history::{Journal, OpenedStore, Options, ShardWaker, await_takeover, open};
 use throng_metrics::Counters;
 use throng_sys::clock;
 use throng_types::{Millis, Now};
@@ -45,7 +45,7 @@ pub(crate) fn prepare(
     (home, shards): (&MemoryOptions, u8),
     counters: Arc<Counters>,
     has_predecessor: bool,
-) -> Result<Option<Opened>, StartError> {
+) -> Result<Option<OpenedStore>, StartError> {
     let Some(path) = folder(config) else {
         return Ok(None);
     };
@@ -69,8 +69,8 @@ pub(crate) fn prepare(
 
 /// Starts the writer. Each ring wakes a shard; gives each shard's part.
 pub(crate) fn begin(
-    opened: Option<Opened>,
-    rings: Vec<Ring>,
+    opened: Option<OpenedStore>,
+    rings: Vec<ShardWaker>,
     started: Instant,
 ) -> Result<(Vec<Option<Kept>>, Option<Journal>), StartError> {
     let Some(mut opened) = opened else {

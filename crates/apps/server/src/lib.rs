@@ -48,7 +48,7 @@ pub use handle::{Handle, ServeError};
 pub use live::queued_bytes_max;
 pub use options::{AskReload, Options, ReloadRequest, Start, StartError};
 pub use sessions::Sessions;
-pub use shard::{Mail, ShardApp};
+pub use shard::{ShardApp, ShardMail};
 pub use stats::Capacity;
 pub use throng_session::Reloaded;
 pub use tls::check_certificates;

@@ -10,7 +10,7 @@ use std::sync::mpsc::Sender;
 
 use throng_auth::{ApiKeys, Hosts, KeyConfig, KeyError, KeySource, OriginError, Origins, Verifier};
 use throng_broker::{
-    Acknowledge, BackendId, ChannelOptions, LiveOptions, Namespaces, PresenceOptions,
+    Acknowledge, BackendId, ChannelOptions, LiveOptions, NamespaceOptions, PresenceOptions,
     ProxySwitches, ReplyLimit, Retention,
 };
 use throng_config::{Config, DEFAULT_BACKEND, RecoveryMode, Secret, SlowConsumer};
@@ -142,7 +142,7 @@ fn work_limits(config: &Config) -> WorkLimits {
     }
 }
 
-fn namespaces(config: &Config, closed: &[&'static str]) -> Namespaces {
+fn namespaces(config: &Config, closed: &[&'static str]) -> NamespaceOptions {
     let mut named: Vec<(Box<str>, ChannelOptions)> = config
         .namespaces
         .iter()
@@ -160,7 +160,7 @@ fn namespaces(config: &Config, closed: &[&'static str]) -> Namespaces {
         named.retain(|(known, _)| &**known != name);
         named.push((name.into(), ChannelOptions::default()));
     }
-    Namespaces::new(channel_options(&config.channel, config), named)
+    NamespaceOptions::new(channel_options(&config.channel, config), named)
 }
 
 fn channel_options(options: &throng_config::ChannelOptions, config: &Config) -> ChannelOptions {

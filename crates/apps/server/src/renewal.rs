@@ -16,7 +16,7 @@ use throng_engine::MailboxSender;
 use crate::gateways::GatewaysRenewer;
 use crate::live::{LiveMould, Renewed};
 use crate::peers::Peers;
-use crate::shard::{Mail, Message};
+use crate::shard::{Message, ShardMail};
 use crate::stats::Observatory;
 use crate::tls::Watched;
 
@@ -30,7 +30,7 @@ pub(crate) struct Renewal {
     pub(crate) observatory: Arc<Observatory>,
     pub(crate) gateways: GatewaysRenewer,
     pub(crate) tls: Option<Arc<Watched>>,
-    pub(crate) mailboxes: Vec<MailboxSender<Mail>>,
+    pub(crate) mailboxes: Vec<MailboxSender<ShardMail>>,
 }
 
 impl Renewal {
@@ -71,7 +71,7 @@ impl Renewal {
                 mail: self.gateways.commit(),
                 done: done.clone(),
             };
-            if !Mail(Message::Renew(Box::new(renewed))).send_patiently(mailbox) {
+            if !ShardMail(Message::Renew(Box::new(renewed))).send_patiently(mailbox) {
                 // It has ended, and the server with it.
                 tracing::error!("shard {shard} did not take the new configuration");
             }

@@ -39,10 +39,10 @@ const TRY_EVERY: Duration = Duration::from_millis(10);
 const TRIES: usize = 1000;
 
 /// Mail between shards, and orders from the handle and from drivers.
-pub struct Mail(pub(crate) Message);
+pub struct ShardMail(pub(crate) Message);
 
 pub(crate) enum Message {
-    Hub(throng_hub::Mail),
+    Hub(throng_hub::BrokerMail),
     Note(Note),
     Driver(GatewayMail),
     Feed(Box<FeedRound>),
@@ -55,7 +55,7 @@ pub(crate) enum Message {
     Stop,
 }
 
-impl Mail {
+impl ShardMail {
     pub(crate) const fn to_gateway(mail: GatewayMail) -> Self {
         Self(Message::Driver(mail))
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use throng_engine::{Conns, Delivery, Effects, Kernel, Pieces};
 use throng_hub::{Answer, Batch, FormKind, Format, Patch, ReplyTo, Sink};
 use throng_metrics::Counter;
-use throng_session::{Event, Order, PublishResult, Shared, Work};
+use throng_session::{Event, Order, PublishOutcome, Shared, Work};
 use throng_types::{
     ChannelName, ConnId, Frame, Frames, Publication, PublicationKind, Slots, Unsubscribe,
 };
@@ -44,7 +44,7 @@ impl<K: Kernel> Sink for HubSink<'_, K> {
         });
     }
 
-    fn fed(&mut self, round: u32, number: u32, result: PublishResult) {
+    fn fed(&mut self, round: u32, number: u32, result: PublishOutcome) {
         self.rounds.published(round, number, result);
     }
 

@@ -42,7 +42,7 @@ pub(crate) struct Observatory {
     pub(crate) pushpin: Option<PushpinMetrics>,
     /// The state of a broker on the other side of a network, once it is started.
     pub(crate) broker: std::sync::OnceLock<throng_remote::Health>,
-    pub(crate) feeds: Vec<Arc<throng_feeds::Status>>,
+    pub(crate) feeds: Vec<Arc<throng_feeds::FeedStatus>>,
     /// Whether history is written to disk, once that is so.
     pub(crate) history: std::sync::OnceLock<Box<dyn Fn() -> bool + Send + Sync>>,
     /// Resident before the first connection.

@@ -15,7 +15,7 @@ use throng_metrics::{Counter, Counters, Gauge};
 use throng_session::Work;
 use throng_sys::clock;
 use throng_tls::{
-    Authorities, CertificateError, Certificates, Fault, MinVersion, Records, ServerTls, Site,
+    Authorities, CertificateError, Certificates, MinVersion, RecordLayer, ServerTls, Site, TlsFault,
 };
 use throng_types::Now;
 
@@ -144,8 +144,8 @@ impl Tls {
             TlsVersion::Tls13 => MinVersion::Tls13,
         };
         let records = match config.tls.records {
-            TlsRecords::Rustls => Records::Rustls,
-            TlsRecords::Lean => Records::Lean,
+            TlsRecords::Rustls => RecordLayer::Rustls,
+            TlsRecords::Lean => RecordLayer::Lean,
         };
         let authorities = authorities(config).map_err(StartError::Tls)?;
         let offer = |clients: Option<&Authorities>| {
@@ -316,8 +316,8 @@ pub(crate) fn note(app: &ShardApp, event: &TlsEvent) {
         TlsNews::Broken(fault) => (Counter::TlsBroken, Some(fault)),
         TlsNews::Refused(fault) => {
             let counter = match fault {
-                Fault::TimedOut => Counter::TlsTimedOut,
-                Fault::Gone => Counter::TlsGone,
+                TlsFault::TimedOut => Counter::TlsTimedOut,
+                TlsFault::Gone => Counter::TlsGone,
                 _ => Counter::TlsRefused,
             };
             (counter, Some(fault))
@@ -325,7 +325,7 @@ pub(crate) fn note(app: &ShardApp, event: &TlsEvent) {
     };
     app.counters().count(counter);
     // A probe that only looks whether the port is open is not worth a line.
-    if let Some(fault) = fault.filter(|fault| !matches!(fault, Fault::Gone)) {
+    if let Some(fault) = fault.filter(|fault| !matches!(fault, TlsFault::Gone)) {
         let notices = &app.parts.shared.notices;
         notices.begin(event.conn, app.now);
         if let Some(peer) = event.peer {

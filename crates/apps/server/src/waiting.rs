@@ -5,7 +5,7 @@ use throng_feeds::{Call, Round, RoundId};
 use throng_hub::{Command, ReplyTo};
 use throng_outward::CallSender;
 use throng_remote::NodeCaller;
-use throng_session::{Publications, PublishResult, SurveyReply};
+use throng_session::{Publications, PublishOutcome, SurveyReply};
 use throng_types::Slots;
 
 /// Caller of a survey, which gets the replies.
@@ -77,7 +77,7 @@ impl FeedBatches {
         }
     }
 
-    pub(crate) fn published(&mut self, round: u32, number: u32, result: PublishResult) {
+    pub(crate) fn published(&mut self, round: u32, number: u32, result: PublishOutcome) {
         let Some((publications, ..)) = self.waiting.get_mut(round) else {
             return;
         };

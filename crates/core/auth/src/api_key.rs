@@ -10,7 +10,7 @@ use aws_lc_rs::digest::{SHA256, SHA256_OUTPUT_LEN};
 
 /// Credentials of a request to the server API.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Credentials<'a> {
+pub struct ApiCredentials<'a> {
     /// Value of the header `X-API-Key`.
     pub x_api_key: Option<&'a str>,
     /// The header `Authorization`; counts with the scheme `apikey`, and only without `X-API-Key`.
@@ -58,7 +58,7 @@ impl ApiKeys {
     /// `X-API-Key`, or in its absence `Authorization: apikey KEY`; if that fails, the query
     /// parameter `api_key`.
     #[must_use]
-    pub fn admit(&self, credentials: Credentials<'_>) -> bool {
+    pub fn admit(&self, credentials: ApiCredentials<'_>) -> bool {
         let x_api_key = credentials.x_api_key.filter(|key| !key.is_empty());
         let header = x_api_key.or_else(|| credentials.authorization.and_then(apikey));
         header.is_some_and(|key| self.has(key))
@@ -93,19 +93,19 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(credentials: Credentials<'_>, admitted: bool) {
+    fn check(credentials: ApiCredentials<'_>, admitted: bool) {
         let keys = ApiKeys::new(["first", "second key"]).unwrap();
         assert_eq!(keys.admit(credentials), admitted, "{credentials:?}");
     }
 
     #[test]
     fn keys_come_by_header_or_query() {
-        let none = Credentials::default();
-        let x_api_key = |key| Credentials {
+        let none = ApiCredentials::default();
+        let x_api_key = |key| ApiCredentials {
             x_api_key: Some(key),
             ..none
         };
-        let authorization = |value| Credentials {
+        let authorization = |value| ApiCredentials {
             authorization: Some(value),
             ..none
         };
@@ -130,28 +130,28 @@ mod tests {
             check(authorization(value), false);
         }
         check(
-            Credentials {
+            ApiCredentials {
                 query: Some("first"),
                 ..x_api_key("wrong")
             },
             true,
         );
         check(
-            Credentials {
+            ApiCredentials {
                 query: Some(""),
                 ..none
             },
             false,
         );
         check(
-            Credentials {
+            ApiCredentials {
                 authorization: Some("apikey first"),
                 ..x_api_key("wrong")
             },
             false,
         );
         check(
-            Credentials {
+            ApiCredentials {
                 authorization: Some("apikey first"),
                 ..x_api_key("")
             },

@@ -13,7 +13,7 @@ pub struct Ticket(pub u32);
 
 /// A member of a channel, as its presence options show it.
 #[derive(Clone, Debug, PartialEq, Eq, Save)]
-pub struct Presence {
+pub struct ChannelMember {
     /// The member; its public id is unique.
     pub who: Arc<Publisher>,
     pub is_listed: bool,
@@ -111,12 +111,12 @@ pub enum Request {
         since: Option<Position>,
         /// The member that comes, if presence is on. It is listed before the reply and announced
         /// after it.
-        presence: Option<Presence>,
+        presence: Option<ChannelMember>,
     },
     /// Removes a member that came with a subscribe. Has no reply.
     Quit {
         channel: ChannelName,
-        presence: Presence,
+        presence: ChannelMember,
     },
     /// Ends deliveries: this shard's last subscriber has left. Has no reply.
     Leave { channel: ChannelName },

@@ -19,19 +19,20 @@ mod store;
 pub use broker::{Broker, Receiver};
 pub use channel_map::ChannelMap;
 pub use contract::{
-    Acknowledge, Draft, HistoryPage, HistoryQuery, Presence, Present, Published, Recovery, Refusal,
-    Reply, Request, Subscribed, Ticket, Version,
+    Acknowledge, ChannelMember, Draft, HistoryPage, HistoryQuery, Present, Published, Recovery,
+    Refusal, Reply, Request, Subscribed, Ticket, Version,
 };
 pub use memory::{
-    BrokerStats, Budget, DELIVERIES_MAX, Mail, MemoryBroker, MemoryOptions, REQUESTS_MAX, home_of,
+    BrokerMail, BrokerStats, Budget, DELIVERIES_MAX, MemoryBroker, MemoryOptions, REQUESTS_MAX,
+    home_of,
 };
 pub use options::{
-    BackendId, ChannelOptions, LiveOptions, Namespaces, PresenceOptions, ProxySwitches, ReplyLimit,
-    Retention,
+    BackendId, ChannelOptions, LiveOptions, NamespaceOptions, PresenceOptions, ProxySwitches,
+    ReplyLimit, Retention,
 };
 pub use remote::{Moving, Remote};
 pub use store::{
-    ANCESTORS_MAX, Begins, Frames, Head, HeadFault, Item, Lineage, Reached, Replay, Restored,
-    Store, UsedKey, copy_is_due, write_frame,
+    ANCESTORS_MAX, Begins, Head, HeadFault, Lineage, LogEntry, Reached, Replay, Restored,
+    SegmentRecords, Store, UsedKey, copy_is_due, write_frame,
 };
 pub use throng_types::Overflow;

@@ -31,7 +31,7 @@ use throng_types::{
 
 pub use budget::Budget;
 pub use home::{BrokerStats, MemoryOptions, home_of};
-pub use outbox::{DELIVERIES_MAX, Mail, REQUESTS_MAX};
+pub use outbox::{BrokerMail, DELIVERIES_MAX, REQUESTS_MAX};
 
 use crate::{
     Acknowledge, Broker, Draft, LiveOptions, Moving, Published, Receiver, Refusal, Remote, Reply,
@@ -131,7 +131,7 @@ impl MemoryBroker {
                 if shard == self.shard {
                     hub.reply(delivery);
                 } else {
-                    self.outboxes[shard.index()].push(Mail::Reply(delivery));
+                    self.outboxes[shard.index()].push(BrokerMail::Reply(delivery));
                 }
             }
         }
@@ -230,7 +230,7 @@ impl MemoryBroker {
             }
         }
         for (to, results) in away {
-            self.outboxes[to.index()].push(Mail::Published(results));
+            self.outboxes[to.index()].push(BrokerMail::Published(results));
         }
     }
 
@@ -335,7 +335,7 @@ impl MemoryBroker {
             if from == self.shard {
                 hub.reply(reply);
             } else {
-                self.outboxes[from.index()].push(Mail::Reply(reply));
+                self.outboxes[from.index()].push(BrokerMail::Reply(reply));
             }
         }
         if let Some(announcement) = announcement {
@@ -354,14 +354,14 @@ impl MemoryBroker {
             if shard == self.shard {
                 hub.reply(delivery);
             } else if self.outboxes[shard.index()].has_spare_room() {
-                self.outboxes[shard.index()].push(Mail::Reply(delivery));
+                self.outboxes[shard.index()].push(BrokerMail::Reply(delivery));
             }
         }
     }
 }
 
 impl Broker for MemoryBroker {
-    type Mail = Mail;
+    type Mail = BrokerMail;
 
     fn request(&mut self, request: Request, now: Now, hub: &mut impl Receiver) {
         if let Some(remote) = self.remote(request.channel()) {
@@ -377,7 +377,7 @@ impl Broker for MemoryBroker {
         let outbox = &mut self.outboxes[home.index()];
         let needs_no_room = matches!(request, Request::Leave { .. } | Request::Quit { .. });
         if needs_no_room || outbox.may_ask(1) {
-            outbox.push(Mail::Request(request));
+            outbox.push(BrokerMail::Request(request));
         } else if let Some(reply) = request.refused(Refusal::Busy) {
             hub.reply(reply);
         }
@@ -401,28 +401,28 @@ impl Broker for MemoryBroker {
         }
         for (outbox, group) in self.outboxes.iter_mut().zip(away) {
             if !group.is_empty() {
-                outbox.push(Mail::Publications(group));
+                outbox.push(BrokerMail::Publications(group));
             }
         }
     }
 
-    fn mail(&mut self, from: ShardId, mail: Mail, now: Now, hub: &mut impl Receiver) {
+    fn mail(&mut self, from: ShardId, mail: BrokerMail, now: Now, hub: &mut impl Receiver) {
         match mail {
-            Mail::Publications(drafts) => {
+            BrokerMail::Publications(drafts) => {
                 let publish = |asked| self.publish_for(from, asked, now, hub);
                 let results: Vec<_> = drafts.into_iter().filter_map(publish).collect();
                 if !results.is_empty() {
-                    self.outboxes[from.index()].push(Mail::Published(results));
+                    self.outboxes[from.index()].push(BrokerMail::Published(results));
                 }
             }
-            Mail::Published(results) => {
+            BrokerMail::Published(results) => {
                 for (ticket, result) in results {
                     self.outboxes[from.index()].answered();
                     hub.reply(Reply::Published { ticket, result });
                 }
             }
-            Mail::Request(request) => self.carry_out(from, request, now, hub),
-            Mail::Reply(reply) => {
+            BrokerMail::Request(request) => self.carry_out(from, request, now, hub),
+            BrokerMail::Reply(reply) => {
                 if !matches!(reply, Reply::Delivery(_)) {
                     self.outboxes[from.index()].answered();
                 }
@@ -474,7 +474,7 @@ impl Broker for MemoryBroker {
         }
     }
 
-    fn take_mail(&mut self, to: ShardId) -> Option<Mail> {
+    fn take_mail(&mut self, to: ShardId) -> Option<BrokerMail> {
         self.outboxes[to.index()].pop()
     }
 

@@ -94,12 +94,12 @@ pub struct PresenceOptions {
 
 /// Every namespace's options, and those of channels without a namespace.
 #[derive(Clone, Debug, Default)]
-pub struct Namespaces {
+pub struct NamespaceOptions {
     plain: ChannelOptions,
     named: Vec<(Box<str>, ChannelOptions)>,
 }
 
-impl Namespaces {
+impl NamespaceOptions {
     /// `plain` for channels without a `:`, `named` for the others.
     #[must_use]
     pub fn new(plain: ChannelOptions, mut named: Vec<(Box<str>, ChannelOptions)>) -> Self {
@@ -151,7 +151,7 @@ impl Namespaces {
 
 #[derive(Clone, Debug)]
 pub struct LiveOptions {
-    pub namespaces: Arc<Namespaces>,
+    pub namespaces: Arc<NamespaceOptions>,
     pub reply: ReplyLimit,
     /// Streams without subscribers and history that one shard remembers.
     pub streams_max: usize,
@@ -211,7 +211,7 @@ mod tests {
             },
             ..ChannelOptions::default()
         };
-        let namespaces = Namespaces::new(
+        let namespaces = NamespaceOptions::new(
             ChannelOptions::default(),
             vec![("z".into(), kept), ("a".into(), kept)],
         );
@@ -236,7 +236,7 @@ mod tests {
         let all = |plain, named: &[(&str, bool)]| {
             let named = named.iter();
             let named = named.map(|(name, keeps)| ((*name).into(), of(*keeps, false)));
-            Namespaces::new(of(plain, false), named.collect())
+            NamespaceOptions::new(of(plain, false), named.collect())
         };
         for (one, other, beyond) in [
             (all(false, &[]), all(false, &[]), false),
@@ -269,7 +269,7 @@ mod tests {
             (false, true, true),
         ] {
             let named = vec![("b".into(), of(true, false)), ("a".into(), of(true, named))];
-            let namespaces = Namespaces::new(of(false, plain), named);
+            let namespaces = NamespaceOptions::new(of(false, plain), named);
             assert_eq!(namespaces.compresses(), compresses);
             let each = namespaces
                 .iter()

@@ -20,7 +20,7 @@
 
 use throng_types::{ChannelName, Position};
 
-use crate::{Draft, LiveOptions, Presence, Refusal, Reply, Request};
+use crate::{ChannelMember, Draft, LiveOptions, Refusal, Reply, Request};
 
 /// One shard's end of a broker that a peer serves.
 ///
@@ -69,9 +69,9 @@ pub enum Moving {
     Resumed,
     /// To the new one: a member that came in the old process is present. To the old one: the
     /// hand-over is broken off, and the member is present there as before.
-    Take(ChannelName, Presence),
+    Take(ChannelName, ChannelMember),
     /// To the old one: a member is about to be present in the new one.
-    Give(ChannelName, Presence),
+    Give(ChannelName, ChannelMember),
 }
 
 impl Moving {

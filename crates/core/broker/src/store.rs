@@ -22,7 +22,7 @@
 //!   of the store another nonce at once; generations stay. So `E'` needs no memory, and "up to
 //!   100" is one pair (nonce, offset) in each stream that has positions. The last
 //!   [`ANCESTORS_MAX`] starts are remembered.
-//! - A clean end ([`Item::Closed`] is the last record, and nothing is damaged) changes none of
+//! - A clean end ([`LogEntry::Closed`] is the last record, and nothing is damaged) changes none of
 //!   this: the log has `(E, 120)`, so every client recovers. But the folder may be a copy, made
 //!   after that end and put back after another process had gone on from it. No mark in the folder
 //!   tells the two apart, so every start begins new epochs. Only a process that is handed the state
@@ -55,12 +55,12 @@ mod segment;
 
 use crate::Acknowledge;
 
-pub use item::{Item, UsedKey};
+pub use item::{LogEntry, UsedKey};
 pub(crate) use item::{write_base, write_count, write_forgotten, write_key, write_published};
 pub(crate) use replay::Loaded;
 pub use replay::{Replay, Restored};
 pub use segment::{
-    ANCESTORS_MAX, Begins, Frames, Head, HeadFault, Lineage, copy_is_due, write_frame,
+    ANCESTORS_MAX, Begins, Head, HeadFault, Lineage, SegmentRecords, copy_is_due, write_frame,
 };
 
 /// Progress of a home's records towards the disk, by their numbers.

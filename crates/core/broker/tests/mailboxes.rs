@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use throng_broker::{
-    Broker, Budget, ChannelOptions, DELIVERIES_MAX, Draft, Mail, MemoryBroker, MemoryOptions,
-    Namespaces, Presence, REQUESTS_MAX, Receiver, Refusal, Reply, ReplyLimit, Request, Ticket,
-    home_of,
+    Broker, BrokerMail, Budget, ChannelMember, ChannelOptions, DELIVERIES_MAX, Draft, MemoryBroker,
+    MemoryOptions, NamespaceOptions, REQUESTS_MAX, Receiver, Refusal, Reply, ReplyLimit, Request,
+    Ticket, home_of,
 };
 use throng_types::json::payload_of;
 use throng_types::{ChannelName, Now, Publication, PublicationKind, Publisher, ShardId};
@@ -39,7 +39,7 @@ fn part(shard: u8) -> MemoryBroker {
             members_max: 100,
             bytes_max: 1 << 20,
         },
-        namespaces: Arc::new(Namespaces::new(ChannelOptions::default(), Vec::new())),
+        namespaces: Arc::new(NamespaceOptions::new(ChannelOptions::default(), Vec::new())),
     };
     MemoryBroker::new(ShardId(shard), 3, home)
 }
@@ -66,12 +66,15 @@ fn subscribe(ticket: u32) -> Request {
 /// Subscribes another shard to the channel.
 fn join(home: &mut MemoryBroker, shard: u8) {
     let mut heard = Heard::default();
-    let mail = Mail::Request(subscribe(0));
+    let mail = BrokerMail::Request(subscribe(0));
     home.mail(ShardId(shard), mail, NOW, &mut heard);
     assert!(heard.0.is_empty());
     assert!(home.has_mail(ShardId(shard)));
     let reply = home.take_mail(ShardId(shard));
-    assert!(matches!(reply, Some(Mail::Reply(Reply::Subscribed { .. }))));
+    assert!(matches!(
+        reply,
+        Some(BrokerMail::Reply(Reply::Subscribed { .. }))
+    ));
     assert!(!home.has_mail(ShardId(shard)));
 }
 
@@ -102,7 +105,7 @@ fn interest_names_the_shards_with_subscribers() {
     home.request(leave(), NOW, &mut Heard::default());
     home.mail(
         ShardId(0),
-        Mail::Request(leave()),
+        BrokerMail::Request(leave()),
         NOW,
         &mut Heard::default(),
     );
@@ -138,13 +141,13 @@ fn so_many_requests_wait_for_a_reply() {
         tags: None,
         time_unix_ms: 0,
     };
-    let delivery = Mail::Reply(Reply::Delivery(Arc::new(delivery)));
+    let delivery = BrokerMail::Reply(Reply::Delivery(Arc::new(delivery)));
     part.mail(ShardId(1), delivery, NOW, &mut heard);
     part.request(subscribe(1), NOW, &mut heard);
     assert_eq!(heard.0.len(), 2, "a delivery, and a refusal");
     let ticket = Ticket(3);
     let result = Err(Refusal::UnknownChannel);
-    let reply = Mail::Reply(Reply::Published { ticket, result });
+    let reply = BrokerMail::Reply(Reply::Published { ticket, result });
     part.mail(ShardId(1), reply, NOW, &mut heard);
     part.request(subscribe(1), NOW, &mut heard);
     assert_eq!(heard.0.len(), 3, "room for one");
@@ -183,7 +186,7 @@ fn so_many_comings_wait_for_a_mailbox() {
         ticket: Ticket(0),
         channel: channel(),
         since: None,
-        presence: Some(Presence {
+        presence: Some(ChannelMember {
             who: Arc::new(Publisher::default()),
             is_listed: false,
             is_announced: true,
@@ -197,7 +200,7 @@ fn so_many_comings_wait_for_a_mailbox() {
     assert_eq!(published.expect("there is room").shards, Some(2));
     let mail = std::iter::from_fn(|| home.take_mail(ShardId(0)));
     let told = mail.map(|mail| match mail {
-        Mail::Reply(Reply::Delivery(publication)) => publication.told,
+        BrokerMail::Reply(Reply::Delivery(publication)) => publication.told,
         other => panic!("{other:?}"),
     });
     let told: Vec<PublicationKind> = told.collect();

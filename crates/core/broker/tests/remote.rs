@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver as Heard, Sender, channel};
 
 use throng_broker::{
     Broker, Budget, ChannelOptions, Draft, LiveOptions, MemoryBroker, MemoryOptions, Moving,
-    Namespaces, Published, Receiver, Refusal, Remote, Reply, ReplyLimit, Request, Retention,
+    NamespaceOptions, Published, Receiver, Refusal, Remote, Reply, ReplyLimit, Request, Retention,
     Subscribed, Ticket,
 };
 use throng_types::json::payload_of;
@@ -153,7 +153,7 @@ fn kept() -> LiveOptions {
     };
     let named = vec![("throng".into(), options)];
     LiveOptions {
-        namespaces: Arc::new(Namespaces::new(options, named)),
+        namespaces: Arc::new(NamespaceOptions::new(options, named)),
         reply: ReplyLimit {
             publications_max: 100,
             members_max: 100,

@@ -1,7 +1,7 @@
 //! The broker in memory keeps the contract, also with late replies.
 
 use throng_broker::{
-    Acknowledge, Budget, Item, Lineage, MemoryBroker, MemoryOptions, Reached, Store,
+    Acknowledge, Budget, Lineage, LogEntry, MemoryBroker, MemoryOptions, Reached, Store,
 };
 use throng_broker_suite::{Cluster, Late, Parts, Setup};
 use throng_types::{Now, ShardId};
@@ -28,7 +28,7 @@ struct Busy(u64);
 
 impl Store for Busy {
     fn append(&mut self, record: &[u8]) {
-        assert!(Item::of_record(record).is_some());
+        assert!(LogEntry::of_record(record).is_some());
     }
 
     fn takes(&mut self, _: usize) -> bool {

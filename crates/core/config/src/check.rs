@@ -13,7 +13,7 @@ use throng_types::units::{duration_text, size_text};
 use crate::config::{Config, is_loopback};
 use crate::layout::element;
 use crate::options::ChannelOptions;
-use crate::sources::{Origin, Problem, ValueOrigins};
+use crate::sources::{ConfigProblem, Origin, ValueOrigins};
 
 pub(crate) const NAMESPACE_BYTES_MAX: usize = 64;
 /// Bytes that one channel may have in the id that an `EventSource` brings back, comma included.
@@ -24,7 +24,7 @@ pub(crate) fn check(
     config: &Config,
     origins: &ValueOrigins,
     failed: &BTreeSet<String>,
-    problems: &mut Vec<Problem>,
+    problems: &mut Vec<ConfigProblem>,
     warnings: &mut Vec<String>,
 ) {
     let mut checks = Checks {
@@ -52,14 +52,14 @@ struct Checks<'a> {
     config: &'a Config,
     origins: &'a ValueOrigins,
     failed: &'a BTreeSet<String>,
-    problems: &'a mut Vec<Problem>,
+    problems: &'a mut Vec<ConfigProblem>,
     warnings: &'a mut Vec<String>,
 }
 
 impl Checks<'_> {
     fn problem(&mut self, path: &str, message: impl Into<String>) {
         let origin = self.origins.get(path).clone();
-        self.problems.push(Problem::new(origin, message));
+        self.problems.push(ConfigProblem::new(origin, message));
     }
 
     /// Adds a problem of a value, which its path stands before.

@@ -8,7 +8,7 @@
 //! problem. Secrets appear in no message and in no `Debug` form.
 //!
 //! Invariants
-//! - A value that was refused leaves the default in place and a [`Problem`] behind, and then
+//! - A value that was refused leaves the default in place and a [`ConfigProblem`] behind, and then
 //!   no configuration comes out.
 //! - What [`init_text`] writes is read back as the defaults.
 
@@ -42,4 +42,4 @@ pub use reload::Renewal;
 pub use secret::{Secret, signing_secret_fault};
 pub use section::OptionSpec;
 pub use show::{Shown, init_text, options, reference_text};
-pub use sources::{ConfigFile, Loaded, Origin, Problem, Sources};
+pub use sources::{ConfigFile, ConfigProblem, Loaded, Origin, Sources};

@@ -19,14 +19,14 @@ use crate::layout::{
 use crate::options::ChannelOptions;
 use crate::pushpin;
 use crate::section::{OptionSpec, Section, Sections};
-use crate::sources::{Loaded, Origin, Places, Problem, Sources, ValueOrigins, entry};
+use crate::sources::{ConfigProblem, Loaded, Origin, Places, Sources, ValueOrigins, entry};
 
 impl Config {
     /// Reads, merges and checks.
     ///
     /// # Errors
     /// All problems at once, in the order of the file, then of the variables, then of the flags.
-    pub fn load(sources: &Sources) -> Result<Loaded, Vec<Problem>> {
+    pub fn load(sources: &Sources) -> Result<Loaded, Vec<ConfigProblem>> {
         let mut loader = Loader::new(sources);
         let beneath = { sources.pushpin.as_ref() }.map_or_else(Default::default, pushpin::read);
         loader.warnings.extend(beneath.warnings);
@@ -91,7 +91,7 @@ struct Loader<'a> {
     origins: ValueOrigins,
     /// Paths whose value was refused: checks across options leave them out.
     failed: BTreeSet<String>,
-    problems: Vec<Problem>,
+    problems: Vec<ConfigProblem>,
     warnings: Vec<String>,
 }
 
@@ -268,8 +268,10 @@ impl<'a> Loader<'a> {
             (Some(span), Some(places)) => places.origin(span.start),
             _ => self.origins.get(path).clone(),
         };
-        self.problems
-            .push(Problem::new(origin, format!("{path}: {}", fault.message)));
+        self.problems.push(ConfigProblem::new(
+            origin,
+            format!("{path}: {}", fault.message),
+        ));
         self.failed.insert(path.to_owned());
     }
 
@@ -347,7 +349,8 @@ impl<'a> Loader<'a> {
                 .is_some_and(|(_, value)| value.is_empty())
             {
                 let message = format!("{}: it is empty; give it a value or unset it", spec.path());
-                self.problems.push(Problem::new(Origin::Env(name), message));
+                self.problems
+                    .push(ConfigProblem::new(Origin::Env(name), message));
             }
         }
     }
@@ -358,7 +361,7 @@ impl<'a> Loader<'a> {
             if !known.contains(path) && settable().iter().all(|spec| spec.rule.flag != Some(path)) {
                 let origin = Origin::Flag(format!("--set {path}"));
                 self.problems
-                    .push(Problem::new(origin, unknown_path(path, &known)));
+                    .push(ConfigProblem::new(origin, unknown_path(path, &known)));
             }
         }
     }

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use crate::kind::{Endpoint, ForwardedFor, TextKind as _};
 use crate::sources::rows;
-use crate::sources::{ConfigFile, Origin, Problem};
+use crate::sources::{ConfigFile, ConfigProblem, Origin};
 
 const OPTIONS: &str = include_str!("pushpin.txt");
 
@@ -25,7 +25,7 @@ pub(crate) struct Value {
 pub(crate) struct Layer {
     /// In the order of the file; later ones win.
     pub(crate) values: Vec<Value>,
-    pub(crate) problems: Vec<Problem>,
+    pub(crate) problems: Vec<ConfigProblem>,
     pub(crate) warnings: Vec<String>,
 }
 
@@ -112,7 +112,7 @@ pub(crate) fn read(file: &ConfigFile) -> Layer {
                 };
                 let option = &line.option;
                 let message = format!("{option} is not supported: {reason}; take the line out");
-                out.problems.push(Problem::new(place, message));
+                out.problems.push(ConfigProblem::new(place, message));
             }
         }
     }

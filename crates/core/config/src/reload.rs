@@ -12,7 +12,7 @@ use crate::check::check;
 use crate::config::Config;
 use crate::layout::Shape;
 use crate::section::Section as _;
-use crate::sources::{Loaded, Origin, Problem};
+use crate::sources::{ConfigProblem, Loaded, Origin};
 
 #[derive(Clone, Debug)]
 pub struct Renewal {
@@ -59,7 +59,7 @@ impl Loaded {
     ///
     /// # Errors
     /// Problems of the values that would apply then, together with those that the server keeps.
-    pub fn renew(self, running: &Config) -> Result<Renewal, Vec<Problem>> {
+    pub fn renew(self, running: &Config) -> Result<Renewal, Vec<ConfigProblem>> {
         let mut config = self.config.clone();
         config.keep_fixed(running);
         let mut problems = Vec::new();
@@ -73,7 +73,7 @@ impl Loaded {
         );
         if config.unrestricted() != self.config.unrestricted() {
             // Unset values were decided for the addresses in the file.
-            problems.push(Problem::new(
+            problems.push(ConfigProblem::new(
                 Origin::Default,
                 "the addresses need a restart, and access without keys depends on them: restart, \
                  or restore the addresses",

@@ -85,14 +85,14 @@ impl ValueOrigins {
 
 /// One reason why a configuration is refused. Its text has the place, the fault, and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Problem {
+pub struct ConfigProblem {
     /// The value at fault; [`Origin::Default`] when something is missing.
     pub origin: Origin,
     /// Fault and remedy, in one line and without the place.
     pub message: String,
 }
 
-impl Problem {
+impl ConfigProblem {
     pub(crate) fn new(origin: Origin, message: impl Into<String>) -> Self {
         Self {
             origin,
@@ -101,7 +101,7 @@ impl Problem {
     }
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for ConfigProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.origin {
             Origin::Default => f.write_str(&self.message),
@@ -113,7 +113,7 @@ impl fmt::Display for Problem {
     }
 }
 
-impl std::error::Error for Problem {}
+impl std::error::Error for ConfigProblem {}
 
 /// A file's text, and the line and column of each of its bytes.
 #[derive(Clone, Copy, Debug)]
@@ -143,12 +143,12 @@ impl<'a> Places<'a> {
         }
     }
 
-    pub(crate) fn problem(&self, span: &Range<usize>, message: impl Into<String>) -> Problem {
-        Problem::new(self.origin(span.start), message)
+    pub(crate) fn problem(&self, span: &Range<usize>, message: impl Into<String>) -> ConfigProblem {
+        ConfigProblem::new(self.origin(span.start), message)
     }
 
     /// The whole file as a table, or every reason why it is not TOML.
-    pub(crate) fn parse(&self) -> Result<DeTable<'a>, Vec<Problem>> {
+    pub(crate) fn parse(&self) -> Result<DeTable<'a>, Vec<ConfigProblem>> {
         let (table, errors) = DeTable::parse_recoverable(&self.file.text);
         if errors.is_empty() {
             return Ok(table.into_inner());

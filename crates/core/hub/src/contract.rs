@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use throng_broker::{
-    Draft, HistoryPage, HistoryQuery, Namespaces, Overflow, Presence, Present, Recovery, Refusal,
-    Subscribed,
+    ChannelMember, Draft, HistoryPage, HistoryQuery, NamespaceOptions, Overflow, Present, Recovery,
+    Refusal, Subscribed,
 };
 use throng_types::{ChannelName, ConnId, Frames, Payload, Position, Publication, Save};
 
@@ -15,7 +15,7 @@ pub struct HubOptions {
     /// Seeds the hash of channel names, which come from strangers.
     pub hash_seed: u64,
     /// The options of channels.
-    pub namespaces: Arc<Namespaces>,
+    pub namespaces: Arc<NamespaceOptions>,
 }
 
 /// Encoding of a wire form's deliveries, declared once with the form. The order is that of
@@ -157,7 +157,7 @@ pub enum Command {
         /// Last position of the subscriber, if it asks for recovery.
         since: Option<Position>,
         /// The member that comes, if presence is on.
-        presence: Option<Presence>,
+        presence: Option<ChannelMember>,
     },
     /// Stops receiving; queued deliveries still leave. With a token it is answered, after the
     /// connection's earlier commands for the channel. Without one it takes effect at once, and a

@@ -39,4 +39,4 @@ pub use contract::{
     Answer, Batch, Command, Encoded, FormKind, Format, HubOptions, Patch, ReplyTo, Sink,
 };
 pub use hub::{Hub, HubStats};
-pub use throng_broker::{Draft, Mail};
+pub use throng_broker::{BrokerMail, Draft};

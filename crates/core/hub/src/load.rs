@@ -26,6 +26,7 @@ pub(crate) struct Load {
     /// Difference of each publication from the data before it; `None` if it would not be shorter.
     /// Empty until it is needed.
     deltas: Vec<Option<Vec<u8>>>,
+    /// Bound: one a wire form.
     encoded: Vec<(Format, Encoded)>,
     /// Buffer that is reused for wire forms.
     spare: Option<Encoded>,

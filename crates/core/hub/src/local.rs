@@ -16,7 +16,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use throng_broker::{ChannelMap, Presence, Recovery, Refusal, Request, Subscribed, Ticket};
+use throng_broker::{ChannelMap, ChannelMember, Recovery, Refusal, Request, Subscribed, Ticket};
 use throng_types::{
     ChannelName, ConnId, Millis, Position, Publication, PublicationKind, ShardId, Slots,
 };
@@ -49,7 +49,7 @@ pub(crate) struct Local {
     pub(crate) subscriptions: Subscriptions,
     pub(crate) waiting: Requests,
     /// Members with presence, by connection and channel. Queue: `members`.
-    pub(crate) present: BTreeMap<(ConnId, u32), Presence>,
+    pub(crate) present: BTreeMap<(ConnId, u32), ChannelMember>,
     pub(crate) deferred: Deferred,
     pub(crate) fanouts: Slots<Box<Fanout>>,
     /// Ended fan-outs for reuse. Bound: [`SPARE`].
@@ -74,9 +74,11 @@ pub(crate) struct Local {
     pub(crate) news_dropped: u64,
     /// Deliveries saved because a newer publication replaced theirs.
     pub(crate) conflated: u64,
-    /// Publications with tags that all members have, until the sink is told.
+    /// Publications with tags that all members have, until the sink is told. Bound: what waits in
+    /// fan-outs.
     pub(crate) carried: Vec<Arc<Publication>>,
     /// Requests still to be sent to the broker: members that left, and channels that were released.
+    /// Bound: two a subscription that ended in this turn.
     pub(crate) farewells: Vec<Request>,
 }
 
@@ -280,7 +282,7 @@ impl Local {
         (reply_to, format): (ReplyTo, Format),
         channel: ChannelName,
         since: Option<Position>,
-        presence: Option<Presence>,
+        presence: Option<ChannelMember>,
         sink: &mut impl Sink,
     ) -> Option<Request> {
         let conn = reply_to.conn;

@@ -9,7 +9,7 @@
 //! - Where the broker is elsewhere, everything that came before a cut in the deliveries is with the
 //!   members, and nothing behind it; see [`throng_broker::Moving`].
 
-use throng_broker::{Broker, Moving, Presence, Request};
+use throng_broker::{Broker, ChannelMember, Moving, Request};
 use throng_types::{ChannelName, ConnId, Load, Now, Parts, Position, Save, Saved, save_count};
 
 use crate::channel::{Channel, Member};
@@ -106,7 +106,7 @@ impl<B: Broker> Hub<B> {
             }
             CUT => self.broker.hand_over(Moving::Cut(u64::load(from)?)),
             QUIT => {
-                let (channel, presence) = <(ChannelName, Presence)>::load(from)?;
+                let (channel, presence) = <(ChannelName, ChannelMember)>::load(from)?;
                 self.local
                     .farewells
                     .push(Request::Quit { channel, presence });
@@ -160,7 +160,7 @@ impl<B: Broker> Hub<B> {
         self.local.shard = conn.shard();
         (conn.index() <= Member::INDEX_MAX).then_some(())?;
         for _ in 0..from.count()? {
-            let (name, bits, presence) = <(ChannelName, u16, Option<Presence>)>::load(from)?;
+            let (name, bits, presence) = <(ChannelName, u16, Option<ChannelMember>)>::load(from)?;
             let format = Format::from_bits(bits);
             let channel = self.local.channels.key(&name)?;
             let is_new = self.local.subscriptions.find(conn, channel).is_none();

@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use throng_broker::{
-    Broker, BrokerStats, ChannelOptions, Draft, HistoryPage, HistoryQuery, LiveOptions, Namespaces,
-    Overflow, Published, Receiver, Recovery, Refusal, Reply, ReplyLimit, Request, Subscribed,
-    Ticket,
+    Broker, BrokerStats, ChannelOptions, Draft, HistoryPage, HistoryQuery, LiveOptions,
+    NamespaceOptions, Overflow, Published, Receiver, Recovery, Refusal, Reply, ReplyLimit, Request,
+    Subscribed, Ticket,
 };
 use throng_hub::{Answer, Command, FormKind, Format, Hub, HubOptions, ReplyTo};
 use throng_solo::{Heard, conn, draft, fan_out, name, position, subscribe};
@@ -112,7 +112,7 @@ impl Scene {
         let options = HubOptions {
             subscriptions_max: 2,
             hash_seed: 1,
-            namespaces: Arc::new(Namespaces::new(
+            namespaces: Arc::new(NamespaceOptions::new(
                 ChannelOptions {
                     overflow: Overflow::DropOldest,
                     ..ChannelOptions::default()
@@ -553,7 +553,7 @@ fn other_options_hold_from_now_on() {
     scene.answers(&[(2, "new:a UnknownChannel")]);
     let named = vec![("new".into(), ChannelOptions::default())];
     let options = LiveOptions {
-        namespaces: Arc::new(Namespaces::new(ChannelOptions::default(), named)),
+        namespaces: Arc::new(NamespaceOptions::new(ChannelOptions::default(), named)),
         reply: ReplyLimit {
             publications_max: 1,
             members_max: 1,

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use throng_broker::{ChannelOptions, Draft, Reply};
-use throng_hub::{FormKind, Format, Hub, Mail};
+use throng_hub::{BrokerMail, FormKind, Format, Hub};
 use throng_solo::{Heard, conn, draft, fan_out, hub_of, name, subscribe};
 use throng_types::{Now, Payload, Publication, PublicationKind, ShardId};
 
@@ -49,7 +49,7 @@ fn heard(formats: &[Format], words: &[&str]) -> Vec<(u32, Vec<String>, bool)> {
                 publisher: Some(Box::default()),
                 ..Publication::new(name(CHANNEL), None, Payload::text(""))
             };
-            let delivery = Mail::Reply(Reply::Delivery(Arc::new(joined)));
+            let delivery = BrokerMail::Reply(Reply::Delivery(Arc::new(joined)));
             hub.mail(ShardId(0), delivery, NOW, &mut heard);
         } else {
             publish(&mut hub, word);

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use throng_broker::{ChannelOptions, Draft, Recovery, Refusal, Retention};
-use throng_hub::{Answer, Batch, Command, FormKind, Format, Hub, Mail, Patch, ReplyTo, Sink};
+use throng_hub::{Answer, Batch, BrokerMail, Command, FormKind, Format, Hub, Patch, ReplyTo, Sink};
 use throng_solo::{name, namespaces};
 use throng_types::{ChannelName, ConnId, Now, Payload, Position, Publication, Rng, ShardId};
 
@@ -136,7 +136,7 @@ struct World {
     now: Now,
     hubs: Vec<Hub>,
     recorders: Vec<Recorder>,
-    mail: Vec<Vec<VecDeque<Mail>>>,
+    mail: Vec<Vec<VecDeque<BrokerMail>>>,
     generations: u32,
     published: u64,
     busy: bool,

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use throng_broker::{ChannelOptions, Presence, PresenceOptions, Recovery, Refusal, Retention};
+use throng_broker::{ChannelMember, ChannelOptions, PresenceOptions, Recovery, Refusal, Retention};
 use throng_hub::{Answer, Command, FormKind, Format, Hub, ReplyTo};
 use throng_solo::{Heard, conn, draft, fan_out, hub_of, name, name_at, namespaces};
 use throng_types::{ConnId, Load as _, Now, Parts, Position, Publisher, Save, Saved, ShardId};
@@ -77,7 +77,7 @@ fn subscribe(hub: &mut Hub, heard: &mut Heard, index: u32, channel: &str, format
         client: format!("client {index}").into(),
         ..Publisher::default()
     };
-    let presence = channel.starts_with("kept").then(|| Presence {
+    let presence = channel.starts_with("kept").then(|| ChannelMember {
         who: Arc::new(who),
         is_listed: true,
         is_announced: false,
@@ -242,7 +242,7 @@ fn bytes_that_no_hub_has_written_are_refused() {
         let mut bytes = Vec::new();
         1_u32.save(&mut bytes);
         (name(channel), bits).save(&mut bytes);
-        None::<Presence>.save(&mut bytes);
+        None::<ChannelMember>.save(&mut bytes);
         bytes
     };
     let member = |conn: ConnId, bytes: &[u8]| {

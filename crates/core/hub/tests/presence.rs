@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use throng_broker::{ChannelOptions, Presence, PresenceOptions, Present, Refusal};
+use throng_broker::{ChannelMember, ChannelOptions, PresenceOptions, Present, Refusal};
 use throng_hub::{Answer, Command, FormKind, Format, Hub, ReplyTo};
 use throng_solo::{Heard, fan_out, hub, name_at, namespaces};
 use throng_types::{ChannelName, ConnId, Now, PublicationKind, Publisher, ShardId};
@@ -70,7 +70,7 @@ impl Scene {
                 format
             },
             since: None,
-            presence: Some(Presence {
+            presence: Some(ChannelMember {
                 who,
                 is_listed: true,
                 is_announced: self.is_announced,

@@ -1,7 +1,7 @@
 //! Publications that wait for members are bounded in number and bytes; a channel by a part of it.
 
 use throng_broker::{Draft, Refusal, Reply};
-use throng_hub::{Answer, Batch, Command, FormKind, Format, Hub, Mail, Patch, ReplyTo, Sink};
+use throng_hub::{Answer, Batch, BrokerMail, Command, FormKind, Format, Hub, Patch, ReplyTo, Sink};
 use throng_solo::{Heard, conn, draft, fan_out, hub_of, name, subscribe};
 use throng_types::{Now, Payload, PayloadKind, Publication, ShardId};
 
@@ -123,7 +123,7 @@ fn what_waits_for_those_who_left_waits_no_more() {
     assert_eq!(fill(&mut hub, "a", 1), 16_384);
     let delivery = |channel: &str| {
         let publication = Publication::new(name(channel), None, Payload::text("x"));
-        Mail::Reply(Reply::Delivery(publication.shared()))
+        BrokerMail::Reply(Reply::Delivery(publication.shared()))
     };
     // Mail is not refused; it is left where it is.
     for n in 16_384..65_536 {

@@ -1,7 +1,8 @@
 //! The trait of what we connect to: a gateway turned outward.
 //!
 //! A [`Peer`] speaks to servers over links that it dials itself. Bytes, time and calls of the rest
-//! of the server come in; bytes, dials, deadlines and replies go out, as wishes in a [`Context`].
+//! of the server come in; bytes, dials, deadlines and replies go out, as wishes in a
+//! [`PeerContext`].
 //! `runtime/outward` carries them out on a shard of the engine.
 //!
 //! A peer that sends its servers one request after the other is written as [`task`]s.
@@ -9,15 +10,15 @@
 //! Never: sockets, names, TLS, clocks.
 //!
 //! The contract
-//! - [`Context::dial`] gives a link at once. Exactly one [`LinkEvent::Ended`] ends it, unless
-//!   [`Context::end`] did: no event of an ended link follows.
+//! - [`PeerContext::dial`] gives a link at once. Exactly one [`LinkEvent::Ended`] ends it, unless
+//!   [`PeerContext::end`] did: no event of an ended link follows.
 //! - [`LinkEvent::Connected`] comes before all else of a link, behind the TLS handshake, and before
-//!   it nothing is written. It comes once more behind the handshake that [`Context::secure`]
+//!   it nothing is written. It comes once more behind the handshake that [`PeerContext::secure`]
 //!   begins.
-//! - Every [`Context::write`] to a link is followed by [`LinkEvent::Written`] once the kernel has
-//!   taken all that was written until then; several writes may share one.
-//! - Input comes as one read brought it; after [`Flow::Hold`] none comes until [`Context::resume`].
-//!   The end of a link comes behind its input, unless the link broke.
+//! - Every [`PeerContext::write`] to a link is followed by [`LinkEvent::Written`] once the kernel
+//!   has taken all that was written until then; several writes may share one.
+//! - Input comes as one read brought it; after [`ReadFlow::Hold`] none comes until
+//!   [`PeerContext::resume`]. The end of a link comes behind its input, unless the link broke.
 //! - Replies to one destination arrive in their order. They wait without a bound of their own where
 //!   the destination is busy: a peer bounds what it has under way.
 
@@ -92,7 +93,7 @@ impl<R> Wants<R> {
 }
 
 /// The time, and a place for wishes.
-pub struct Context<'a, R> {
+pub struct PeerContext<'a, R> {
     /// The clocks, as read at the start of the turn.
     pub now: Now,
     links: &'a mut Links,
@@ -100,7 +101,7 @@ pub struct Context<'a, R> {
     replies: &'a mut VecDeque<R>,
 }
 
-impl<'a, R> Context<'a, R> {
+impl<'a, R> PeerContext<'a, R> {
     /// Makes a context that collects wishes in `wants`.
     pub const fn new(now: Now, wants: &'a mut Wants<R>) -> Self {
         Self {
@@ -111,8 +112,8 @@ impl<'a, R> Context<'a, R> {
     }
 
     /// The context of a peer inside of this one, whose replies go there.
-    pub const fn inner<'b, S>(&'b mut self, replies: &'b mut VecDeque<S>) -> Context<'b, S> {
-        Context {
+    pub const fn inner<'b, S>(&'b mut self, replies: &'b mut VecDeque<S>) -> PeerContext<'b, S> {
+        PeerContext {
             now: self.now,
             links: self.links,
             replies,
@@ -136,7 +137,7 @@ impl<'a, R> Context<'a, R> {
         self.links.list.push_back(Want::Write(link, bytes));
     }
 
-    /// Reads on after [`Flow::Hold`].
+    /// Reads on after [`ReadFlow::Hold`].
     pub fn resume(&mut self, link: LinkId) {
         self.links.list.push_back(Want::Resume(link));
     }
@@ -220,9 +221,9 @@ impl fmt::Display for Ended {
 
 /// Whether the host reads more input of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flow {
+pub enum ReadFlow {
     More,
-    /// Read nothing until [`crate::Context::resume`].
+    /// Read nothing until [`crate::PeerContext::resume`].
     Hold,
 }
 
@@ -245,18 +246,18 @@ pub trait Peer {
     type Reply: Send + 'static;
 
     /// Takes a request of the rest of the server.
-    fn call(&mut self, call: Self::Call, cx: &mut Context<'_, Self::Reply>);
+    fn call(&mut self, call: Self::Call, cx: &mut PeerContext<'_, Self::Reply>);
 
     /// Takes an event of a link. The answer counts for [`LinkEvent::Bytes`] alone.
     fn event(
         &mut self,
         link: LinkId,
         event: LinkEvent<'_>,
-        cx: &mut Context<'_, Self::Reply>,
-    ) -> Flow;
+        cx: &mut PeerContext<'_, Self::Reply>,
+    ) -> ReadFlow;
 
     /// Acts on its own deadline, which is unset now.
-    fn woken(&mut self, cx: &mut Context<'_, Self::Reply>) {
+    fn woken(&mut self, cx: &mut PeerContext<'_, Self::Reply>) {
         let _ = cx;
     }
 

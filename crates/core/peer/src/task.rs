@@ -28,9 +28,9 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use throng_types::{Millis, Now};
 
-use crate::{Context as PeerContext, Dial, DialTls, Ended, Flow, LinkEvent, LinkId, Want};
+use crate::{Dial, DialTls, Ended, LinkEvent, LinkId, PeerContext, ReadFlow, Want};
 
-pub use queue::{Receiver, Sender, queue};
+pub use queue::{QueueReceiver, QueueSender, queue};
 
 /// Unread input of one link above which the host stops reading it, in bytes.
 pub const INPUT_BYTES_MAX: usize = 256 << 10;
@@ -54,10 +54,10 @@ impl Tasks {
         self.net.0.borrow().links.contains_key(&link)
     }
 
-    pub fn event(&self, link: LinkId, event: LinkEvent<'_>) -> Flow {
+    pub fn event(&self, link: LinkId, event: LinkEvent<'_>) -> ReadFlow {
         let mut world = self.net.0.borrow_mut();
         let state = world.links.get_mut(&link);
-        state.map_or(Flow::More, |state| state.event(event))
+        state.map_or(ReadFlow::More, |state| state.event(event))
     }
 
     /// The next time at which a task has something to do; a peer calls [`Self::run`] then.
@@ -184,7 +184,7 @@ struct LinkState {
 }
 
 impl LinkState {
-    fn event(&mut self, event: LinkEvent<'_>) -> Flow {
+    fn event(&mut self, event: LinkEvent<'_>) -> ReadFlow {
         if let Some(waker) = self.waker.take() {
             waker.wake();
         }
@@ -202,8 +202,8 @@ impl LinkState {
             LinkEvent::Timeout(_) => {}
         }
         match self.is_held {
-            true => Flow::Hold,
-            false => Flow::More,
+            true => ReadFlow::Hold,
+            false => ReadFlow::More,
         }
     }
 }

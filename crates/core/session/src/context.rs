@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::convert::Infallible;
 
-use throng_broker::Presence;
+use throng_broker::ChannelMember;
 use throng_hub::{Command, FormKind, Format, ReplyTo};
 use throng_metrics::Counter;
 use throng_types::{Actions, ChannelName, ConnId, End, Millis, Now, Position, Save};
@@ -55,7 +55,8 @@ pub struct Context<'a, S = (), O = Infallible> {
     /// Bytes for the peer: append.
     pub out: &'a mut Vec<u8>,
     pub actions: &'a mut Actions,
-    /// Orders of all sessions of the shard: append.
+    /// Orders of all sessions of the shard: append. Bound: what sessions make of the bytes that one
+    /// turn reads.
     pub orders: &'a mut Vec<Order>,
     /// Content of the gateway's own orders, one for each [`Order::Gateway`] of it. Bound: `orders`.
     pub own_orders: &'a mut VecDeque<O>,
@@ -196,7 +197,7 @@ impl<S, O> Context<'_, S, O> {
         channel: ChannelName,
         format: Format,
         since: Option<Position>,
-        presence: Option<Presence>,
+        presence: Option<ChannelMember>,
     ) {
         self.hub(Command::Subscribe {
             reply_to: self.reply_to(token),

@@ -248,7 +248,7 @@ pub trait Gateway: Sized + 'static {
 
     // ---- on the shard, beyond one connection ----
 
-    fn order(&mut self, order: Self::Order, shard: &mut impl Shard<Self>) {}
+    fn order(&mut self, order: Self::Order, shard: &mut impl ShardCalls<Self>) {}
 
     /// The bytes that mail keeps beside itself, as far as strangers choose them. Mail that waits
     /// for another shard is bounded by them.
@@ -256,21 +256,21 @@ pub trait Gateway: Sized + 'static {
         0
     }
 
-    fn mail(&mut self, from: Sender, mail: Self::Mail, shard: &mut impl Shard<Self>) {}
+    fn mail(&mut self, from: Sender, mail: Self::Mail, shard: &mut impl ShardCalls<Self>) {}
 
     /// A session's queue is empty again.
     fn drained(&mut self, conn: ConnId) {}
 
     /// Handles the end of a connection of this gateway, with its session.
-    fn closed(&mut self, conn: ConnId, session: Self::Session, shard: &mut impl Shard<Self>) {}
+    fn closed(&mut self, conn: ConnId, session: Self::Session, shard: &mut impl ShardCalls<Self>) {}
 
     /// Once a turn, with the number of frames that may be made; true if more waits.
-    fn turn(&mut self, frames_max: usize, shard: &mut impl Shard<Self>) -> bool {
+    fn turn(&mut self, frames_max: usize, shard: &mut impl ShardCalls<Self>) -> bool {
         false
     }
 
     /// Runs once a second, for work that depends on time.
-    fn tick(&mut self, shard: &mut impl Shard<Self>) {}
+    fn tick(&mut self, shard: &mut impl ShardCalls<Self>) {}
 
     /// When [`Gateway::turn`] must run even if nothing happens.
     fn deadline(&self) -> Option<Millis> {
@@ -283,7 +283,7 @@ pub type Own<'a, G> = Context<'a, <G as Gateway>::Shared, <G as Gateway>::Order>
 
 /// Calls that a gateway may make beyond one connection. They act at once; orders of sessions are
 /// carried out after the gateway has returned, unless it takes its own orders before.
-pub trait Shard<G: Gateway> {
+pub trait ShardCalls<G: Gateway> {
     fn this(&self) -> ShardId;
     fn shards(&self) -> u8;
     /// The clocks, as read at the start of the turn.

@@ -46,7 +46,7 @@ pub use entry::{
     EntryFault, Grant, Holder, InitialSubscription, Named, all_channels, note_ends, own_channels,
 };
 pub use forwarded::{Census, Counted, Forwarded};
-pub use gateway::{Class, Event, Flow, Gateway, Opened, Own, Resume, Sender, Shard};
+pub use gateway::{Class, Event, Flow, Gateway, Opened, Own, Resume, Sender, ShardCalls};
 pub use guard::{Guard, Guards};
 pub use http::{
     Becomes, Exchange, Http, Incoming, Reject, Router, answer_text, respond, respond_json,
@@ -56,7 +56,7 @@ pub use notice::{Notice, NoticeKind, Notices};
 pub use permit::{
     RESERVED, Sight, Verdict, may_publish, may_read_history, may_see_presence, may_subscribe,
 };
-pub use publishing::{Publications, PublishResult, publish_all};
+pub use publishing::{Publications, PublishOutcome, publish_all};
 pub use questions::{AskingClient, CannotAsk, Open, Passed, Questions};
 pub use reload::Reloaded;
 pub use route::{Access, Claim, Rank};

@@ -7,11 +7,11 @@ use throng_types::Position;
 use crate::Context;
 
 /// Result of a publication: its position, in channels that keep history.
-pub type PublishResult = Result<Option<Position>, Refusal>;
+pub type PublishOutcome = Result<Option<Position>, Refusal>;
 
 /// The answers to the publications of one request, in the order of the request.
 pub struct Publications {
-    results: Vec<Option<PublishResult>>,
+    results: Vec<Option<PublishOutcome>>,
     waiting: usize,
 }
 
@@ -39,7 +39,7 @@ impl Publications {
         }
     }
 
-    pub fn record(&mut self, token: u32, result: PublishResult) {
+    pub fn record(&mut self, token: u32, result: PublishOutcome) {
         if let Some(place) = self.results.get_mut(token as usize)
             && place.replace(result).is_none()
         {
@@ -52,12 +52,12 @@ impl Publications {
     }
 
     /// All of them, once they are in.
-    pub fn all(&self) -> Option<Vec<PublishResult>> {
+    pub fn all(&self) -> Option<Vec<PublishOutcome>> {
         (self.waiting == 0).then(|| self.results.iter().flatten().copied().collect())
     }
 
     /// Takes an answer. Gives all of them once they are in.
-    pub fn answer(&mut self, token: u32, answer: &Answer) -> Option<Vec<PublishResult>> {
+    pub fn answer(&mut self, token: u32, answer: &Answer) -> Option<Vec<PublishOutcome>> {
         self.take(token, answer);
         self.all()
     }

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use throng_auth::{ApiKeys, Verifier};
-use throng_broker::Namespaces;
+use throng_broker::NamespaceOptions;
 use throng_metrics::Counters;
 use throng_types::Millis;
 
@@ -93,7 +93,7 @@ pub trait Logins: Send + Sync {
 /// State that all sessions of a shard share. One per shard, owned by its thread.
 pub struct Shared {
     pub limits: SessionLimits,
-    pub namespaces: Arc<Namespaces>,
+    pub namespaces: Arc<NamespaceOptions>,
     /// Namespaces that are closed to clients, whatever their tokens allow.
     pub closed_namespaces: Arc<[&'static str]>,
     /// Checks tokens; without it there are no tokens, only anonymous clients.

@@ -39,14 +39,14 @@ pub struct ChannelOpened {
 #[derive(Default)]
 pub struct Opening {
     waiting: usize,
-    /// In the order in which they answered.
+    /// In the order in which they answered. Bound: one for each channel that was asked.
     pub opened: Vec<ChannelOpened>,
     /// The connect command that the answer belongs to, if one does.
     pub command: u32,
     /// Whether the client sent a position to resume from.
     pub resuming: bool,
     /// Deliveries that must be encoded after the first words, because their ids tell the
-    /// place in all channels.
+    /// place in all channels. Bound: [`HELD_MAX`].
     held: Vec<Arc<Publication>>,
     /// More came than is held; the client must come back and recover.
     pub overflowed: bool,

@@ -124,6 +124,7 @@ pub struct MatchedConnection {
     pub transport: Transport,
     pub queued_bytes: u64,
     pub subscriptions: u32,
+    /// Channels of its subscriptions. Bound: `subscriptions`.
     pub channels: Vec<ChannelName>,
 }
 
@@ -168,9 +169,9 @@ pub struct NodeReply {
 pub struct NodeCount {
     /// Connections of clients (not of the server API).
     pub clients: u32,
-    /// Hashes of their users' names, sorted, each once.
+    /// Hashes of their users' names, sorted, each once. Bound: one a client.
     pub users: Vec<u64>,
-    /// Hashes of the names of channels with subscribers.
+    /// Hashes of the names of channels with subscribers. Bound: one a subscription.
     pub channels: Vec<u64>,
     pub subscriptions: u32,
 }

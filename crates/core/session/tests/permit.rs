@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use throng_auth::{Allow, ChannelPattern};
 use throng_broker::{
-    BackendId, ChannelOptions, Namespaces, PresenceOptions, ProxySwitches, Retention,
+    BackendId, ChannelOptions, NamespaceOptions, PresenceOptions, ProxySwitches, Retention,
 };
 use throng_session::*;
 use throng_solo::name;
@@ -13,7 +13,7 @@ use throng_solo::name;
 fn shared(options: ChannelOptions) -> Shared {
     let named = vec![("chat".into(), options), (RESERVED.into(), options)];
     Shared {
-        namespaces: Arc::new(Namespaces::new(options, named)),
+        namespaces: Arc::new(NamespaceOptions::new(options, named)),
         ..throng_solo::shared()
     }
 }
@@ -210,7 +210,7 @@ fn presence_is_seen_by_whom_the_options_let() {
             ..ChannelOptions::default()
         };
         let shared = Shared {
-            namespaces: Arc::new(Namespaces::new(options, Vec::new())),
+            namespaces: Arc::new(NamespaceOptions::new(options, Vec::new())),
             ..throng_solo::shared()
         };
         let sight = may_see_presence(who.as_ref(), &name("news"), &shared);

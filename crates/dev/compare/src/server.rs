@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
-use throng_client::Exchange;
+use throng_client::IncomingResponse;
 use throng_http1::encode_request;
 use throng_testkit::free_port;
 
@@ -140,7 +140,7 @@ impl Server {
         let mut request = Vec::new();
         encode_request("GET", "/metrics", "localhost", &[], None, &mut request);
         let stream = TcpStream::connect(self.addresses.publish)?;
-        let answer = Exchange::send(stream, &request)?.read_all(METRICS_BYTES_MAX)?;
+        let answer = IncomingResponse::send(stream, &request)?.read_all(METRICS_BYTES_MAX)?;
         let answer = String::from_utf8(answer)?;
         let count = |name: &str| -> Result<f64> {
             let line = answer.lines().find_map(|line| line.strip_prefix(name));

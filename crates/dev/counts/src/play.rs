@@ -9,7 +9,7 @@ use std::sync::Arc;
 use anyhow::{Result, anyhow, ensure};
 use throng_config::{Config, ConfigFile, Sources};
 use throng_engine::{Running, ShardParts, builders_on};
-use throng_gateway_grip::{Backends, Ticket};
+use throng_gateway_grip::{OriginClient, OriginExchange};
 use throng_http1::origin::{OriginFailure, OriginFailureKind, OriginRequest};
 use throng_server::{Assembly, Mailbox, Options, ShardApp, Start};
 use throng_types::{ConnId, ShardId};
@@ -33,13 +33,13 @@ const CONFIG: &str = include_str!("counts.toml");
 /// GRIP is not configured, so no backend is asked.
 struct Nobody;
 
-impl Backends for Nobody {
+impl OriginClient for Nobody {
     fn submit(
         &self,
         _: ConnId,
         _: u32,
         _: OriginRequest,
-    ) -> Result<Box<dyn Ticket>, OriginFailure> {
+    ) -> Result<Box<dyn OriginExchange>, OriginFailure> {
         Err(OriginFailure {
             fault: OriginFailureKind::Unreachable,
             detail: String::new(),

@@ -2,9 +2,10 @@
 
 use serde_json::Value;
 use throng_appwrite::{
-    ClientMessage, ConnectRequest, ConnectionPhase, EVENT_HEAD, FeedMessage, Identity, Index,
-    Matches, MembershipList, MessageLimits, QueryFilter, RealtimeError, RefusalStyle, Response,
-    RoleChange, SessionHeaders, Slot, Subscribed, Subscription, channel, glimpse, write_slot_ids,
+    AppwriteIdentity, ClientMessage, ConnectRequest, ConnectionPhase, EVENT_HEAD, FeedMessage,
+    Index, IndexedSubscription, Matches, MembershipList, MessageLimits, QueryFilter, RealtimeError,
+    RefusalStyle, Response, RoleChange, SessionHeaders, Slot, SubscriptionEntry, channel, glimpse,
+    write_slot_ids,
 };
 
 use crate::pieces::{is_json, texts};
@@ -33,13 +34,13 @@ pub(crate) fn appwrite_client(input: &[u8]) {
                 same_filter(&item.filter);
                 let channels = channel::convert(&item.channels, "U");
                 let id = item.id.as_deref().unwrap_or("made");
-                let one = Subscription {
+                let one = IndexedSubscription {
                     id,
                     channels: &channels,
                     filter: &item.filter,
                 };
                 index.subscribe(0, &[one]).expect("within every limit");
-                let done = [Subscribed {
+                let done = [SubscriptionEntry {
                     id,
                     channels: &channels,
                     queries: item.filter.text(),
@@ -117,7 +118,7 @@ fn matches(event: &FeedMessage) {
     let channels = [event.channels[0].to_string()];
     for (key, project) in [(1, &*event.project), (2, "another project")] {
         index.insert(key, project, &event.roles[..1]).expect("new");
-        let one = Subscription {
+        let one = IndexedSubscription {
             id: "s",
             channels: &channels,
             filter: &QueryFilter::ALL,
@@ -150,7 +151,7 @@ pub(crate) fn appwrite_identity(input: &[u8]) {
         body: memberships.as_bytes(),
         is_own: true,
     };
-    if let Ok(identity) = Identity::from_account(account.as_bytes(), &[list]) {
+    if let Ok(identity) = AppwriteIdentity::from_account(account.as_bytes(), &[list]) {
         assert!(!identity.is_guest() && is_json(identity.account.as_bytes()));
         let user = format!("user:{}", identity.user_id);
         assert!(identity.roles.contains(&user) && identity.roles.contains(&"users".to_owned()));

@@ -4,8 +4,8 @@ use std::sync::LazyLock;
 
 use serde_json::value::RawValue;
 use throng_auth::{
-    Algorithm, ApiKeys, ChannelPattern, Claims, Credentials, Hosts, KeyConfig, Origins, SigningKey,
-    TokenFault, Verifier, sign,
+    Algorithm, ApiCredentials, ApiKeys, ChannelPattern, Claims, Hosts, KeyConfig, Origins,
+    SigningKey, TokenFault, Verifier, sign,
 };
 use throng_gateway_plain::Cursor;
 use throng_session::NodeKey;
@@ -61,7 +61,7 @@ pub(crate) fn auth_origin(input: &[u8]) {
     }
     let keys = ApiKeys::new(["the key"]).expect("a good key");
     assert!(!keys.has(origin) || origin == "the key");
-    let _ = keys.admit(Credentials::default());
+    let _ = keys.admit(ApiCredentials::default());
 }
 
 const SECRET: &[u8] = b"a secret of the targets' own";

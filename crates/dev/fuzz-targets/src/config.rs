@@ -1,6 +1,6 @@
 //! Configuration: ours, and Pushpin's.
 
-use throng_config::{Config, ConfigFile, Loaded, Origin, Problem, Sources};
+use throng_config::{Config, ConfigFile, ConfigProblem, Loaded, Origin, Sources};
 
 use crate::pieces::{pairs, texts};
 
@@ -38,7 +38,7 @@ fn of_file(text: &str) -> Sources {
     }
 }
 
-fn has_a_place(problem: &Problem, text: &str) {
+fn has_a_place(problem: &ConfigProblem, text: &str) {
     assert!(!problem.message.is_empty(), "{problem:?}");
     if let Origin::File { line, column, .. } = &problem.origin {
         let lines = text.matches('\n').count() + 1;

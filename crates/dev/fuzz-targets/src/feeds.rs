@@ -1,11 +1,11 @@
 //! Bytes of servers that we connect to.
 
 use throng_kafka_protocol::request::{self, FetchLimits, Who};
-use throng_kafka_protocol::{Aborted, Frames, Records, assignment, batches, topics_of};
+use throng_kafka_protocol::{Aborted, FrameSplitter, Records, assignment, batches, topics_of};
 use throng_nats_protocol::{
-    Credentials, DecodeError, Decoder, Delivery, Limits, Op, ServerInfo, introduce, targets,
+    Credentials, DecodeError, Decoder, Limits, MessageMetadata, Op, ServerInfo, introduce, targets,
 };
-use throng_postgres_protocol::{Fault, Message};
+use throng_postgres_protocol::{Message, MessageError};
 use throng_redis_link::Answers;
 
 use crate::pieces::halved;
@@ -20,12 +20,12 @@ const FRAME_MAX: u32 = 4096;
 /// Checks that frames are the same in any pieces, and that no answer asks for more memory than it
 /// has.
 pub(crate) fn kafka_answers(input: &[u8]) {
-    let mut whole = Frames::new(FRAME_MAX);
+    let mut whole = FrameSplitter::new(FRAME_MAX);
     whole.feed(input);
     let cut = input
         .first()
         .map_or(0, |&byte| usize::from(byte) % input.len());
-    let mut pieces = Frames::new(FRAME_MAX);
+    let mut pieces = FrameSplitter::new(FRAME_MAX);
     pieces.feed(&input[..cut]);
     let mut early = Vec::new();
     while let Ok(Some(frame)) = pieces.next_frame() {
@@ -153,7 +153,7 @@ fn words(pieces: &[&[u8]]) -> (Vec<String>, Option<DecodeError>) {
             match op {
                 Op::Message(message) => {
                     assert!(message.payload.len() <= LIMITS.message_bytes_max);
-                    let stands = message.reply.and_then(Delivery::read);
+                    let stands = message.reply.and_then(MessageMetadata::read);
                     let headers = message.headers;
                     let text = headers.status_text();
                     assert!(headers.status().is_none() || text.is_some());
@@ -179,7 +179,7 @@ pub(crate) fn nats_words(input: &[u8]) {
     };
     assert_eq!(words(&halves), words(&[wire]));
     if let Ok(text) = std::str::from_utf8(wire) {
-        let _ = Delivery::read(text);
+        let _ = MessageMetadata::read(text);
         let info = ServerInfo::read(b"{\"headers\":true}").expect("a server");
         let credentials = Credentials::read(text);
         for target in targets(text).unwrap_or_default() {
@@ -192,7 +192,7 @@ pub(crate) fn nats_words(input: &[u8]) {
 const MESSAGE_MAX: usize = 256;
 
 /// All messages of a wire that comes in pieces, and what is wrong behind them.
-fn messages(pieces: &[&[u8]]) -> (Vec<Message>, Option<Fault>) {
+fn messages(pieces: &[&[u8]]) -> (Vec<Message>, Option<MessageError>) {
     let mut decoder = throng_postgres_protocol::Decoder::new(MESSAGE_MAX);
     let mut found = Vec::new();
     for piece in pieces {

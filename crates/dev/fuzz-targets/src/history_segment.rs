@@ -5,16 +5,16 @@
 use std::sync::Arc;
 
 use throng_broker::{
-    ChannelOptions, Frames, Head, Item, Lineage, Namespaces, Replay, Retention, home_of,
-    write_frame,
+    ChannelOptions, Head, Lineage, LogEntry, NamespaceOptions, Replay, Retention, SegmentRecords,
+    home_of, write_frame,
 };
 
 /// Checks that only whole records are read, and that no record harms its reader.
 pub(crate) fn history_segment(input: &[u8]) {
-    let mut frames = Frames::new(input);
+    let mut frames = SegmentRecords::new(input);
     let count = frames.by_ref().count();
     assert!(frames.end() <= input.len());
-    assert_eq!(Frames::new(&input[..frames.end()]).count(), count);
+    assert_eq!(SegmentRecords::new(&input[..frames.end()]).count(), count);
     // As records that are whole: the length of each is its first byte.
     let mut segment = Vec::new();
     let mut records = Vec::new();
@@ -27,7 +27,7 @@ pub(crate) fn history_segment(input: &[u8]) {
     }
     records.push(input);
     write_frame(input, &mut segment);
-    let mut frames = Frames::new(&segment);
+    let mut frames = SegmentRecords::new(&segment);
     assert!(frames.by_ref().eq(records.iter().copied()));
     assert!(frames.is_whole());
     let kept = ChannelOptions {
@@ -37,7 +37,7 @@ pub(crate) fn history_segment(input: &[u8]) {
         },
         ..ChannelOptions::default()
     };
-    let namespaces = Arc::new(Namespaces::new(kept, Vec::new()));
+    let namespaces = Arc::new(NamespaceOptions::new(kept, Vec::new()));
     let mut replay = Replay::new(namespaces, 1, 500);
     for record in records {
         match Head::of_record(record) {
@@ -45,7 +45,7 @@ pub(crate) fn history_segment(input: &[u8]) {
                 assert_eq!(head.to_record(), record);
                 replay.head(&head);
             }
-            Err(_) => assert_eq!(replay.record(record), Item::of_record(record).is_some()),
+            Err(_) => assert_eq!(replay.record(record), LogEntry::of_record(record).is_some()),
         }
     }
     let lineage = replay.lineage().cloned().unwrap_or_else(Lineage::default);

@@ -14,12 +14,12 @@ use std::sync::{Arc, LazyLock};
 
 use throng_appwrite::Platforms;
 use throng_auth::{ApiKeys, KeyConfig, Verifier};
-use throng_broker::{ChannelOptions, Namespaces, PresenceOptions, ProxySwitches, Retention};
+use throng_broker::{ChannelOptions, NamespaceOptions, PresenceOptions, ProxySwitches, Retention};
 use throng_engine::Effects;
 use throng_gateway_appwrite::{Appwrite, AppwriteProject, AppwriteShared, EventHubOptions};
 use throng_gateway_centrifuge::Centrifuge;
 use throng_gateway_grip::{
-    Grip, GripOptions, GripShared, Order as GripOrder, PortKind, RouteBook, Socket,
+    Grip, GripOptions, GripShared, Order as GripOrder, PortKind, RouteBook, ZmqSocket,
 };
 use throng_gateway_plain::Plain;
 use throng_grip::routes::parse_routes;
@@ -39,7 +39,7 @@ const NOW: Now = Now {
 
 /// State that is built once and shared by all inputs.
 struct Shared {
-    namespaces: Arc<Namespaces>,
+    namespaces: Arc<NamespaceOptions>,
     verifier: Arc<Verifier>,
     api_keys: Arc<ApiKeys>,
     grip: Arc<GripOptions>,
@@ -89,7 +89,7 @@ static SHARED: LazyLock<Shared> = LazyLock::new(|| {
         ..KeyConfig::default()
     };
     Shared {
-        namespaces: Arc::new(Namespaces::new(open, Vec::new())),
+        namespaces: Arc::new(NamespaceOptions::new(open, Vec::new())),
         verifier: Arc::new(Verifier::new(keys).expect("a good key")),
         api_keys: Arc::new(ApiKeys::new(["k"]).expect("a good key")),
         grip: Arc::new(GripOptions {
@@ -104,9 +104,9 @@ static SHARED: LazyLock<Shared> = LazyLock::new(|| {
             ports: vec![
                 PortKind::Http,
                 PortKind::Metrics,
-                PortKind::Zmq(Socket::Pull),
-                PortKind::Zmq(Socket::Sub),
-                PortKind::Zmq(Socket::Rep),
+                PortKind::Zmq(ZmqSocket::Pull),
+                PortKind::Zmq(ZmqSocket::Sub),
+                PortKind::Zmq(ZmqSocket::Rep),
             ],
             ..GripOptions::default()
         }),

@@ -5,7 +5,9 @@
 use std::sync::LazyLock;
 
 use throng_testkit::Authority;
-use throng_tls::{Certificates, ClientTls, Link, MinVersion, Records, ServerTls, Site, Trust};
+use throng_tls::{
+    Certificates, ClientTls, MinVersion, RecordLayer, ServerTls, Site, TlsLink, Trust,
+};
 
 use crate::pieces::parts;
 
@@ -15,14 +17,14 @@ static BOTH: LazyLock<(ServerTls, ClientTls)> = LazyLock::new(|| {
     let site = Site::read_certificate("", issued.certificate.as_bytes()).expect("a certificate");
     let site = site.with_key(issued.key.as_bytes()).expect("its key");
     let shown = Certificates::new(&[site]);
-    let server = ServerTls::new(&shown, MinVersion::Tls12, Records::Lean, None);
+    let server = ServerTls::new(&shown, MinVersion::Tls12, RecordLayer::Lean, None);
     let client = ClientTls::new("localhost", &Trust::Anybody, false);
     (server.expect("good"), client.expect("good"))
 });
 
-fn shaken() -> (Link, Link) {
-    let mut server = Link::server(&BOTH.0).expect("there is randomness");
-    let mut client = Link::client(&BOTH.1).expect("there is randomness");
+fn shaken() -> (TlsLink, TlsLink) {
+    let mut server = TlsLink::server(&BOTH.0).expect("there is randomness");
+    let mut client = TlsLink::client(&BOTH.1).expect("there is randomness");
     let (mut to_server, mut to_client) = (Vec::new(), Vec::new());
     client.start(&mut to_server).expect("nothing was heard");
     while !(to_server.is_empty() && to_client.is_empty()) {
@@ -44,7 +46,7 @@ fn shaken() -> (Link, Link) {
 pub(crate) fn tls_records(input: &[u8]) {
     let [steps, mut text] = parts::<2>(input);
     // Before hands are shaken, anything may come.
-    let mut stranger = Link::server(&BOTH.0).expect("there is randomness");
+    let mut stranger = TlsLink::server(&BOTH.0).expect("there is randomness");
     let mut nothing = Vec::new();
     let first = stranger.receive(&mut text.to_vec(), &mut nothing, &mut Vec::new());
     let refused = first.is_err();

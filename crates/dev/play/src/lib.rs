@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use throng_peer::task::{Net, Task, Tasks};
-use throng_peer::{Context, Flow, LinkEvent, LinkId, Peer, Want, Wants};
+use throng_peer::{LinkEvent, LinkId, Peer, PeerContext, ReadFlow, Want, Wants};
 use throng_types::Now;
 
 /// A peer under test.
@@ -28,14 +28,17 @@ impl<P: Peer> Play<P> {
     /// Runs one event; gives the peer's wishes after it.
     pub fn act<R>(
         &mut self,
-        event: impl FnOnce(&mut P, &mut Context<'_, P::Reply>) -> R,
+        event: impl FnOnce(&mut P, &mut PeerContext<'_, P::Reply>) -> R,
     ) -> (R, Vec<Want>) {
-        let result = event(&mut self.peer, &mut Context::new(self.now, &mut self.wants));
+        let result = event(
+            &mut self.peer,
+            &mut PeerContext::new(self.now, &mut self.wants),
+        );
         (result, std::iter::from_fn(|| self.wants.take()).collect())
     }
 
     /// Runs one event of a link; gives what the peer says to it, and its wishes after it.
-    pub fn event(&mut self, link: LinkId, event: LinkEvent<'_>) -> (Flow, Vec<Want>) {
+    pub fn event(&mut self, link: LinkId, event: LinkEvent<'_>) -> (ReadFlow, Vec<Want>) {
         self.act(|peer, cx| peer.event(link, event, cx))
     }
 
@@ -78,7 +81,8 @@ impl Talk {
     }
 
     pub fn run(&mut self) -> Vec<Want> {
-        self.tasks.run(&mut Context::new(self.now, &mut self.wants));
+        self.tasks
+            .run(&mut PeerContext::new(self.now, &mut self.wants));
         std::iter::from_fn(|| self.wants.take()).collect()
     }
 

@@ -1,7 +1,7 @@
 //! Appwrite's events on their way to the shards, without a peer that receives them.
 
 use throng_appwrite::FeedMessage;
-use throng_appwrite_api::Feed;
+use throng_appwrite_api::EventFeed;
 use throng_gateway_appwrite::News;
 use throng_server::gateways::Inlet;
 
@@ -9,14 +9,14 @@ use crate::directory::Answer;
 
 /// Hands Appwrite's news to the shards of a process, in the peer's place.
 pub(crate) struct AppwriteFeed {
-    feed: Feed,
+    feed: EventFeed,
     inlets: Vec<Inlet>,
 }
 
 impl AppwriteFeed {
     /// Begins; `None` if Appwrite is not configured.
     pub(crate) fn begin(inlets: Vec<Inlet>) -> Option<Self> {
-        let feed = Feed::new(1);
+        let feed = EventFeed::new(1);
         let own = Self { feed, inlets };
         own.tell_all(&own.feed.begun());
         (!own.inlets.is_empty()).then_some(own)

@@ -12,7 +12,7 @@ mod talk;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use throng_gateway_grip::{Backends, Ticket};
+use throng_gateway_grip::{OriginClient, OriginExchange};
 use throng_http1::origin::{
     OriginEvent, OriginFailure, OriginFailureKind, OriginRequest, RequestRest,
 };
@@ -53,13 +53,13 @@ pub(crate) struct Requests {
     site: Arc<Mutex<Site>>,
 }
 
-impl Backends for Requests {
+impl OriginClient for Requests {
     fn submit(
         &self,
         conn: ConnId,
         token: u32,
         request: OriginRequest,
-    ) -> Result<Box<dyn Ticket>, OriginFailure> {
+    ) -> Result<Box<dyn OriginExchange>, OriginFailure> {
         let socket = field(&request, "Connection-Id").map(str::to_owned);
         self.lock().exchanges.push_back(Exchange {
             conn,
@@ -99,7 +99,7 @@ impl Asked {
     }
 }
 
-impl Ticket for Asked {
+impl OriginExchange for Asked {
     fn grant(&self, _: usize) {}
 
     fn send(&mut self, bytes: Vec<u8>) {

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use throng_backend::{Backend, BackendLimits};
 use throng_engine::MailboxSender;
-use throng_outward::{CallSender, Mail, Outward};
+use throng_outward::{CallSender, Outward, ResolvedName};
 
 pub use tally::Tally;
 
@@ -58,7 +58,7 @@ struct Outside {
     calls: Calls,
     inbox: Arc<Mutex<Inbox>>,
     names: Arc<Mutex<Names>>,
-    mailbox: MailboxSender<Mail>,
+    mailbox: MailboxSender<ResolvedName>,
     dials: Vec<(usize, SocketAddr)>,
     sites: Vec<Site>,
     troubles: Troubles,
@@ -108,7 +108,7 @@ impl Outside {
             self.tally.count("a name has no address");
         }
         self.net.note(format_args!("{name} is {found:?}"));
-        assert!(self.mailbox.send(Mail::Found(name, found)).is_ok());
+        assert!(self.mailbox.send(ResolvedName::Found(name, found)).is_ok());
         true
     }
 

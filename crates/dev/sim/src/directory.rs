@@ -10,7 +10,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use throng_appwrite::{Change, Identity, IdentityChange, MembershipList};
+use throng_appwrite::{AppwriteIdentity, Change, IdentityChange, MembershipList};
 use throng_gateway_appwrite::{Credential, Lookup, LookupPart, LookupReply, QueueFull};
 use throng_server::gateways::Lookups;
 use throng_types::ConnId;
@@ -173,7 +173,7 @@ fn found(name: &str, member: bool, part: &LookupPart) -> LookupReply {
     let account = format!(r#"{{"$id":"{name}","emailVerification":true}}"#);
     let what = match part {
         LookupPart::Everything => {
-            let identity = Identity::from_account(account.as_bytes(), &[list]);
+            let identity = AppwriteIdentity::from_account(account.as_bytes(), &[list]);
             return LookupReply::User(Arc::new(identity.expect("an account")));
         }
         LookupPart::Account => Change::Account {

@@ -15,7 +15,7 @@ mod redis;
 mod server;
 mod witness;
 
-use throng_feeds::Order;
+use throng_feeds::FeedOrder;
 
 use self::node::Node;
 use self::server::{Server, Source};
@@ -166,7 +166,7 @@ impl Play {
             3 if !node.is_paused() => {
                 self.witness.sum.moves += 1;
                 net.note(format_args!("node {at} gives the source back"));
-                node.give_back(Order::Pause);
+                node.give_back(FeedOrder::Pause);
                 // What it had offered may be answered once it has gone on.
                 node.set_room(net.pick(&[0, 0, usize::MAX]));
             }
@@ -246,7 +246,7 @@ impl Play {
         let clients = self.server.clients();
         assert!(clients <= most, "{clients} connections of {most} are open");
         for node in &mut self.nodes {
-            node.give_back(Order::End);
+            node.give_back(FeedOrder::End);
         }
         self.pass(3);
         for node in &self.nodes {

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use throng_broker::{
-    Broker, Budget, ChannelOptions, Draft, MemoryBroker, MemoryOptions, Namespaces, ReplyLimit,
-    home_of,
+    Broker, Budget, ChannelOptions, Draft, MemoryBroker, MemoryOptions, NamespaceOptions,
+    ReplyLimit, home_of,
 };
 use throng_hub::{Answer, Batch, Command, Format, Hub, HubOptions, Patch, ReplyTo, Sink};
 use throng_types::{ChannelName, ConnId, Epoch, Now, Payload, Position, Publication, ShardId};
 
 /// The hub of one of so many shards, over memory.
-pub fn hub(shard: ShardId, shards: u8, namespaces: &Arc<Namespaces>) -> Hub {
+pub fn hub(shard: ShardId, shards: u8, namespaces: &Arc<NamespaceOptions>) -> Hub {
     let memory = MemoryOptions {
         nonce: 1,
         hash_seed: 1,
@@ -37,11 +37,14 @@ pub fn hub_of(named: &[(&str, ChannelOptions)]) -> Hub {
 }
 
 /// These namespaces, and no options for channels without one.
-pub fn namespaces(named: &[(&str, ChannelOptions)]) -> Arc<Namespaces> {
+pub fn namespaces(named: &[(&str, ChannelOptions)]) -> Arc<NamespaceOptions> {
     let named = named
         .iter()
         .map(|(name, options)| ((*name).into(), *options));
-    Arc::new(Namespaces::new(ChannelOptions::default(), named.collect()))
+    Arc::new(NamespaceOptions::new(
+        ChannelOptions::default(),
+        named.collect(),
+    ))
 }
 
 /// A channel's name.

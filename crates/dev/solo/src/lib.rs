@@ -17,7 +17,7 @@ pub use hubs::{
 };
 use throng_auth::{ApiKeys, Origins};
 use throng_broker::{
-    ChannelOptions, Draft, Namespaces, PresenceOptions, Recovery, Refusal, Subscribed,
+    ChannelOptions, Draft, NamespaceOptions, PresenceOptions, Recovery, Refusal, Subscribed,
 };
 use throng_hub::{Answer, Command, Format, ReplyTo};
 use throng_metrics::Counters;
@@ -147,7 +147,7 @@ pub fn shared() -> Shared {
     };
     Shared {
         limits: SessionLimits::default(),
-        namespaces: Arc::new(Namespaces::new(open, Vec::new())),
+        namespaces: Arc::new(NamespaceOptions::new(open, Vec::new())),
         closed_namespaces: Arc::new([]),
         verifier: None,
         anonymous: true,
@@ -287,7 +287,7 @@ impl<G: Gateway> Solo<G> {
     }
 
     /// Answers a publication by its token.
-    pub fn answer(&mut self, token: u32, result: session::PublishResult) {
+    pub fn answer(&mut self, token: u32, result: session::PublishOutcome) {
         let answer = Answer::Published { result };
         self.event(Event::Answer { token, answer });
     }

@@ -7,7 +7,7 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use throng_broker::{Begins, Frames, Head, Lineage, write_frame};
+use throng_broker::{Begins, Head, Lineage, SegmentRecords, write_frame};
 
 use crate::Options;
 
@@ -162,7 +162,7 @@ impl Place {
         let last = segments.last_key_value();
         let content = last.map(|(number, _)| std::fs::read(folder.segment(*number)));
         let content = content.transpose()?.unwrap_or_default();
-        let head = Frames::new(&content).next().map(Head::of_record);
+        let head = SegmentRecords::new(&content).next().map(Head::of_record);
         let is_ours = matches!(head, Some(Ok(head)) if head.lineage.nonce == lineage.nonce);
         Ok(Self {
             folder,

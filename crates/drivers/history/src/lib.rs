@@ -19,13 +19,13 @@ mod writer;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use throng_broker::Namespaces;
+use throng_broker::NamespaceOptions;
 use throng_metrics::Counters;
 
-pub use open::{OpenError, Opened, await_takeover, open};
+pub use open::{OpenError, OpenedStore, await_takeover, open};
 pub use writer::Journal;
 
-pub type Ring = Box<dyn Fn() + Send + Sync>;
+pub type ShardWaker = Box<dyn Fn() + Send + Sync>;
 
 pub struct Options {
     pub path: PathBuf,
@@ -40,6 +40,6 @@ pub struct Options {
     pub hash_seed: u64,
     pub unix_ms: u64,
     /// Namespaces, which decide what channels retain.
-    pub namespaces: Arc<Namespaces>,
+    pub namespaces: Arc<NamespaceOptions>,
     pub counters: Arc<Counters>,
 }

@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use throng_broker::{Frames, Head, HeadFault, Replay, Restored, Store, home_of};
+use throng_broker::{Head, HeadFault, Replay, Restored, SegmentRecords, Store, home_of};
 use throng_types::units::format_bytes;
 
 use crate::files::{Folder, Place};
 use crate::lane::Common;
 use crate::writer::{Journal, Writer};
-use crate::{Options, Ring};
+use crate::{Options, ShardWaker};
 
 /// A long start says where it is so often.
 const PROGRESS: Duration = Duration::from_secs(2);
@@ -42,19 +42,22 @@ pub enum OpenError {
 }
 
 /// A store before its writer runs.
-pub struct Opened {
+pub struct OpenedStore {
     writer: Writer,
     common: Arc<Common>,
     /// State that each home starts with.
     pub restored: Vec<Option<Restored>>,
 }
 
-impl Opened {
+impl OpenedStore {
     /// Starts the writer. Each ring wakes a shard; gives each shard's end.
     ///
     /// # Errors
     /// If there is no thread.
-    pub fn start(self, rings: Vec<Ring>) -> Result<(Vec<Box<dyn Store>>, Journal), OpenError> {
+    pub fn start(
+        self,
+        rings: Vec<ShardWaker>,
+    ) -> Result<(Vec<Box<dyn Store>>, Journal), OpenError> {
         let lanes = self.common.lanes().into_iter();
         let lanes = lanes.map(|lane| Box::new(lane) as Box<dyn Store>).collect();
         let journal = Journal::start(self.common, self.writer, rings).map_err(OpenError::Thread)?;
@@ -65,9 +68,9 @@ impl Opened {
 /// A store whose folder another process has, which hands over: nothing is read, and nothing written
 /// before [`Journal::begin`].
 #[must_use]
-pub fn await_takeover(options: Options) -> Opened {
+pub fn await_takeover(options: Options) -> OpenedStore {
     let common = Common::new(options.shards, options.refuses);
-    Opened {
+    OpenedStore {
         restored: (0..options.shards).map(|_| None).collect(),
         writer: Writer::new(common.clone(), options, None),
         common,
@@ -79,7 +82,7 @@ pub fn await_takeover(options: Options) -> Opened {
 /// # Errors
 /// See [`OpenError`]. A full disk is none: then the server goes on without writing until there is
 /// room.
-pub fn open(options: Options) -> Result<Opened, OpenError> {
+pub fn open(options: Options) -> Result<OpenedStore, OpenError> {
     let wrong = |error| OpenError::Io {
         path: options.path.clone(),
         error,
@@ -124,7 +127,7 @@ pub fn open(options: Options) -> Result<Opened, OpenError> {
     let common = Common::new(options.shards, options.refuses);
     let mut writer = Writer::new(common.clone(), options, Some(place));
     writer.lineage = lineage;
-    Ok(Opened {
+    Ok(OpenedStore {
         restored: restored.into_iter().map(Some).collect(),
         writer,
         common,
@@ -153,7 +156,7 @@ fn read(folder: &Folder, segments: &[(u64, u64)], replay: &mut Replay) -> Result
             }
             Err(error) => return Err(wrong(error)),
         };
-        let mut frames = Frames::new(&content);
+        let mut frames = SegmentRecords::new(&content);
         match frames.next().map(Head::of_record) {
             Some(Ok(head)) => {
                 replay.head(&head);

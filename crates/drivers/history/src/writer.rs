@@ -11,12 +11,12 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use throng_broker::{Acknowledge, Frames, Item, Lineage, copy_is_due, write_frame};
+use throng_broker::{Acknowledge, Lineage, LogEntry, SegmentRecords, copy_is_due, write_frame};
 use throng_metrics::{Counter, Gauge};
 
 use crate::files::Place;
 use crate::lane::{Asked, Common, Order};
-use crate::{Options, Ring};
+use crate::{Options, ShardWaker};
 
 /// A segment of more bytes is followed by another.
 const SEGMENT_BYTES: u64 = 16 << 20;
@@ -35,7 +35,7 @@ pub(crate) struct Writer {
     /// None before another process has let go, and after this one has.
     place: Option<Place>,
     pub(crate) lineage: Lineage,
-    rounds: Rounds,
+    rounds: CopySchedule,
     /// When the last copy for a hole began.
     round_at: Option<Instant>,
     /// Since when something is not synced.
@@ -54,7 +54,7 @@ impl Writer {
     pub(crate) fn new(common: Arc<Common>, options: Options, place: Option<Place>) -> Self {
         let is_failing = place.as_ref().is_some_and(|place| place.file.is_none());
         common.is_failing.store(is_failing, Ordering::Relaxed);
-        let mut rounds = Rounds::default();
+        let mut rounds = CopySchedule::default();
         if is_failing {
             rounds.give_up();
         }
@@ -78,7 +78,7 @@ impl Writer {
     }
 
     /// Writes until the order to end comes.
-    pub(crate) fn run(mut self, rings: &[Ring]) {
+    pub(crate) fn run(mut self, rings: &[ShardWaker]) {
         self.show();
         loop {
             let orders = self.common.take_orders();
@@ -111,7 +111,7 @@ impl Writer {
         drop(self.common.take_orders());
     }
 
-    fn obey(&mut self, order: &Order, rings: &[Ring]) {
+    fn obey(&mut self, order: &Order, rings: &[ShardWaker]) {
         match order {
             Order::Begin if !self.is_active => {
                 self.is_active = true;
@@ -137,7 +137,7 @@ impl Writer {
         let is_whole = is_whole && !self.rounds.has_hole && self.retry_at.is_none();
         if let Some(place) = self.place.as_mut().filter(|_| self.is_active && is_whole) {
             let mut bytes = Vec::new();
-            write_frame(&Item::closed(), &mut bytes);
+            write_frame(&LogEntry::closed(), &mut bytes);
             let closed = place.file.as_mut().map_or(Ok(()), |file| {
                 file.write_all(&bytes)?;
                 file.sync_all()
@@ -151,7 +151,7 @@ impl Writer {
     }
 
     /// Takes the folder from another process, or tries again.
-    fn begin(&mut self, rings: &[Ring]) {
+    fn begin(&mut self, rings: &[ShardWaker]) {
         let begun = match self.place.take() {
             Some(place) => Ok(place),
             None => Place::take_over(&self.options, &self.lineage),
@@ -170,7 +170,7 @@ impl Writer {
         }
     }
 
-    fn turn(&mut self, rings: &[Ring]) {
+    fn turn(&mut self, rings: &[ShardWaker]) {
         if self.retry_at.is_some_and(|at| at <= Instant::now()) {
             self.begin(rings);
         }
@@ -233,7 +233,7 @@ impl Writer {
         let file = self.place.as_mut().and_then(|place| place.file.as_mut());
         let written = file.map(|file| file.write_all(bytes));
         let Some((Ok(()), place)) = written.as_ref().zip(self.place.as_mut()) else {
-            let lost = Frames::new(bytes).count() as u64;
+            let lost = SegmentRecords::new(bytes).count() as u64;
             self.options.counters.add(Counter::HistoryStoreLost, lost);
             if let Some(Err(error)) = written {
                 self.fail(&error);
@@ -321,7 +321,7 @@ impl Writer {
     }
 
     /// Asks for a copy where one is due.
-    fn begin_round(&mut self, rings: &[Ring]) {
+    fn begin_round(&mut self, rings: &[ShardWaker]) {
         let Some(place) = self.place.as_mut().filter(|place| place.file.is_some()) else {
             return;
         };
@@ -338,7 +338,7 @@ impl Writer {
     }
 
     /// Asks for a copy that begins with a segment.
-    fn copy_from(&mut self, segment: u64, rings: &[Ring]) {
+    fn copy_from(&mut self, segment: u64, rings: &[ShardWaker]) {
         self.round_at = Some(Instant::now());
         let round = self.rounds.begin(segment);
         self.common.round.store(round, Ordering::Release);
@@ -389,7 +389,7 @@ pub(crate) fn asked(order: Order) -> (Asked, std::sync::mpsc::Receiver<()>) {
 
 /// Copies that shards are asked for.
 #[derive(Default)]
-pub(crate) struct Rounds {
+pub(crate) struct CopySchedule {
     /// Number of the last one.
     last: u64,
     /// First segment of the one that is under way: those before it go when it is complete.
@@ -400,7 +400,7 @@ pub(crate) struct Rounds {
     pub(crate) has_hole: bool,
 }
 
-impl Rounds {
+impl CopySchedule {
     pub(crate) const fn is_under_way(&self) -> bool {
         self.first.is_some()
     }
@@ -441,7 +441,11 @@ pub struct Journal {
 }
 
 impl Journal {
-    pub(crate) fn start(common: Arc<Common>, writer: Writer, rings: Vec<Ring>) -> io::Result<Self> {
+    pub(crate) fn start(
+        common: Arc<Common>,
+        writer: Writer,
+        rings: Vec<ShardWaker>,
+    ) -> io::Result<Self> {
         let thread = std::thread::Builder::new()
             .name("history".to_owned())
             .spawn(move || writer.run(&rings))?;
@@ -504,7 +508,7 @@ mod tests {
 
     #[test]
     fn a_copy_counts_when_every_shard_has_made_it_and_nothing_was_lost() {
-        let mut rounds = Rounds::default();
+        let mut rounds = CopySchedule::default();
         rounds.lost();
         assert_eq!(rounds.begin(7), 1);
         assert_eq!(rounds.copied([1, 0].into_iter()), None);

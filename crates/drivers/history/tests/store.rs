@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use throng_broker::{
     Acknowledge, Broker as _, Budget, ChannelOptions, Draft, MemoryBroker, MemoryOptions,
-    Namespaces, Receiver, Recovery, Refusal, Reply, ReplyLimit, Request, Retention, Ticket,
+    NamespaceOptions, Receiver, Recovery, Refusal, Reply, ReplyLimit, Request, Retention, Ticket,
     home_of,
 };
 use throng_history::{Journal, OpenError, Options, await_takeover, open};
@@ -25,7 +25,7 @@ fn now() -> Now {
     }
 }
 
-fn namespaces() -> Arc<Namespaces> {
+fn namespaces() -> Arc<NamespaceOptions> {
     let kept = ChannelOptions {
         retention: Retention {
             publications_max: 100,
@@ -34,7 +34,7 @@ fn namespaces() -> Arc<Namespaces> {
         recovery: true,
         ..ChannelOptions::default()
     };
-    Arc::new(Namespaces::new(kept, Vec::new()))
+    Arc::new(NamespaceOptions::new(kept, Vec::new()))
 }
 
 /// A hub that remembers the last reply.

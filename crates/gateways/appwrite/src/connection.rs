@@ -10,8 +10,8 @@
 use std::sync::Arc;
 
 use throng_appwrite::{
-    ClientMessage, Connected, ConnectionPhase, ErrorAction, Identity, PONG, RealtimeError, Slot,
-    SubscribeItem, channel, subscription_id,
+    AppwriteIdentity, ClientMessage, Connected, ConnectionPhase, ErrorAction, PONG, RealtimeError,
+    Slot, SubscribeItem, channel, subscription_id,
 };
 use throng_metrics::Counter;
 use throng_session::encode::ws_text;
@@ -106,9 +106,14 @@ impl Connection {
         self.ask(Asking::Open(Box::new(opening)), &shown, cx);
     }
 
-    pub(super) fn open(&mut self, user: Option<Arc<Identity>>, opening: Opening, cx: &mut Cx<'_>) {
+    pub(super) fn open(
+        &mut self,
+        user: Option<Arc<AppwriteIdentity>>,
+        opening: Opening,
+        cx: &mut Cx<'_>,
+    ) {
         let appwrite = cx.own;
-        let guest = Identity::guest();
+        let guest = AppwriteIdentity::guest();
         let identity = user.as_deref().unwrap_or(&guest);
         let request = &opening.request;
         let slots = match request.subscriptions(&identity.user_id, &appwrite.limits) {

@@ -27,8 +27,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use throng_appwrite::{
-    ConnectionPhase, EVENT_HEAD, FeedMessage, GUESTS, IdentityChange, Index, IndexError, Matches,
-    NewEvent, RealtimeError, Rebind, Response, RoleChange, Subscribed, Subscription,
+    ConnectionPhase, EVENT_HEAD, FeedMessage, GUESTS, IdentityChange, Index, IndexError,
+    IndexedSubscription, Matches, NewEvent, RealtimeError, Rebind, Response, RoleChange,
+    SubscriptionEntry,
 };
 use throng_session::encode::ws_text;
 use throng_types::{ConnId, Frame, Load, Millis, Now, Position, Save, Saved};
@@ -150,9 +151,9 @@ impl EventHub {
     }
 
     fn subscribe(&mut self, conn: ConnId, items: &[SubscriptionOrder]) -> Result<(), IndexError> {
-        let subscriptions: Vec<Subscription<'_>> = items
+        let subscriptions: Vec<IndexedSubscription<'_>> = items
             .iter()
-            .map(|item| Subscription {
+            .map(|item| IndexedSubscription {
                 id: &item.id,
                 channels: &item.channels,
                 filter: &item.filter,
@@ -170,9 +171,9 @@ impl EventHub {
         if let Err(error) = self.subscribe(conn, items) {
             return connections.refuse(conn, &error.into(), ConnectionPhase::Message);
         }
-        let told: Vec<Subscribed<'_>> = items
+        let told: Vec<SubscriptionEntry<'_>> = items
             .iter()
-            .map(|item| Subscribed {
+            .map(|item| SubscriptionEntry {
                 id: &item.id,
                 channels: &item.channels,
                 queries: item.filter.text(),

@@ -14,7 +14,7 @@ use std::rc::Rc;
 
 use throng_metrics::Gauge;
 use throng_session::{
-    Claim, Class, Event, Flow, Form, Gateway, Incoming, Opened, Port, Reject, Shard, Shared,
+    Claim, Class, Event, Flow, Form, Gateway, Incoming, Opened, Port, Reject, ShardCalls, Shared,
     Transport,
 };
 use throng_types::{ConnId, Saved};
@@ -128,21 +128,21 @@ impl Gateway for Appwrite {
         self.hub.overlap.load(from)
     }
 
-    fn order(&mut self, order: Order, shard: &mut impl Shard<Self>) {
+    fn order(&mut self, order: Order, shard: &mut impl ShardCalls<Self>) {
         self.carry_out(order, shard);
     }
 
-    fn closed(&mut self, conn: ConnId, session: Connection, _: &mut impl Shard<Self>) {
+    fn closed(&mut self, conn: ConnId, session: Connection, _: &mut impl ShardCalls<Self>) {
         session.let_go(&self.shared);
         self.hub.leave(conn.index());
         session.delete_presence(conn, &self.shared);
     }
 
-    fn turn(&mut self, frames_max: usize, shard: &mut impl Shard<Self>) -> bool {
+    fn turn(&mut self, frames_max: usize, shard: &mut impl ShardCalls<Self>) -> bool {
         self.take_news(frames_max, shard)
     }
 
-    fn tick(&mut self, shard: &mut impl Shard<Self>) {
+    fn tick(&mut self, shard: &mut impl ShardCalls<Self>) {
         self.tick_hub(shard);
         let connections = self.hub.connections() as u64;
         let counters = &shard.shared().counters;

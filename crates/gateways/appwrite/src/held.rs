@@ -49,6 +49,7 @@ pub(crate) struct Held {
     in_order: bool,
     /// The event at hand goes to the connection like to any other.
     pub(crate) passes: bool,
+    /// Oldest first. Bound: [`HELD_MAX`].
     pub(crate) events: Vec<Waiting>,
 }
 

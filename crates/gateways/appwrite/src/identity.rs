@@ -26,8 +26,8 @@
 //! Rule for "full": with [`WRITING_MAX`] calls under way a message is refused.
 
 use throng_appwrite::{
-    CONSOLE, Change, ConnectionPhase, Identity, IdentityChange, Presence, RealtimeError, Response,
-    TokenClaims,
+    AppwriteIdentity, CONSOLE, Change, ConnectionPhase, IdentityChange, Presence, RealtimeError,
+    Response, TokenClaims,
 };
 use throng_session::encode::ws_text;
 use throng_types::{ConnId, Millis};
@@ -331,7 +331,7 @@ impl Connection {
         self.more.as_ref().and_then(|more| more.next_at)
     }
 
-    fn become_user(&mut self, identity: &Identity, shown: Shown, cx: &mut Cx<'_>) {
+    fn become_user(&mut self, identity: &AppwriteIdentity, shown: Shown, cx: &mut Cx<'_>) {
         cx.order(Order::SetRoles {
             conn: cx.id,
             roles: identity.roles.clone(),
@@ -345,7 +345,7 @@ impl Connection {
     }
 
     fn become_guest(&mut self, cx: &mut Cx<'_>) {
-        let guest = Identity::guest();
+        let guest = AppwriteIdentity::guest();
         cx.order(Order::SetRoles {
             conn: cx.id,
             roles: guest.roles,

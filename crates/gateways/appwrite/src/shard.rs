@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use throng_appwrite::{Change, ConnectionPhase, RealtimeError};
 use throng_metrics::Counter;
-use throng_session::{CloseReason, Flow, Own, Shard};
+use throng_session::{CloseReason, Flow, Own, ShardCalls};
 use throng_types::{ConnId, Disconnect, Frame};
 
 use crate::connection::Connection;
@@ -48,13 +48,13 @@ impl Appwrite {
 const NEWS_PER_TURN: usize = 256;
 
 impl Appwrite {
-    pub(crate) fn carry_out(&mut self, order: Order, shard: &mut impl Shard<Self>) {
+    pub(crate) fn carry_out(&mut self, order: Order, shard: &mut impl ShardCalls<Self>) {
         let mut line = Line::new(shard, self.queue_bytes_max);
         self.hub.handle(order, &mut line);
     }
 
     /// Carries out the sessions' orders at once: the next news must find them done.
-    fn carry_out_all(&mut self, shard: &mut impl Shard<Self>) {
+    fn carry_out_all(&mut self, shard: &mut impl ShardCalls<Self>) {
         for order in shard.take_orders() {
             self.carry_out(order, shard);
         }
@@ -64,7 +64,7 @@ impl Appwrite {
     pub(crate) fn take_news(
         &mut self,
         mut frames_max: usize,
-        shard: &mut impl Shard<Self>,
+        shard: &mut impl ShardCalls<Self>,
     ) -> bool {
         self.refuse_unserved(shard);
         // Frames that gather in one turn must not look like a queue that is never emptied.
@@ -109,7 +109,7 @@ impl Appwrite {
     }
 
     /// Ends connections from another process whose project is not served here.
-    fn refuse_unserved(&mut self, shard: &mut impl Shard<Self>) {
+    fn refuse_unserved(&mut self, shard: &mut impl ShardCalls<Self>) {
         for conn in std::mem::take(&mut self.unserved) {
             shard.with(conn, |session, cx| {
                 session.refuse_opening(&RealtimeError::UnknownProject, cx);
@@ -118,7 +118,7 @@ impl Appwrite {
         }
     }
 
-    pub(crate) fn tick_hub(&mut self, shard: &mut impl Shard<Self>) {
+    pub(crate) fn tick_hub(&mut self, shard: &mut impl ShardCalls<Self>) {
         let now = shard.now();
         self.hub
             .tick(now, &mut Line::new(shard, self.queue_bytes_max));
@@ -131,7 +131,7 @@ struct Line<'s, S> {
     queue_bytes_max: usize,
 }
 
-impl<'s, S: Shard<Appwrite>> Line<'s, S> {
+impl<'s, S: ShardCalls<Appwrite>> Line<'s, S> {
     const fn new(shard: &'s mut S, queue_bytes_max: usize) -> Self {
         Self {
             shard,
@@ -147,7 +147,7 @@ impl<'s, S: Shard<Appwrite>> Line<'s, S> {
     }
 }
 
-impl<S: Shard<Appwrite>> Connections for Line<'_, S> {
+impl<S: ShardCalls<Appwrite>> Connections for Line<'_, S> {
     fn id(&self, index: u32) -> Option<ConnId> {
         self.shard.conn(index)
     }

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, channel};
 
 use serde_json::{Value, json};
 use throng_appwrite::{
-    Change, ConnectionPhase, FeedMessage, Identity, MembershipList, RealtimeError,
+    AppwriteIdentity, Change, ConnectionPhase, FeedMessage, MembershipList, RealtimeError,
 };
 use throng_metrics::Counter;
 use throng_session::{Port, Shared};
@@ -339,7 +339,7 @@ fn user_of(user: &str, teams: &[&str]) -> LookupReply {
         body: memberships.as_bytes(),
         is_own: true,
     };
-    let identity = Identity::from_account(account.as_bytes(), &[list]);
+    let identity = AppwriteIdentity::from_account(account.as_bytes(), &[list]);
     LookupReply::User(Arc::new(identity.unwrap()))
 }
 

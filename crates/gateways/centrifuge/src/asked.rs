@@ -29,7 +29,7 @@ pub(crate) struct Subscribing {
 
 /// Everything of one socket that waits for the hub.
 #[derive(Default, Save)]
-pub(crate) struct Asked {
+pub(crate) struct PendingState {
     /// Until every channel that the connection begins with has answered.
     #[save(skip)]
     pub(crate) opening: Option<Box<Opening>>,
@@ -49,7 +49,7 @@ pub(crate) struct Asked {
     pub(crate) filters: Vec<(ChannelName, TagFilter)>,
 }
 
-impl Asked {
+impl PendingState {
     /// Whether another process can go on with it: nothing waits for the hub or a backend.
     pub(crate) fn moves(&self) -> bool {
         let is_quiet = self.proxied.as_ref().is_none_or(|it| it.moves());
@@ -147,7 +147,7 @@ mod tests {
 
     use super::*;
 
-    fn asked() -> Asked {
+    fn asked() -> PendingState {
         let said = Passed {
             name: "x-said".into(),
             value: "hello".into(),
@@ -160,9 +160,9 @@ mod tests {
         };
         proxied.questions.headers.push(said);
         (proxied.questions.meta, proxied.questions.next) = (Some("{}".into()), 7);
-        Asked {
+        PendingState {
             proxied: Some(Box::new(proxied)),
-            ..Asked::default()
+            ..PendingState::default()
         }
     }
 
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn who_waits_for_something_stays() {
-        let waits: [fn(&mut Asked); 4] = [
+        let waits: [fn(&mut PendingState); 4] = [
             |it| {
                 let proxied = it.proxied.get_or_insert_default();
                 proxied.questions.open.push(Open {

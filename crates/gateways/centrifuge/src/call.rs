@@ -24,8 +24,8 @@ use throng_centrifuge::api::{
 use throng_hub::{Answer, Command, ReplyTo};
 use throng_metrics::Counter;
 use throng_session::{
-    Context, ControlCommand, Event, Exchange, Flow, Publications, PublishResult as Outcome, Survey,
-    SurveyReply, publish_all, respond_json,
+    Context, ControlCommand, Event, Exchange, Flow, Publications, PublishOutcome as Outcome,
+    Survey, SurveyReply, publish_all, respond_json,
 };
 use throng_types::{ChannelName, End};
 
@@ -84,7 +84,7 @@ pub(crate) enum Together {
 }
 
 /// Calls on their way: the awaited answers, and the connection to answer.
-pub struct Call {
+pub struct ApiCall {
     exchange: Exchange,
     together: Together,
     /// Commands that wait for their turn, with their ids. Bound: the request's body.
@@ -95,11 +95,12 @@ pub struct Call {
     publications: usize,
     histories: usize,
     next_token: u32,
+    /// The answer so far. Bound: [`REPLIES_BYTES_MAX`], and the replies to calls that began before.
     body: Vec<u8>,
     status: u16,
 }
 
-impl Call {
+impl ApiCall {
     pub(crate) fn new(
         exchange: Exchange,
         together: Together,

@@ -75,8 +75,13 @@ pub const fn price(request: &ClientRequest<'_>) -> Option<Work> {
 }
 
 /// Runs one command; `words` is its encoded form.
-fn run(ws: &mut Socket, command: throng_centrifuge::Command<'_>, words: &[u8], cx: &mut Cx<'_>) {
-    let throng_centrifuge::Command {
+fn run(
+    ws: &mut Socket,
+    command: throng_centrifuge::ClientCommand<'_>,
+    words: &[u8],
+    cx: &mut Cx<'_>,
+) {
+    let throng_centrifuge::ClientCommand {
         id: command,
         request,
     } = command;

@@ -44,7 +44,7 @@ pub(crate) fn welcome(
         };
     }
     match ws.mode().codec().commands(request).next() {
-        Some(Ok(throng_centrifuge::Command {
+        Some(Ok(throng_centrifuge::ClientCommand {
             request: ClientRequest::Connect(connect),
             ..
         })) => enter(ws, command, &connect, Some(claims), cx),

@@ -9,7 +9,7 @@ use throng_types::json::payload_of;
 use throng_types::{ChannelName, Disconnect, Save, Unsubscribe};
 
 use crate::Cx;
-use crate::call::Call;
+use crate::call::ApiCall;
 use crate::emulation::Upstream;
 use crate::socket::{Phase, Socket};
 use crate::subscribing::subscribe_wanted;
@@ -24,7 +24,7 @@ pub enum Session {
     Stream(UniStream),
     /// A call of the server API, until it is answered.
     #[save(skip)]
-    Call(Box<Call>),
+    Call(Box<ApiCall>),
     /// Commands of a client whose stream is on another connection.
     #[save(skip)]
     Upstream(Box<Upstream>),

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use throng_session::{
     Answered, Ask, BackendMail, Backends, Claim, Class, Event, Flow, Form, Gateway, Incoming,
-    Opened, Patch, ProxyOptions, Question, Reject, Sender, Shard, Shared, Transport, WayToBackends,
+    Opened, Patch, ProxyOptions, Question, Reject, Sender, ShardCalls, Shared, Transport,
+    WayToBackends,
 };
 use throng_types::{ChannelName, ConnId, Millis, Now, Publication};
 
@@ -60,7 +61,7 @@ impl Centrifuge {
     }
 
     /// Carries commands to their session, or towards its shard, and answers the request.
-    fn carry(upward: Upward, shard: &mut impl Shard<Self>) {
+    fn carry(upward: Upward, shard: &mut impl ShardCalls<Self>) {
         let (to, request) = (upward.to.shard(), upward.request);
         let status = if to.0 >= shard.shards() || to == shard.this() {
             Self::deliver(&upward, shard);
@@ -85,7 +86,7 @@ impl Centrifuge {
     }
 
     /// Lets the session carry them out, if it is still there.
-    fn deliver(upward: &Upward, shard: &mut impl Shard<Self>) {
+    fn deliver(upward: &Upward, shard: &mut impl ShardCalls<Self>) {
         shard.with(upward.to, |session, cx| {
             if let Session::Socket(socket) = session {
                 socket.upstream(&upward.data, cx);
@@ -94,7 +95,7 @@ impl Centrifuge {
         });
     }
 
-    fn answered(number: u32, conn: ConnId, answer: Answered, shard: &mut impl Shard<Self>) {
+    fn answered(number: u32, conn: ConnId, answer: Answered, shard: &mut impl ShardCalls<Self>) {
         shard.with(conn, |session, cx| {
             session.answered(number, answer, cx);
             Flow::Stay
@@ -179,7 +180,7 @@ impl Gateway for Centrifuge {
         }
     }
 
-    fn order(&mut self, order: Order, shard: &mut impl Shard<Self>) {
+    fn order(&mut self, order: Order, shard: &mut impl ShardCalls<Self>) {
         match order {
             Order::Upward(upward) => Self::carry(upward, shard),
             Order::CacheEmpty {
@@ -203,7 +204,7 @@ impl Gateway for Centrifuge {
         }
     }
 
-    fn mail(&mut self, _: Sender, mail: Mail, shard: &mut impl Shard<Self>) {
+    fn mail(&mut self, _: Sender, mail: Mail, shard: &mut impl ShardCalls<Self>) {
         match mail {
             Mail::Upward(upward) => Self::deliver(&upward, shard),
             Mail::Backends(BackendMail::Answered {

@@ -15,7 +15,7 @@ use throng_session::{ControlCommand, Exchange, Incoming, NodeKey, Opened, Survey
 use throng_types::{ChannelName, Disconnect};
 
 use crate::Cx;
-use crate::call::{Call, Task, Together, style, write_published};
+use crate::call::{ApiCall, Task, Together, style, write_published};
 use crate::events::Session;
 use crate::results::{history_query, position_of};
 use crate::surveyed::{Surveyed, search};
@@ -82,7 +82,7 @@ pub(crate) fn call(incoming: &Incoming<'_, '_>, form: Form, cx: &mut Cx<'_>) -> 
         let write = (write_published as WriteAnswer, style);
         return Opened::Later(Later::publish_all(drafts, incoming, write, cx));
     }
-    let mut call = Call::new(Exchange::new(incoming), together, calls);
+    let mut call = ApiCall::new(Exchange::new(incoming), together, calls);
     if call.advance(cx) {
         return Opened::Answered { keep_alive };
     }

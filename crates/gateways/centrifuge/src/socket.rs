@@ -17,7 +17,7 @@ use throng_types::{ChannelError, ChannelName, Disconnect, Now, Publication, Save
 use throng_ws::DeflateOffer;
 
 use crate::Cx;
-use crate::asked::{Asked, Subscribing};
+use crate::asked::{PendingState, Subscribing};
 use crate::forms::{Mode, deflated};
 
 /// Seconds that a token stays good after its end, for the connection or subscription that it
@@ -54,7 +54,7 @@ pub struct Socket {
     /// every client needs, heartbeat and allowance, and no frames.
     pub(crate) ws: WebSocket<State>,
     identity: Option<Box<Identity>>,
-    asked: Option<Box<Asked>>,
+    asked: Option<Box<PendingState>>,
 }
 
 impl Socket {
@@ -75,7 +75,7 @@ impl Socket {
 
     /// Whether another process can go on with it: it does not wait for the hub or a backend.
     pub(crate) fn moves(&self) -> bool {
-        self.ws.moves() && self.asked().is_none_or(Asked::moves)
+        self.ws.moves() && self.asked().is_none_or(PendingState::moves)
     }
 
     /// Enables compression as the handshake agreed on.
@@ -170,11 +170,11 @@ impl Socket {
 
     // ---- what was asked of the hub ----
 
-    pub(crate) fn asked(&self) -> Option<&Asked> {
+    pub(crate) fn asked(&self) -> Option<&PendingState> {
         self.asked.as_deref()
     }
 
-    pub(crate) fn asked_mut(&mut self) -> &mut Asked {
+    pub(crate) fn asked_mut(&mut self) -> &mut PendingState {
         self.asked.get_or_insert_default()
     }
 

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use throng_auth::SubscriptionOptions;
-use throng_broker::{BackendId, Presence, Recovery, Refusal, Subscribed};
+use throng_broker::{BackendId, ChannelMember, Recovery, Refusal, Subscribed};
 use throng_centrifuge::proxy::ProxyCall;
 use throng_centrifuge::{ErrorCode, Reply, Subscribe, TagFilter};
 use throng_hub::Format;
@@ -205,7 +205,7 @@ pub(crate) struct Manner {
     /// The wire form of deliveries.
     pub(crate) format: Format,
     /// Presence of the client in the channel, if it is listed there.
-    pub(crate) presence: Option<Presence>,
+    pub(crate) presence: Option<ChannelMember>,
 }
 
 impl Manner {
@@ -230,7 +230,7 @@ impl Manner {
         let hears = own.force_push_join_leave.unwrap_or(options.is_pushed)
             || asks_for_news && is_announced && may_hear();
         let format = cx.format(form);
-        let presence = || Presence {
+        let presence = || ChannelMember {
             who: Arc::new(Publisher {
                 client: cx.shared.node.client_id(cx.id).as_str().into(),
                 user: { identity }.map_or_else(Box::default, |identity| identity.user.clone()),

@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 
 use throng_centrifuge::api::{
-    ApiResult, ConnectionInfo, Connections, ConnectionsRequest, Method, NamePattern, NodeInfo,
-    ServerApiError,
+    ApiResult, ConnectionInfo, ConnectionsRequest, ConnectionsResult, Method, NamePattern,
+    NodeInfo, ServerApiError,
 };
 use throng_session::{NodeCount, NodeReply, Search, SurveyReply, Transport};
 use throng_types::ChannelName;
@@ -72,7 +72,7 @@ impl Surveyed {
                         }
                         _ => (count, is_cut),
                     });
-                write(Ok(ApiResult::Connections(Connections {
+                write(Ok(ApiResult::Connections(ConnectionsResult {
                     rows: &rows,
                     num_found,
                     is_cut,

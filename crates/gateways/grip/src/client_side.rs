@@ -10,7 +10,7 @@ use std::sync::Arc;
 use throng_grip::instruct::HoldChannel;
 use throng_grip::item::{WsKind, WsMessageItem};
 use throng_grip::ws_events::{ControlError, ControlMessage, WsKeepAlive};
-use throng_http1::origin::Target;
+use throng_http1::origin::OriginTarget;
 use throng_hub::Answer;
 use throng_metrics::Counter;
 use throng_session::{Allowance, Form, Work};
@@ -53,14 +53,14 @@ pub(crate) struct Side {
     /// messages before that.
     #[save(skip)]
     pub(crate) is_overspent: bool,
-    /// Bytes that came before the handshake was answered.
+    /// Bytes that came before the handshake was answered. Bound: `limits.head_bytes_max`.
     #[save(skip)]
     pub(crate) early: Vec<u8>,
     allowance: Allowance,
 }
 
 impl Side {
-    pub(crate) fn new(prefix: &str, target: Option<&Target>) -> Self {
+    pub(crate) fn new(prefix: &str, target: Option<&OriginTarget>) -> Self {
         let implicit = target.map_or(&[][..], |target| &target.subscriptions[..]);
         let implicit: Vec<HoldChannel> = implicit.iter().map(|name| plain(name)).collect();
         let following = Following::new("", &implicit, Vec::new());

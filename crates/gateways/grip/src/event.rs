@@ -15,7 +15,7 @@ use crate::order::Order;
 use crate::over_http::OverHttp;
 use crate::proxied::{Becomes, Next, Proxied};
 use crate::publish::Publishing;
-use crate::request::Asked;
+use crate::request::BackendRequest;
 use crate::sequencer::LastItem;
 use crate::shared::GripShared;
 use crate::stats::StatsReader;
@@ -69,7 +69,7 @@ impl Session {
     }
 
     /// The request that a backend was asked.
-    fn asked(&mut self) -> Option<&mut Asked> {
+    fn asked(&mut self) -> Option<&mut BackendRequest> {
         match self {
             Self::Proxied(proxied) => Some(&mut proxied.asked),
             Self::OverHttp(socket) => Some(socket.asked()),

@@ -11,7 +11,7 @@ use throng_http1::origin::{OriginFailure, OriginRequest};
 use throng_types::{ConnId, Millis};
 
 /// Sends requests to backends. Calls return at once; events come as [`crate::Mail::Origin`].
-pub trait Backends {
+pub trait OriginClient {
     /// Takes a request. Its events go to `conn`, with `token`.
     ///
     /// # Errors
@@ -21,7 +21,7 @@ pub trait Backends {
         conn: ConnId,
         token: u32,
         request: OriginRequest,
-    ) -> Result<Box<dyn Ticket>, OriginFailure>;
+    ) -> Result<Box<dyn OriginExchange>, OriginFailure>;
 
     /// Takes a request whose answer is not awaited.
     ///
@@ -31,7 +31,7 @@ pub trait Backends {
 }
 
 /// The hand on a request that was taken. Dropping it ends the exchange.
-pub trait Ticket {
+pub trait OriginExchange {
     /// The client has taken this many bytes of the answer: as many more may come.
     fn grant(&self, bytes: usize);
     /// Sends more bytes behind the request. An event confirms them; until then they are kept, so
@@ -50,7 +50,7 @@ const STUCK_MS: u64 = 300_000;
 
 struct Live {
     token: u32,
-    ticket: Box<dyn Ticket>,
+    ticket: Box<dyn OriginExchange>,
     /// Bytes that are granted when the client's queue is empty.
     owed: usize,
     /// Whether it is in the list of those that owe since this turn.
@@ -70,7 +70,7 @@ pub(crate) struct Exchanges {
 
 impl Exchanges {
     /// An exchange began; one that the connection had before is over.
-    pub(crate) fn begin(&mut self, conn: ConnId, token: u32, ticket: Box<dyn Ticket>) {
+    pub(crate) fn begin(&mut self, conn: ConnId, token: u32, ticket: Box<dyn OriginExchange>) {
         let live = Live {
             token,
             ticket,
@@ -180,7 +180,7 @@ mod tests {
 
     struct Ignored;
 
-    impl Ticket for Ignored {
+    impl OriginExchange for Ignored {
         fn grant(&self, _: usize) {}
         fn send(&mut self, _: Vec<u8>) {}
         fn finish(&mut self) {}
@@ -189,7 +189,7 @@ mod tests {
     /// Grants into a place that the test sees.
     struct Granted(std::sync::Arc<std::sync::atomic::AtomicUsize>);
 
-    impl Ticket for Granted {
+    impl OriginExchange for Granted {
         fn grant(&self, bytes: usize) {
             self.0
                 .fetch_add(bytes, std::sync::atomic::Ordering::Relaxed);

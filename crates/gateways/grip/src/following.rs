@@ -18,7 +18,7 @@ use throng_types::{ChannelName, Millis, Now, Publication, Save};
 use crate::Cx;
 use crate::forms::{hub_channel, own_name};
 use crate::order::Order;
-use crate::request::Asked;
+use crate::request::BackendRequest;
 use crate::shared::GripShared;
 
 /// One channel of a held client.
@@ -42,6 +42,7 @@ impl Followed {
 /// A held client's channels, and the values for filters.
 #[derive(Save)]
 pub(crate) struct Following {
+    /// Bound: `channels_max` of a WebSocket; for a stream, the channels that one answer names.
     pub(crate) channels: Vec<Followed>,
     pub(crate) meta: Vec<(String, String)>,
 }
@@ -159,8 +160,8 @@ impl Following {
         Due::Next
     }
 
-    /// Runs a channel's filters over content for subscriptions with these content filters; `None` if
-    /// it is not for this client, or cannot be rendered.
+    /// Runs a channel's filters over content that is for subscriptions with these content filters.
+    /// `None` if it is not for this client, or cannot be rendered.
     pub(crate) fn content_for<'c>(
         &self,
         at: usize,
@@ -215,6 +216,7 @@ pub(crate) struct Fetch {
     /// Whether this exchange began the stream.
     pub(crate) is_first: bool,
     pub(crate) step: Step,
+    /// Publications that come before the body does. Bound: [`LINK_QUEUE_MAX`].
     pub(crate) waiting: Vec<Arc<Publication>>,
     /// Number of them that came before the backend was asked: it knows of them.
     pub(crate) covered: usize,
@@ -304,7 +306,7 @@ impl Fetch {
 /// State of a stream with filters, ids or links.
 #[derive(Save)]
 pub(crate) struct Follow {
-    pub(crate) asked: Asked,
+    pub(crate) asked: BackendRequest,
     pub(crate) following: Following,
     /// Deliveries come from shared bytes.
     pub(crate) is_plain: bool,
@@ -324,7 +326,7 @@ pub(crate) struct Follow {
 
 impl Follow {
     pub(crate) fn new(
-        asked: Asked,
+        asked: BackendRequest,
         following: Following,
         (next, gone): (Option<NextLink>, Option<String>),
         is_plain: bool,

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use throng_metrics::{Counter, Gauge};
 use throng_session::{
-    Claim, Class, Event, Flow, Form, Gateway, Incoming, Opened, Patch, Port, Reject, Sender, Shard,
-    Shared, Transport,
+    Claim, Class, Event, Flow, Form, Gateway, Incoming, Opened, Patch, Port, Reject, Sender,
+    ShardCalls, Shared, Transport,
 };
 use throng_types::{ConnId, Load, Millis, Now, Publication, Save, Saved};
 
@@ -162,11 +162,11 @@ impl Gateway for Grip {
         Some(())
     }
 
-    fn order(&mut self, order: Order, shard: &mut impl Shard<Self>) {
+    fn order(&mut self, order: Order, shard: &mut impl ShardCalls<Self>) {
         self.carry_out(order, shard);
     }
 
-    fn mail(&mut self, from: Sender, mail: Mail, shard: &mut impl Shard<Self>) {
+    fn mail(&mut self, from: Sender, mail: Mail, shard: &mut impl ShardCalls<Self>) {
         self.take_mail(from, mail, shard);
     }
 
@@ -174,15 +174,15 @@ impl Gateway for Grip {
         self.exchanges.drained(conn);
     }
 
-    fn closed(&mut self, conn: ConnId, session: Session, shard: &mut impl Shard<Self>) {
+    fn closed(&mut self, conn: ConnId, session: Session, shard: &mut impl ShardCalls<Self>) {
         self.connection_closed(conn, session, shard);
     }
 
-    fn turn(&mut self, _: usize, shard: &mut impl Shard<Self>) -> bool {
+    fn turn(&mut self, _: usize, shard: &mut impl ShardCalls<Self>) -> bool {
         self.run_turn(shard)
     }
 
-    fn tick(&mut self, shard: &mut impl Shard<Self>) {
+    fn tick(&mut self, shard: &mut impl ShardCalls<Self>) {
         self.count_minutes(shard);
         self.end_stuck(shard);
     }

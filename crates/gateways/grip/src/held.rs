@@ -33,7 +33,7 @@ use crate::Cx;
 use crate::following::{Due, Fetch, Follow, Following, Step};
 use crate::forms::{stream_bytes, stream_form};
 use crate::order::Order;
-use crate::request::Asked;
+use crate::request::BackendRequest;
 use crate::sequencer::LastItem;
 
 /// A client that its backend holds on a stream.
@@ -68,7 +68,7 @@ pub(crate) struct State {
 }
 
 /// An item for a stream that looks at it.
-pub(crate) struct News<'a> {
+pub(crate) struct StatsEvent<'a> {
     pub(crate) publication: &'a Arc<Publication>,
     /// Publications that wait behind it.
     pub(crate) others: &'a [Arc<Publication>],
@@ -87,7 +87,7 @@ pub(crate) struct Early {
 impl Held {
     /// A client with the head of its answer; the body follows as events with this token.
     pub(crate) fn new(
-        asked: Asked,
+        asked: BackendRequest,
         (token, is_chunked, next): (u32, bool, NextRequest),
         (head, instruct): (Vec<u8>, Instruct),
         cx: &mut Cx<'_>,
@@ -239,7 +239,7 @@ impl Held {
             }
             return;
         }
-        let news = News {
+        let news = StatsEvent {
             publication,
             others: &[],
             is_covered: false,
@@ -251,8 +251,8 @@ impl Held {
     /// Handles an item. One that does not follow the client's last item makes the server fetch the
     /// next link; if it does not follow then either, the backend has answered with the current
     /// state, and the item is late or will be fetched with the next one (as in Pushpin).
-    pub(crate) fn take(&mut self, news: &News<'_>, cx: &mut Cx<'_>) {
-        let News {
+    pub(crate) fn take(&mut self, news: &StatsEvent<'_>, cx: &mut Cx<'_>) {
+        let StatsEvent {
             publication,
             others,
             is_covered,

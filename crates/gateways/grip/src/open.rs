@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use throng_grip::routes::{Protocol, Route};
-use throng_http1::origin::{Target, TargetAddress};
+use throng_http1::origin::{OriginTarget, TargetAddress};
 use throng_metrics::Counter;
 use throng_session::http::send_page;
 use throng_session::{Access, Claim, Incoming, Opened, Port, Rank, Reject};
@@ -13,7 +13,7 @@ use crate::event::Session;
 use crate::over_http::{OverHttp, accept_key};
 use crate::proxied::Proxied;
 use crate::publish::publish;
-use crate::request::{Asked, came_by_tls, host_of};
+use crate::request::{BackendRequest, came_by_tls, host_of};
 use crate::shared::{GripShared, PortKind};
 use crate::stats::ClientInfo;
 use crate::tunnel::Tunnel;
@@ -116,7 +116,7 @@ fn ask_backend(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Session, 
     };
     cx.count(Counter::GripClientRequests);
     let comes_by_proxy = cx.shared.forwarded.trusts(incoming.peer);
-    let asked = Asked::new(&route, incoming, (cx.own, cx.now), comes_by_proxy);
+    let asked = BackendRequest::new(&route, incoming, (cx.own, cx.now), comes_by_proxy);
     if asked.forges_events() {
         cx.count(Counter::BadRequests);
         return Err(Reject::new(
@@ -127,7 +127,8 @@ fn ask_backend(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Session, 
     if request.wants_upgrade("websocket") {
         let accept = accept_key(request)?;
         // The target `test` speaks WebSocket itself, whatever the route's option.
-        let over_http = |target: &Target| target.over_http && target.address != TargetAddress::Test;
+        let over_http =
+            |target: &OriginTarget| target.over_http && target.address != TargetAddress::Test;
         note_opened(&asked, true, cx);
         if !route.to.targets.iter().any(over_http) {
             let tunnel = Tunnel::start(asked, accept, cx);
@@ -151,7 +152,7 @@ fn ask_backend(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Session, 
 }
 
 /// A client's request, for statistics.
-fn note_opened(asked: &Asked, is_websocket: bool, cx: &Cx<'_>) {
+fn note_opened(asked: &BackendRequest, is_websocket: bool, cx: &Cx<'_>) {
     cx.own.stats(|book| {
         let client = ClientInfo {
             id: cx.shared.node.client_id(cx.id),

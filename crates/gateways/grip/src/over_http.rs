@@ -23,7 +23,7 @@ use throng_ws::{WsDecoder, WsRole, handshake};
 use crate::Cx;
 use crate::client_side::{CLOSE_TIMEOUT_MS, Side, WsInput};
 use crate::order::Order;
-use crate::request::Asked;
+use crate::request::BackendRequest;
 use crate::response_head::{After, Framing, send_head, switch_protocols};
 
 /// Bytes for the framing of a message in a backend's answer, at most.
@@ -32,7 +32,7 @@ const EVENT_BYTES: usize = 1024;
 /// A WebSocket whose backend gets its events by HTTP.
 #[derive(Save)]
 pub struct OverHttp {
-    asked: Asked,
+    asked: BackendRequest,
     accept: [u8; 28],
     conversation: Conversation,
     /// Token of the exchange whose events are awaited.
@@ -53,7 +53,7 @@ pub struct OverHttp {
 
 impl OverHttp {
     /// Creates a session for a client whose handshake was checked.
-    pub(crate) fn start(asked: Asked, accept: [u8; 28], cx: &mut Cx<'_>) -> Self {
+    pub(crate) fn start(asked: BackendRequest, accept: [u8; 28], cx: &mut Cx<'_>) -> Self {
         let target = asked.route.to.targets.first();
         let one_event = target.is_some_and(|target| target.one_event);
         let least = ConversationLimits::default();
@@ -92,7 +92,7 @@ impl OverHttp {
         self.conversation.moves() && self.side.moves() && is_quiet && !self.close_heard
     }
 
-    pub(crate) const fn asked(&mut self) -> &mut Asked {
+    pub(crate) const fn asked(&mut self) -> &mut BackendRequest {
         &mut self.asked
     }
 

@@ -24,7 +24,7 @@ use crate::following::{Due, Following};
 use crate::forms::GRIP_OWN;
 use crate::held::{Held, NextRequest};
 use crate::order::Order;
-use crate::request::Asked;
+use crate::request::BackendRequest;
 use crate::response_head::{After, Framing, encode_head, is_bodiless, pass_on, send_head};
 use crate::sequencer::LastItem;
 use crate::upload::{KEPT_BYTES_MAX, Upload};
@@ -44,7 +44,7 @@ pub(crate) type Becomes = Option<Next>;
 #[derive(Save)]
 pub struct Proxied {
     pub(crate) exchange: Exchange,
-    pub(crate) asked: Asked,
+    pub(crate) asked: BackendRequest,
     pub(crate) minor_version: u8,
     /// Token of the exchange whose events are awaited.
     pub(crate) token: u32,
@@ -79,7 +79,7 @@ pub(crate) struct Wait {
 }
 
 impl Proxied {
-    pub(crate) fn ask(incoming: &Incoming<'_, '_>, asked: Asked, cx: &mut Cx<'_>) -> Self {
+    pub(crate) fn ask(incoming: &Incoming<'_, '_>, asked: BackendRequest, cx: &mut Cx<'_>) -> Self {
         let request = incoming.request;
         let mut exchange = Exchange::new(incoming);
         exchange.keep_alive |= request.asks_keep_alive();

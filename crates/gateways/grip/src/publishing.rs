@@ -17,7 +17,7 @@ use throng_broker::{Draft, Refusal};
 use throng_grip::item::Item;
 use throng_hub::{Answer, ReplyTo};
 use throng_metrics::Counter;
-use throng_session::{Event, Flow, PublishResult};
+use throng_session::{Event, Flow, PublishOutcome};
 use throng_types::{ChannelName, Millis};
 
 use crate::GripShard;
@@ -45,6 +45,7 @@ struct Open {
 /// Items whose receivers are counted, by the numbers of their receipts.
 #[derive(Default)]
 struct Receipts {
+    /// Bound: one a request that publishes and awaits its answer.
     open: BTreeMap<u64, Open>,
     last: u64,
 }
@@ -293,7 +294,7 @@ impl ItemQueue {
 }
 
 /// Answers a publisher like the hub does.
-pub(crate) fn answer(reply_to: ReplyTo, result: PublishResult, shard: &mut impl GripShard) {
+pub(crate) fn answer(reply_to: ReplyTo, result: PublishOutcome, shard: &mut impl GripShard) {
     let answer = Answer::Published { result };
     let token = reply_to.token;
     shard.with(reply_to.conn, |session, cx| {
@@ -301,7 +302,7 @@ pub(crate) fn answer(reply_to: ReplyTo, result: PublishResult, shard: &mut impl 
     });
 }
 
-fn answer_publisher(reply_to: ReplyTo, result: PublishResult, shard: &mut impl GripShard) {
+fn answer_publisher(reply_to: ReplyTo, result: PublishOutcome, shard: &mut impl GripShard) {
     let home = reply_to.conn.shard();
     if home == shard.this() {
         answer(reply_to, result, shard);

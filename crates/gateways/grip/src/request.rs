@@ -10,7 +10,7 @@ use throng_grip::routes::Route;
 use throng_grip::ws_events::{claims_events, handshake_headers};
 use throng_http1::Request;
 use throng_http1::field::{Header, HeaderRef, fields};
-use throng_http1::origin::Target;
+use throng_http1::origin::OriginTarget;
 use throng_http1::origin::{Destination, OriginFailure, OriginRequest, RequestRest};
 use throng_session::Incoming;
 use throng_types::{Now, Save};
@@ -35,7 +35,7 @@ impl ForwardedProto {
 
 /// A client's request, as the backend gets it.
 #[derive(Save)]
-pub(crate) struct Asked {
+pub(crate) struct BackendRequest {
     pub(crate) route: Arc<Route>,
     pub(crate) method: Box<str>,
     /// Path and query, as the client wrote them.
@@ -75,7 +75,7 @@ pub(crate) fn came_by_tls(incoming: &Incoming<'_, '_>, grip: &GripShared) -> boo
     incoming.is_tls || by_proxy
 }
 
-impl Asked {
+impl BackendRequest {
     pub(crate) fn new(
         route: &Arc<Route>,
         incoming: &Incoming<'_, '_>,
@@ -320,7 +320,7 @@ fn elsewhere(to: &Destination, uri: &str) -> Option<(Arc<Destination>, String)> 
         format!("/{path}")
     };
     let mut target =
-        Target::from_url(&format!("{}://{authority}", scheme.to_ascii_lowercase())).ok()?;
+        OriginTarget::from_url(&format!("{}://{authority}", scheme.to_ascii_lowercase())).ok()?;
     target.host = Some(authority.to_owned());
     let to = Destination {
         targets: vec![target],

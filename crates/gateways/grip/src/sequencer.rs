@@ -77,7 +77,7 @@ type Alarms = BinaryHeap<Reverse<(Millis, ChannelName)>>;
 /// The order of items in the channels that are at home on this shard.
 pub(crate) struct Sequencer {
     limits: SequenceLimits,
-    /// Bound: `channels_max`.
+    /// Order of each channel that has one. Bound: `channels_max`.
     channels: HashMap<ChannelName, Channel>,
     channels_max: usize,
     alarms: Alarms,

@@ -11,7 +11,7 @@ use throng_session::{Event, Flow, Sender};
 use throng_types::{ChannelName, ConnId, End, Millis};
 
 use crate::event::Session;
-use crate::exchanges::{Backends, Exchanges};
+use crate::exchanges::{Exchanges, OriginClient};
 use crate::following::leave_channel;
 use crate::forms::hub_channel;
 use crate::order::{ItemProgress, Mail, Order};
@@ -29,7 +29,7 @@ const GONE_MS: u64 = 1000;
 /// One shard's clients and publishers of GRIP.
 pub struct Grip {
     pub(crate) shared: Rc<GripShared>,
-    pub(crate) backends: Box<dyn Backends>,
+    pub(crate) backends: Box<dyn OriginClient>,
     pub(crate) exchanges: Exchanges,
     pub(crate) items: ItemQueue,
     /// Sessions whose connection has closed, and whose backends are still to be notified. Bound:
@@ -45,7 +45,7 @@ pub struct Grip {
 
 impl Grip {
     #[must_use]
-    pub fn new(shared: GripShared, backends: Box<dyn Backends>) -> Self {
+    pub fn new(shared: GripShared, backends: Box<dyn OriginClient>) -> Self {
         let shared = Rc::new(shared);
         Self {
             backends,

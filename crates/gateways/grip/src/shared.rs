@@ -25,7 +25,7 @@ pub enum PortKind {
     /// Publishing by HTTP, at `POST /publish/`.
     Http,
     /// Publishing or commands by ZeroMQ.
-    Zmq(Socket),
+    Zmq(ZmqSocket),
     /// Statistics for readers by ZeroMQ.
     Stats,
     /// Pushpin's metrics by HTTP.
@@ -34,7 +34,7 @@ pub enum PortKind {
 
 /// Which socket a publisher connects to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Socket {
+pub enum ZmqSocket {
     /// PULL socket, which takes items.
     Pull,
     /// Asks for the items of channels that have subscribers, and takes them.

@@ -22,7 +22,7 @@ use throng_ws::{WsDecoder, WsRole};
 use crate::Cx;
 use crate::client_side::{CLOSE_TIMEOUT_MS, Side, WsInput, read};
 use crate::order::Order;
-use crate::request::Asked;
+use crate::request::BackendRequest;
 use crate::response_head::{After, Framing, pass_on, send_head, switch_protocols};
 use crate::upload::Uplink;
 
@@ -32,7 +32,7 @@ const BACKEND_MESSAGE_BYTES_MAX: usize = 1 << 20;
 
 /// A WebSocket that is connected to a WebSocket of its backend.
 pub struct Tunnel {
-    asked: Asked,
+    asked: BackendRequest,
     accept: [u8; 28],
     stage: Stage,
     side: Side,
@@ -62,7 +62,7 @@ struct Sorting {
 
 impl Tunnel {
     /// Creates a session for a client whose handshake was checked.
-    pub(crate) fn start(asked: Asked, accept: [u8; 28], cx: &mut Cx<'_>) -> Self {
+    pub(crate) fn start(asked: BackendRequest, accept: [u8; 28], cx: &mut Cx<'_>) -> Self {
         let request = asked.upgrade(cx.own, cx.now);
         let target = asked.route.to.targets.first();
         let target = target.filter(|_| asked.may_instruct());

@@ -15,14 +15,14 @@ use crate::Cx;
 use crate::forms::own_name;
 use crate::look::Look;
 use crate::order::{ConnCommand, Order};
-use crate::shared::Socket;
+use crate::shared::ZmqSocket;
 
 /// Items of one publisher that are on their way to their channels' homes.
 const UNANSWERED_MAX: u32 = 256;
 
 /// Connection of one publisher.
 pub struct Zmtp {
-    socket: Socket,
+    socket: ZmqSocket,
     /// Made with the first bytes, because the peer speaks first.
     peer: Option<Box<ZmtpPeer>>,
     unanswered: u32,
@@ -33,7 +33,7 @@ pub struct Zmtp {
 }
 
 impl Zmtp {
-    pub(crate) const fn new(socket: Socket) -> Self {
+    pub(crate) const fn new(socket: ZmqSocket) -> Self {
         Self {
             socket,
             peer: None,
@@ -46,9 +46,9 @@ impl Zmtp {
 
     pub(crate) fn bytes(&mut self, input: &[u8], cx: &mut Cx<'_>) {
         let role = match self.socket {
-            Socket::Pull => SocketRole::Pull,
-            Socket::Sub => SocketRole::Sub,
-            Socket::Rep => SocketRole::Rep,
+            ZmqSocket::Pull => SocketRole::Pull,
+            ZmqSocket::Sub => SocketRole::Sub,
+            ZmqSocket::Rep => SocketRole::Rep,
         };
         let limits = PeerLimits {
             message_bytes_max: cx.shared.limits.publish_bytes_max,
@@ -64,7 +64,7 @@ impl Zmtp {
         if is_ready && !self.is_listening {
             self.is_listening = true;
             cx.set_deadline(None);
-            if self.socket == Socket::Sub {
+            if self.socket == ZmqSocket::Sub {
                 cx.order(Order::Listen { conn: cx.id });
             }
         }
@@ -83,9 +83,9 @@ impl Zmtp {
 
     fn message(&mut self, message: ZmtpMessage, cx: &mut Cx<'_>) {
         let item = match self.socket {
-            Socket::Pull => zmq_pull_item(&message),
-            Socket::Sub => zmq_sub_item(&message),
-            Socket::Rep => return self.command(message, cx),
+            ZmqSocket::Pull => zmq_pull_item(&message),
+            ZmqSocket::Sub => zmq_sub_item(&message),
+            ZmqSocket::Rep => return self.command(message, cx),
         };
         match item {
             Ok(item) => self.publish(item, cx),

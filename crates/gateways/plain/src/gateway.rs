@@ -8,7 +8,7 @@ use throng_session::http::{
 };
 use throng_session::{
     Answered, Ask, BackendMail, Backends, Claim, Class, Event, Flow, Form, Gateway, Incoming,
-    Opened, Own, Patch, Port, ProxyOptions, Reject, Sender, Shard, Shared, Transport,
+    Opened, Own, Patch, Port, ProxyOptions, Reject, Sender, ShardCalls, Shared, Transport,
     WayToBackends, answer_handshake,
 };
 use throng_types::{ChannelName, ConnId, Epoch, Position, Publication, Save};
@@ -18,9 +18,9 @@ use crate::asking::{Asking, Way};
 use crate::cursor::Cursor;
 use crate::framing::Framing;
 use crate::publish::{Reloading, publish};
-use crate::publisher::Publisher;
-use crate::socket::Socket;
-use crate::stream::Lines;
+use crate::publisher::PublisherSession;
+use crate::socket::SocketSession;
+use crate::stream::StreamSession;
 use crate::{Cx, forms};
 
 const WS: u8 = 0;
@@ -36,14 +36,14 @@ const SUBPROTOCOL: &str = "throng-publish";
 #[derive(Save)]
 pub enum Session {
     /// WebSocket client of `/ws`.
-    Socket(Socket),
+    Socket(SocketSession),
     /// Stream client of `/sse` or `/stream`.
-    Stream(Lines),
+    Stream(StreamSession),
     /// One of these, while backends are asked about it. Boxed, because it is so for a moment.
     #[save(skip)]
     Asking(Box<Asking>),
     /// A publisher's WebSocket. Boxed, because there are few.
-    Publisher(Box<Publisher>),
+    Publisher(Box<PublisherSession>),
     /// `/api/reload`. Boxed, because there are few.
     #[save(skip)]
     Reloading(Box<Reloading>),
@@ -87,7 +87,7 @@ impl Plain {
         Flow::Stay
     }
 
-    fn tell(number: u32, conn: ConnId, answer: Answered, shard: &mut impl Shard<Self>) {
+    fn tell(number: u32, conn: ConnId, answer: Answered, shard: &mut impl ShardCalls<Self>) {
         shard.with(conn, |session, cx| {
             Self::answered(session, number, answer, cx)
         });
@@ -198,14 +198,14 @@ impl Gateway for Plain {
         }
     }
 
-    fn order(&mut self, ask: Ask, shard: &mut impl Shard<Self>) {
+    fn order(&mut self, ask: Ask, shard: &mut impl ShardCalls<Self>) {
         let (conn, number) = (ask.conn, ask.number);
         if !self.backends.ask(ask) {
             Self::tell(number, conn, None, shard);
         }
     }
 
-    fn mail(&mut self, _: Sender, mail: BackendMail, shard: &mut impl Shard<Self>) {
+    fn mail(&mut self, _: Sender, mail: BackendMail, shard: &mut impl ShardCalls<Self>) {
         match mail {
             BackendMail::Answered {
                 conn,
@@ -230,12 +230,12 @@ fn websocket(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Session, Re
     subscriber(incoming, params, Way::socket(&accept), cx)
 }
 
-fn publisher(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Publisher, Reject> {
+fn publisher(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<PublisherSession, Reject> {
     let accept = incoming.accept_websocket()?;
     check_draining(cx.shared)?;
     let subprotocol = accept.protocols.contains(SUBPROTOCOL);
     handshake::encode_response(&accept, subprotocol.then_some(SUBPROTOCOL), None, cx.out);
-    Ok(Publisher::open(cx))
+    Ok(PublisherSession::open(cx))
 }
 
 fn stream(
@@ -293,7 +293,7 @@ fn enter(
     let (framing, takes_gzip) = match way {
         Way::Socket(accept) => {
             let deflate = answer_handshake(accept, None, cx);
-            return Session::Socket(Socket::open(entry, deflate, cx));
+            return Session::Socket(SocketSession::open(entry, deflate, cx));
         }
         Way::Stream {
             framing,
@@ -326,7 +326,7 @@ fn enter(
         ..StreamHead::of(framing.is_lines())
     };
     write_stream_head(origin, head, cx);
-    Session::Stream(Lines::open(framing, identity, channels, cx))
+    Session::Stream(StreamSession::open(framing, identity, channels, cx))
 }
 
 /// Whether the stream is to be compressed, and its deliveries are shared.

@@ -8,7 +8,7 @@ use throng_broker::{Draft, Refusal};
 use throng_metrics::Counter;
 use throng_session::http::{Later, SAFE, WriteAnswer};
 use throng_session::{
-    Context, Event, Exchange, Flow, Incoming, PublishResult, Reject, Reloaded, answer_text,
+    Context, Event, Exchange, Flow, Incoming, PublishOutcome, Reject, Reloaded, answer_text,
     respond_json,
 };
 use throng_types::json::payload_of;
@@ -65,7 +65,7 @@ fn only_channel(query: &str) -> Option<&str> {
 
 /// Writes `{"offset":1,"epoch":"…"}` for one channel; for several, an array of these. The status
 /// shows whether any was refused, and the body which were taken.
-fn write_answer(results: &[PublishResult], _: u8, keep_alive: bool, cx: &mut Context<'_>) {
+fn write_answer(results: &[PublishOutcome], _: u8, keep_alive: bool, cx: &mut Context<'_>) {
     if let [Ok(None)] = results {
         return respond_json(200, b"{}\n", keep_alive, cx);
     }

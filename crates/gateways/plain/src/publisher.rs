@@ -29,7 +29,7 @@ use throng_broker::Draft;
 use throng_hub::Answer;
 use throng_metrics::Counter;
 use throng_session::encode::ws_text;
-use throng_session::{CloseReason, Event, Heard, PublishResult, WebSocket, publish_all};
+use throng_session::{CloseReason, Event, Heard, PublishOutcome, WebSocket, publish_all};
 use throng_types::json::payload_of;
 use throng_types::{ChannelError, ChannelName, Save};
 use throng_ws::WsLimits;
@@ -113,7 +113,7 @@ const LINE_BYTES_MAX: usize = 1024;
 
 #[derive(Save)]
 #[save(check = Self::is_sound)]
-pub struct Publisher {
+pub struct PublisherSession {
     ws: WebSocket,
     /// All messages up to this number are answered.
     done: u64,
@@ -129,7 +129,7 @@ pub struct Publisher {
     ends: bool,
 }
 
-impl Publisher {
+impl PublisherSession {
     /// Creates a publisher whose handshake was answered.
     pub(crate) fn open(cx: &mut Cx<'_>) -> Self {
         let publisher = Self {
@@ -234,7 +234,7 @@ impl Publisher {
         publish_all(first as u32, std::mem::take(drafts), cx);
     }
 
-    fn answer(&mut self, token: u32, result: PublishResult, cx: &mut Cx<'_>) {
+    fn answer(&mut self, token: u32, result: PublishOutcome, cx: &mut Cx<'_>) {
         let first = (self.done + 1) as u32;
         let at = token.wrapping_sub(first);
         let Some(place) = self.open.get_mut(at as usize) else {

@@ -20,7 +20,7 @@ pub(crate) const SERVICE_RESTART: u16 = 1012;
 
 /// One client of `/ws`.
 #[derive(Save)]
-pub struct Socket {
+pub struct SocketSession {
     ws: WebSocket,
     identity: Option<Box<Identity>>,
     /// Until every channel has answered.
@@ -28,7 +28,7 @@ pub struct Socket {
     opening: Option<Box<Opening>>,
 }
 
-impl Socket {
+impl SocketSession {
     /// Creates a WebSocket whose handshake was answered.
     pub(crate) fn open(
         Entry { identity, channels }: Entry,

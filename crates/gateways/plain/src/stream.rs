@@ -16,14 +16,14 @@ use crate::framing::Framing;
 
 /// One client of `/sse` or `/stream`.
 #[derive(Save)]
-pub struct Lines {
+pub struct StreamSession {
     stream: Stream,
     /// The place in all channels, if there are several.
     cursor: Option<Box<Cursor>>,
     framing: Framing,
 }
 
-impl Lines {
+impl StreamSession {
     /// Creates a stream whose head was written.
     pub(crate) fn open(
         framing: Framing,

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use throng_auth::{Algorithm, KeyConfig, NewToken, SigningKey, Verifier, sign};
-use throng_broker::{BackendId, ChannelOptions, Namespaces, ProxySwitches, Recovery};
+use throng_broker::{BackendId, ChannelOptions, NamespaceOptions, ProxySwitches, Recovery};
 use throng_gateway_plain::Plain;
 use throng_session::{
     Ask, BackendOptions, CloseReason, Event, Gateway as _, Meter, Port, ProxyKind, ProxyOptions,
@@ -49,7 +49,7 @@ fn shared() -> Shared {
         ..KeyConfig::default()
     };
     Shared {
-        namespaces: Arc::new(Namespaces::new(closed, named)),
+        namespaces: Arc::new(NamespaceOptions::new(closed, named)),
         verifier: Some(Arc::new(Verifier::new(keys).expect("a key"))),
         anonymous: false,
         ..throng_solo::shared()

@@ -5,7 +5,7 @@ use std::io::Read as _;
 use std::sync::Arc;
 
 use throng_auth::{Algorithm, KeyConfig, NewToken, SigningKey, Verifier, sign};
-use throng_broker::{ChannelOptions, Namespaces, Recovery, Refusal};
+use throng_broker::{ChannelOptions, NamespaceOptions, Recovery, Refusal};
 use throng_gateway_plain::Plain;
 use throng_hub::{FormKind, Format};
 use throng_metrics::Counter;
@@ -324,7 +324,7 @@ fn compressing(compression: bool) -> Shared {
         ..ChannelOptions::default()
     };
     Shared {
-        namespaces: Arc::new(Namespaces::new(options, Vec::new())),
+        namespaces: Arc::new(NamespaceOptions::new(options, Vec::new())),
         ..throng_solo::shared()
     }
 }

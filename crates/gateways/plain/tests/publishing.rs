@@ -4,7 +4,7 @@
 use throng_broker::Refusal;
 use throng_gateway_plain::Plain;
 use throng_metrics::Counter;
-use throng_session::{CloseReason, Event, PublishResult};
+use throng_session::{CloseReason, Event, PublishOutcome};
 use throng_solo::Solo;
 use throng_types::{End, Epoch, Position};
 
@@ -26,7 +26,7 @@ fn names(ordered: &[(String, u32)]) -> Vec<&str> {
     ordered.iter().map(|(name, _)| name.as_str()).collect()
 }
 
-fn at(offset: u64) -> PublishResult {
+fn at(offset: u64) -> PublishOutcome {
     let epoch = Epoch(11);
     Ok(Some(Position { epoch, offset }))
 }

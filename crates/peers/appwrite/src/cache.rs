@@ -109,7 +109,7 @@ impl Cache {
 mod tests {
     use std::sync::Arc;
 
-    use throng_appwrite::Identity;
+    use throng_appwrite::AppwriteIdentity;
 
     use super::*;
 
@@ -118,7 +118,7 @@ mod tests {
     }
 
     fn user(id: &str) -> LookupReply {
-        let mut identity = Identity::guest();
+        let mut identity = AppwriteIdentity::guest();
         identity.user_id = id.to_owned();
         LookupReply::User(Arc::new(identity))
     }

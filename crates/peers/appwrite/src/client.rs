@@ -15,7 +15,7 @@ use throng_backend::{
 };
 use throng_http1::origin::OriginRequest;
 use throng_metrics::{Counter, Counters};
-use throng_peer::{Context, Flow, LinkEvent, LinkId, Peer};
+use throng_peer::{LinkEvent, LinkId, Peer, PeerContext, ReadFlow};
 use throng_types::ConnId;
 
 use crate::api::{Answer, Api};
@@ -89,8 +89,8 @@ impl Client {
         &mut self,
         link: LinkId,
         event: LinkEvent<'_>,
-        cx: &mut Context<'_, Reply>,
-    ) -> Flow {
+        cx: &mut PeerContext<'_, Reply>,
+    ) -> ReadFlow {
         let mut inner = cx.inner(&mut self.answers);
         let flow = self.backend.event(link, event, &mut inner);
         self.go_on(cx);
@@ -98,7 +98,7 @@ impl Client {
     }
 
     /// Takes a question; the answer follows, even if it is known already.
-    pub(crate) fn look_up(&mut self, lookup: Lookup, cx: &mut Context<'_, Reply>) {
+    pub(crate) fn look_up(&mut self, lookup: Lookup, cx: &mut PeerContext<'_, Reply>) {
         let asker = (lookup.conn, lookup.token);
         if self.directory.ask(lookup) == Err(QueueFull) {
             self.counters.count(Counter::AppwriteLookupsRefused);
@@ -108,7 +108,7 @@ impl Client {
     }
 
     /// Takes a call; an answer follows one that writes.
-    pub(crate) fn presence(&mut self, call: PresenceCall, cx: &mut Context<'_, Reply>) {
+    pub(crate) fn presence(&mut self, call: PresenceCall, cx: &mut PeerContext<'_, Reply>) {
         let asker = asker_of(&call);
         if self.presences.put(call) == Err(QueueFull) {
             self.counters.count(Counter::AppwritePresencesFull);
@@ -118,7 +118,7 @@ impl Client {
     }
 
     /// Asks whatever may be asked now, and hands answers on.
-    fn go_on(&mut self, cx: &mut Context<'_, Reply>) {
+    fn go_on(&mut self, cx: &mut PeerContext<'_, Reply>) {
         loop {
             self.ask_more(cx);
             let Some(Answered::Whole(token, answer)) = self.answers.pop_front() else {
@@ -134,7 +134,7 @@ impl Client {
         }
     }
 
-    fn ask_more(&mut self, cx: &mut Context<'_, Reply>) {
+    fn ask_more(&mut self, cx: &mut PeerContext<'_, Reply>) {
         while let Some(mut inquiry) = self.directory.take() {
             let next = inquiry.begin(&self.api, &self.known, cx.now.mono);
             self.follow(inquiry, next, cx);
@@ -147,7 +147,7 @@ impl Client {
         }
     }
 
-    fn ask(&mut self, request: OriginRequest, token: Token, cx: &mut Context<'_, Reply>) {
+    fn ask(&mut self, request: OriginRequest, token: Token, cx: &mut PeerContext<'_, Reply>) {
         self.tickets += 1;
         let call = Call::Ask {
             ticket: TicketId(self.tickets),
@@ -159,7 +159,12 @@ impl Client {
     }
 
     /// Goes on with a question, until Appwrite is asked or its askers get the answer.
-    fn follow(&mut self, mut inquiry: Box<Inquiry>, mut next: Next, cx: &mut Context<'_, Reply>) {
+    fn follow(
+        &mut self,
+        mut inquiry: Box<Inquiry>,
+        mut next: Next,
+        cx: &mut PeerContext<'_, Reply>,
+    ) {
         let now = cx.now.mono;
         loop {
             let outcome = match next {
@@ -182,7 +187,7 @@ impl Client {
     }
 
     /// Counts an answer, and logs failures for the operator.
-    fn note(&mut self, outcome: &Outcome, project: &str, cx: &Context<'_, Reply>) {
+    fn note(&mut self, outcome: &Outcome, project: &str, cx: &PeerContext<'_, Reply>) {
         self.counters.count(match &outcome.found {
             _ if outcome.is_cached => Counter::AppwriteLookupsCached,
             _ if outcome.fault.is_some() => Counter::AppwriteLookupsFailed,
@@ -216,7 +221,7 @@ impl Client {
         &mut self,
         call: &PresenceCall,
         answer: Answer,
-        cx: &mut Context<'_, Reply>,
+        cx: &mut PeerContext<'_, Reply>,
     ) {
         let answer = presence_answer(call, answer).unwrap_or_else(|error| {
             let project = &*call.project;
@@ -239,7 +244,7 @@ impl Client {
 pub(crate) fn tell_found(
     (conn, token): (ConnId, u32),
     found: LookupReply,
-    cx: &mut Context<'_, Reply>,
+    cx: &mut PeerContext<'_, Reply>,
 ) {
     let news = News::Found { conn, token, found };
     cx.reply(Reply::News(conn.shard().index(), news));
@@ -253,7 +258,7 @@ pub(crate) fn asker_of(call: &PresenceCall) -> Option<(ConnId, u32)> {
 pub(crate) fn tell_presence(
     asker: Option<(ConnId, u32)>,
     answer: PresenceReply,
-    cx: &mut Context<'_, Reply>,
+    cx: &mut PeerContext<'_, Reply>,
 ) {
     if let Some((conn, token)) = asker {
         let news = News::Presence {

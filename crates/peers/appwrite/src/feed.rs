@@ -37,11 +37,11 @@ pub enum Reply {
 }
 
 /// Numbers events. Each of its news is for every shard.
-pub struct Feed {
+pub struct EventFeed {
     position: Position,
 }
 
-impl Feed {
+impl EventFeed {
     /// Begins at offset 0. `epoch` must differ from those of earlier processes.
     #[must_use]
     pub const fn new(epoch: u64) -> Self {

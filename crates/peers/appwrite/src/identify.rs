@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 
 use serde::Deserialize;
 use throng_appwrite::{
-    AccountError, Change, Credential, Identity, IdentityChange, LookupPart, LookupReply,
+    AccountError, AppwriteIdentity, Change, Credential, IdentityChange, LookupPart, LookupReply,
     MembershipList,
 };
 use throng_http1::origin::OriginRequest;
@@ -82,7 +82,7 @@ pub(crate) struct Identify {
     /// The request has queries.
     filtered: bool,
     /// The user, with the roles of the teams that were read.
-    user: Identity,
+    user: AppwriteIdentity,
     /// Teams to read. Bound: [`TEAMS_MAX`].
     teams: VecDeque<Team>,
     /// Bound: one of each kind.
@@ -94,7 +94,7 @@ impl Identify {
         let mut new = Self {
             stage: Stage::Account,
             filtered: false,
-            user: Identity::guest(),
+            user: AppwriteIdentity::guest(),
             teams: VecDeque::new(),
             notes: Vec::new(),
         };
@@ -177,8 +177,8 @@ impl Identify {
         if status != 200 {
             return told_nobody(path, status, body);
         }
-        let identity =
-            Identity::from_account(body, &[]).map_err(|error| ApiError::Answer { path, error })?;
+        let identity = AppwriteIdentity::from_account(body, &[])
+            .map_err(|error| ApiError::Answer { path, error })?;
         if question.part == LookupPart::Account {
             let what = Change::Account {
                 verified: identity.verified,

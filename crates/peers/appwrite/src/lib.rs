@@ -6,7 +6,7 @@
 //! clocks, threads.
 //!
 //! [`AppwritePeer`] is the peer: [`Call`]s come in, [`Reply`]s go out. Its task hears the events,
-//! its [`Feed`] numbers them. `Directory` queues look-ups; an `Inquiry` is one of them under
+//! its [`EventFeed`] numbers them. `Directory` queues look-ups; an `Inquiry` is one of them under
 //! way, which asks and gets answers until it has `Outcome`. `Known` remembers answers, and who
 //! has changed since. `Presences` queues calls that write and delete presences.
 
@@ -24,7 +24,7 @@ mod subscriber;
 
 pub use client::ApiOptions;
 pub use directory::DirectoryOptions;
-pub use feed::{Call, Feed, Offers, Reply, Stood};
+pub use feed::{Call, EventFeed, Offers, Reply, Stood};
 pub use peer::{AppwriteOptions, AppwritePeer};
 pub use throng_backend::Address;
-pub use throng_redis_link::{RedisUrlError, Source};
+pub use throng_redis_link::{RedisSource, RedisUrlError};

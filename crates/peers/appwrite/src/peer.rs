@@ -17,12 +17,12 @@ use std::sync::Arc;
 
 use throng_appwrite::{FeedMessage, LookupReply, News, PresenceReply};
 use throng_metrics::{Counter, Counters};
-use throng_peer::task::{Receiver, Sender, Task, Tasks, queue};
-use throng_peer::{Context, Flow, LinkEvent, LinkId, Peer};
-use throng_redis_link::Source;
+use throng_peer::task::{QueueReceiver, QueueSender, Task, Tasks, queue};
+use throng_peer::{LinkEvent, LinkId, Peer, PeerContext, ReadFlow};
+use throng_redis_link::RedisSource;
 
 use crate::client::{ApiOptions, Client, asker_of, tell_found, tell_presence};
-use crate::feed::{Call, Feed, Offers, Reply, Stood};
+use crate::feed::{Call, EventFeed, Offers, Reply, Stood};
 use crate::sampled::Sampled;
 use crate::subscriber::{Heard, Standstill, Subscriber};
 
@@ -38,7 +38,7 @@ pub struct AppwriteOptions {
     /// The first epoch, which must differ from those of earlier processes.
     pub epoch: u64,
     /// Appwrite's Redis, and the bytes that an event of it may have.
-    pub redis: Option<(Source, usize)>,
+    pub redis: Option<(RedisSource, usize)>,
     pub api: Option<ApiOptions>,
     /// Counts the events of [`Call::Offer`].
     pub offers: Offers,
@@ -49,14 +49,14 @@ pub struct AppwriteOptions {
 /// Receives Appwrite's events, and calls its HTTP API.
 pub struct AppwritePeer {
     shards: usize,
-    feed: Feed,
+    feed: EventFeed,
     counters: Arc<Counters>,
     client: Option<Client>,
     tasks: Tasks,
-    redis: Option<(Source, usize)>,
+    redis: Option<(RedisSource, usize)>,
     subscriber: Option<Task>,
-    say: Sender<Heard>,
-    heard: Receiver<Heard>,
+    say: QueueSender<Heard>,
+    heard: QueueReceiver<Heard>,
     /// The subscriber's connection stands.
     hears: bool,
     offered: Offers,
@@ -65,7 +65,7 @@ pub struct AppwritePeer {
     /// Shards had no room at the last look.
     is_full: bool,
     standstill: Standstill,
-    change: Option<Sender<()>>,
+    change: Option<QueueSender<()>>,
     /// Told when everything is handed on.
     stood: Option<Stood>,
     /// The subscriber stands, or hears nothing.
@@ -81,7 +81,7 @@ impl AppwritePeer {
         let client = |api| Client::new(api, counters.clone());
         Self {
             shards: options.shards,
-            feed: Feed::new(options.epoch),
+            feed: EventFeed::new(options.epoch),
             client: options.api.map(client),
             counters,
             tasks: Tasks::default(),
@@ -100,7 +100,7 @@ impl AppwritePeer {
         }
     }
 
-    fn begin(&mut self, cx: &mut Context<'_, Reply>) {
+    fn begin(&mut self, cx: &mut PeerContext<'_, Reply>) {
         self.tell_all(&self.feed.begun(), cx);
         if let Some((source, message_bytes_max)) = self.redis.take() {
             let (change, changes) = queue(1);
@@ -119,13 +119,13 @@ impl AppwritePeer {
         }
     }
 
-    fn tell_all(&self, news: &News, cx: &mut Context<'_, Reply>) {
+    fn tell_all(&self, news: &News, cx: &mut PeerContext<'_, Reply>) {
         for shard in 0..self.shards {
             cx.reply(Reply::News(shard, news.clone()));
         }
     }
 
-    fn publish(&mut self, event: FeedMessage, cx: &mut Context<'_, Reply>) {
+    fn publish(&mut self, event: FeedMessage, cx: &mut PeerContext<'_, Reply>) {
         if let Some(client) = &mut self.client
             && let Some(change) = event.identity_change()
         {
@@ -138,7 +138,7 @@ impl AppwritePeer {
 
     /// Events may have been lost: positions from before mean nothing any more, and neither does
     /// what is known of users.
-    fn begin_anew(&mut self, cx: &mut Context<'_, Reply>) {
+    fn begin_anew(&mut self, cx: &mut PeerContext<'_, Reply>) {
         if let Some(client) = &mut self.client {
             client.known.all_changed();
         }
@@ -146,7 +146,7 @@ impl AppwritePeer {
         self.tell_all(&news, cx);
     }
 
-    fn take(&mut self, heard: Heard, cx: &mut Context<'_, Reply>) {
+    fn take(&mut self, heard: Heard, cx: &mut PeerContext<'_, Reply>) {
         match heard {
             Heard::Up => {
                 self.hears = true;
@@ -171,12 +171,12 @@ impl AppwritePeer {
         }
     }
 
-    fn has_room(&self, cx: &Context<'_, Reply>) -> bool {
+    fn has_room(&self, cx: &PeerContext<'_, Reply>) -> bool {
         cx.replies_waiting() < WAITING_MAX * self.shards
     }
 
     /// Goes on with events, in the order in which they came.
-    fn go_on(&mut self, cx: &mut Context<'_, Reply>) {
+    fn go_on(&mut self, cx: &mut PeerContext<'_, Reply>) {
         let mut has_taken = true;
         while std::mem::take(&mut has_taken) {
             self.tasks.run(cx);
@@ -213,7 +213,7 @@ impl Peer for AppwritePeer {
     type Call = Call;
     type Reply = Reply;
 
-    fn call(&mut self, call: Call, cx: &mut Context<'_, Reply>) {
+    fn call(&mut self, call: Call, cx: &mut PeerContext<'_, Reply>) {
         match (call, &mut self.client) {
             (Call::Begin, _) => self.begin(cx),
             (Call::LookUp(lookup), Some(client)) => client.look_up(lookup, cx),
@@ -231,7 +231,12 @@ impl Peer for AppwritePeer {
         self.go_on(cx);
     }
 
-    fn event(&mut self, link: LinkId, event: LinkEvent<'_>, cx: &mut Context<'_, Reply>) -> Flow {
+    fn event(
+        &mut self,
+        link: LinkId,
+        event: LinkEvent<'_>,
+        cx: &mut PeerContext<'_, Reply>,
+    ) -> ReadFlow {
         let flow = match &mut self.client {
             Some(client) if !self.tasks.has(link) => client.event(link, event, cx),
             _ => self.tasks.event(link, event),
@@ -240,7 +245,7 @@ impl Peer for AppwritePeer {
         flow
     }
 
-    fn woken(&mut self, cx: &mut Context<'_, Reply>) {
+    fn woken(&mut self, cx: &mut PeerContext<'_, Reply>) {
         if !self.has_room(cx) && !std::mem::replace(&mut self.is_full, true) {
             self.counters.count(Counter::AppwriteFeedWaits);
         }

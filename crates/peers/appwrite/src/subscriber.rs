@@ -14,9 +14,9 @@ use std::sync::Arc;
 use redis::{ErrorKind, RedisError, Value};
 use throng_appwrite::{FeedError, FeedMessage, MessageSource, REDIS_CHANNEL, glimpse};
 use throng_metrics::{Counter, Counters, Gauge};
-use throng_peer::task::{Either, Net, Receiver, Sender, first};
+use throng_peer::task::{Either, Net, QueueReceiver, QueueSender, first};
 use throng_redis_link::value::{bytes, list, text};
-use throng_redis_link::{ANSWER_BYTES_MAX, Link, Source};
+use throng_redis_link::{ANSWER_BYTES_MAX, RedisLink, RedisSource};
 
 use crate::sampled::Sampled;
 
@@ -59,14 +59,14 @@ impl Standstill {
 /// The connection to Redis that brings Appwrite's events.
 pub(crate) struct Subscriber {
     pub(crate) net: Net,
-    pub(crate) source: Source,
+    pub(crate) source: RedisSource,
     /// Bytes of one message; longer ones could not be delivered anyway.
     pub(crate) message_bytes_max: usize,
     pub(crate) counters: Arc<Counters>,
-    pub(crate) heard: Sender<Heard>,
+    pub(crate) heard: QueueSender<Heard>,
     pub(crate) standstill: Standstill,
     /// An item follows each change of `standstill`.
-    pub(crate) changes: Receiver<()>,
+    pub(crate) changes: QueueReceiver<()>,
     pub(crate) undelivered: Sampled,
 }
 
@@ -137,17 +137,17 @@ impl Subscriber {
         }
     }
 
-    async fn connect(&self) -> Result<Link, RedisError> {
+    async fn connect(&self) -> Result<RedisLink, RedisError> {
         let place = self.source.find(&self.net, ANSWER_MS, None).await?;
         // Longer ones than can be delivered are still told by name, if they are not far longer.
         let bytes_max = ANSWER_BYTES_MAX.max(2 * self.message_bytes_max);
-        let mut link = Link::connect(&self.net, &place, ANSWER_MS, None, bytes_max).await?;
+        let mut link = RedisLink::connect(&self.net, &place, ANSWER_MS, None, bytes_max).await?;
         subscribe(&mut link).await?;
         Ok(link)
     }
 
     /// Reads until the connection is lost.
-    async fn listen(&mut self, mut link: Link) -> Result<Infallible, RedisError> {
+    async fn listen(&mut self, mut link: RedisLink) -> Result<Infallible, RedisError> {
         let mut has_asked = false;
         loop {
             if self.standstill.is_asked() {
@@ -182,7 +182,7 @@ impl Subscriber {
     }
 
     /// Takes everything that was published before now: Redis answers a question behind that.
-    async fn catch_up(&mut self, link: &mut Link, question: &[u8]) -> Result<(), RedisError> {
+    async fn catch_up(&mut self, link: &mut RedisLink, question: &[u8]) -> Result<(), RedisError> {
         link.send(&[b"PING", question]);
         while let Some(heard) = link.next_within(ANSWER_MS).await? {
             match message(&heard) {
@@ -218,7 +218,7 @@ impl Subscriber {
 }
 
 /// Asks for the channel, and reads the answer.
-async fn subscribe(link: &mut Link) -> Result<(), RedisError> {
+async fn subscribe(link: &mut RedisLink) -> Result<(), RedisError> {
     let answer = link.ask(&[b"SUBSCRIBE", REDIS_CHANNEL.as_bytes()]).await?;
     match list(&answer) {
         Some([kind, ..]) if text(kind) == Some("subscribe") => Ok(()),

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 
 use throng_http1::origin::OriginRequest;
-use throng_peer::{Context, Flow, LinkEvent, LinkId, Peer};
+use throng_peer::{LinkEvent, LinkId, Peer, PeerContext, ReadFlow};
 use throng_types::{Millis, Now};
 
 use crate::call::{AskLimits, BackendLimits, Call, Reply, TicketId, WholeAnswer};
@@ -71,7 +71,7 @@ impl<A: Client> ClientPeer<A> {
 
     fn ask(
         &mut self,
-        cx: &mut Context<'_, Infallible>,
+        cx: &mut PeerContext<'_, Infallible>,
         act: impl FnOnce(&mut A, &mut Requests<A::Token>),
     ) {
         let mut requests = Requests {
@@ -95,7 +95,7 @@ impl<A: Client> ClientPeer<A> {
         }
     }
 
-    fn hand_on(&mut self, cx: &mut Context<'_, Infallible>) {
+    fn hand_on(&mut self, cx: &mut PeerContext<'_, Infallible>) {
         while let Some(reply) = self.answers.pop_front() {
             if let Reply::Whole(token, answer) = reply {
                 self.ask(cx, |client, requests| {
@@ -110,7 +110,7 @@ impl<A: Client> Peer for ClientPeer<A> {
     type Call = A::Call;
     type Reply = Infallible;
 
-    fn call(&mut self, call: A::Call, cx: &mut Context<'_, Infallible>) {
+    fn call(&mut self, call: A::Call, cx: &mut PeerContext<'_, Infallible>) {
         self.ask(cx, |client, requests| client.call(call, requests));
         self.hand_on(cx);
     }
@@ -119,15 +119,15 @@ impl<A: Client> Peer for ClientPeer<A> {
         &mut self,
         link: LinkId,
         event: LinkEvent<'_>,
-        cx: &mut Context<'_, Infallible>,
-    ) -> Flow {
+        cx: &mut PeerContext<'_, Infallible>,
+    ) -> ReadFlow {
         let mut inner = cx.inner(&mut self.answers);
         let flow = self.backend.event(link, event, &mut inner);
         self.hand_on(cx);
         flow
     }
 
-    fn woken(&mut self, cx: &mut Context<'_, Infallible>) {
+    fn woken(&mut self, cx: &mut PeerContext<'_, Infallible>) {
         self.ask(cx, A::woken);
         self.hand_on(cx);
     }

@@ -9,8 +9,8 @@ use throng_http1::BodyDecoder;
 use throng_http1::origin::{
     OriginEvent, OriginFailure, OriginFailureKind, OriginRequest, RequestRest,
 };
-use throng_http1::origin::{Target, TargetAddress};
-use throng_peer::{Context, Ended, Flow, LinkEvent, LinkId};
+use throng_http1::origin::{OriginTarget, TargetAddress};
+use throng_peer::{Ended, LinkEvent, LinkId, PeerContext, ReadFlow};
 use throng_types::{ConnId, Millis};
 
 use crate::call::{AskLimits, BackendLimits, Reply};
@@ -83,12 +83,13 @@ pub(crate) struct Exchange<T> {
     host: String,
     /// Place in the list of the targets that is tried next.
     next: usize,
-    /// Failures of those before.
+    /// Failures of those before. Bound: one a target.
     tried: Vec<String>,
     key: Option<Key>,
     via: Via,
     is_kept: bool,
     state: State,
+    /// Bytes received and not yet taken. Bound: `head_bytes_max`, and one read.
     input: Vec<u8>,
     interim: usize,
     /// Bytes that the backend may still send. Below zero after a read that brought more.
@@ -107,7 +108,7 @@ pub(crate) struct Exchange<T> {
 pub(crate) struct Tools<'a, 'c, T> {
     pub(crate) limits: &'a BackendLimits,
     pub(crate) pool: &'a mut Pool,
-    pub(crate) cx: &'a mut Context<'c, Reply<T>>,
+    pub(crate) cx: &'a mut PeerContext<'c, Reply<T>>,
 }
 
 impl<T> Exchange<T> {
@@ -188,7 +189,7 @@ impl<T> Exchange<T> {
         &mut self,
         event: LinkEvent<'_>,
         tools: &mut Tools<'_, '_, T>,
-    ) -> (Flow, Next) {
+    ) -> (ReadFlow, Next) {
         let next = match event {
             LinkEvent::Connected => self.ask(tools),
             LinkEvent::Bytes(bytes) => return self.got(bytes, tools),
@@ -196,10 +197,10 @@ impl<T> Exchange<T> {
             LinkEvent::Ended(why) => self.ended(why, tools),
             LinkEvent::Timeout(waits_since) => self.timeout(waits_since, tools),
         };
-        (Flow::More, next)
+        (ReadFlow::More, next)
     }
 
-    fn target(&self) -> Option<&Target> {
+    fn target(&self) -> Option<&OriginTarget> {
         self.request.to.targets.get(self.next.checked_sub(1)?)
     }
 
@@ -310,7 +311,7 @@ impl<T> Exchange<T> {
         }
     }
 
-    fn got(&mut self, bytes: &[u8], tools: &mut Tools<'_, '_, T>) -> (Flow, Next) {
+    fn got(&mut self, bytes: &[u8], tools: &mut Tools<'_, '_, T>) -> (ReadFlow, Next) {
         self.input.extend_from_slice(bytes);
         let mut next = Next::On;
         if matches!(self.state, State::Asking) {
@@ -329,7 +330,14 @@ impl<T> Exchange<T> {
         }
         // A link that goes back to the pool is read on.
         self.is_held = self.credit <= 0 && matches!(next, Next::On);
-        (if self.is_held { Flow::Hold } else { Flow::More }, next)
+        (
+            if self.is_held {
+                ReadFlow::Hold
+            } else {
+                ReadFlow::More
+            },
+            next,
+        )
     }
 
     /// Reads until a head that is not 1xx is whole.

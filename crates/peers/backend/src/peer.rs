@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use throng_http1::origin::OriginRequest;
-use throng_peer::{Context, Flow, LinkEvent, LinkId, Peer};
+use throng_peer::{LinkEvent, LinkId, Peer, PeerContext, ReadFlow};
 
 use crate::call::{BackendLimits, Call, Reply, TicketId};
 use crate::exchange::{Exchange, Next, To, Tools, Whole};
@@ -41,11 +41,11 @@ impl<T> Backend<T> {
     fn act(
         &mut self,
         ticket: TicketId,
-        cx: &mut Context<'_, Reply<T>>,
-        act: impl FnOnce(&mut Exchange<T>, &mut Tools<'_, '_, T>) -> (Flow, Next),
-    ) -> Flow {
+        cx: &mut PeerContext<'_, Reply<T>>,
+        act: impl FnOnce(&mut Exchange<T>, &mut Tools<'_, '_, T>) -> (ReadFlow, Next),
+    ) -> ReadFlow {
         let Some(exchange) = self.exchanges.get_mut(&ticket) else {
-            return Flow::More;
+            return ReadFlow::More;
         };
         let before = exchange.link();
         let (limits, pool) = (&self.limits, &mut self.pool);
@@ -76,12 +76,12 @@ impl<T> Backend<T> {
         ticket: TicketId,
         request: OriginRequest,
         (to, token): (To, T),
-        cx: &mut Context<'_, Reply<T>>,
+        cx: &mut PeerContext<'_, Reply<T>>,
     ) {
         let exchange = Exchange::new(request, to, token, cx.now.mono);
         self.exchanges.insert(ticket, exchange);
         self.act(ticket, cx, |exchange, tools| {
-            (Flow::More, exchange.start(tools))
+            (ReadFlow::More, exchange.start(tools))
         });
     }
 }
@@ -90,7 +90,7 @@ impl<T: Send + 'static> Peer for Backend<T> {
     type Call = Call<T>;
     type Reply = Reply<T>;
 
-    fn call(&mut self, call: Call<T>, cx: &mut Context<'_, Reply<T>>) {
+    fn call(&mut self, call: Call<T>, cx: &mut PeerContext<'_, Reply<T>>) {
         match call {
             Call::Submit {
                 ticket,
@@ -113,12 +113,12 @@ impl<T: Send + 'static> Peer for Backend<T> {
             Call::Grant(ticket, bytes) => {
                 self.act(ticket, cx, |exchange, tools| {
                     exchange.granted(bytes, tools);
-                    (Flow::More, Next::On)
+                    (ReadFlow::More, Next::On)
                 });
             }
             Call::Follow(ticket, piece) => {
                 self.act(ticket, cx, |exchange, tools| {
-                    (Flow::More, exchange.follows(piece, tools))
+                    (ReadFlow::More, exchange.follows(piece, tools))
                 });
             }
             Call::Cancel(ticket) => {
@@ -135,8 +135,8 @@ impl<T: Send + 'static> Peer for Backend<T> {
         &mut self,
         link: LinkId,
         event: LinkEvent<'_>,
-        cx: &mut Context<'_, Reply<T>>,
-    ) -> Flow {
+        cx: &mut PeerContext<'_, Reply<T>>,
+    ) -> ReadFlow {
         if let Some(ticket) = self.links.get(&link).copied() {
             return self.act(ticket, cx, |exchange, tools| exchange.event(event, tools));
         }
@@ -149,7 +149,7 @@ impl<T: Send + 'static> Peer for Backend<T> {
                 cx.end(link);
             }
         }
-        Flow::More
+        ReadFlow::More
     }
 
     fn destination(reply: &Reply<T>) -> Option<usize> {

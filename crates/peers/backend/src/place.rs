@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use throng_http1::origin::{Destination, OriginUrlError, Target, TargetAddress};
+use throng_http1::origin::{Destination, OriginTarget, OriginUrlError, TargetAddress};
 use throng_peer::{Dial, DialTls};
 
 /// The place and path of one URL, for requests that go there and nowhere else.
@@ -26,7 +26,7 @@ impl Address {
         let to = Destination {
             connect_timeout_ms: timeout_ms,
             response_timeout_ms: timeout_ms,
-            targets: vec![Target::from_url(&format!("{scheme}://{host}"))?],
+            targets: vec![OriginTarget::from_url(&format!("{scheme}://{host}"))?],
         };
         let path = match path.starts_with('/') {
             true => path.to_owned(),
@@ -58,7 +58,7 @@ pub(crate) struct Key {
 
 impl Key {
     /// The key of a target. The target `test` is at port 0, where no other is.
-    pub(crate) fn of(target: &Target, requested_host: &str) -> Self {
+    pub(crate) fn of(target: &OriginTarget, requested_host: &str) -> Self {
         let TargetAddress::Origin { host, port } = &target.address else {
             return Self {
                 place: Place {

@@ -33,6 +33,7 @@ struct Idle {
 pub(crate) struct Pool {
     /// Bound: [`PoolLimits`]. The one that has waited longest comes first.
     places: BTreeMap<Place, VecDeque<Idle>>,
+    /// Place of each link. Bound: [`PoolLimits`].
     links: BTreeMap<LinkId, Place>,
     turn: u64,
     limits: PoolLimits,

@@ -1,9 +1,9 @@
 use std::sync::Arc;
 
 use throng_http1::field::Header;
-use throng_http1::origin::{Destination, Target};
+use throng_http1::origin::{Destination, OriginTarget};
 use throng_http1::origin::{OriginEvent, OriginRequest, RequestRest};
-use throng_peer::{Ended, Flow, LinkEvent, LinkId, Peer as _, Want};
+use throng_peer::{Ended, LinkEvent, LinkId, Peer as _, ReadFlow, Want};
 use throng_play::Play;
 use throng_types::{ConnId, Millis, ShardId};
 
@@ -14,7 +14,7 @@ const WINDOW: usize = 64 << 10;
 
 /// A request to `http://HOST` of each.
 fn asked(method: &str, hosts: &[&str]) -> OriginRequest {
-    let targets = { hosts.iter() }.map(|host| Target::from_url(&format!("http://{host}")));
+    let targets = { hosts.iter() }.map(|host| OriginTarget::from_url(&format!("http://{host}")));
     let to = Destination {
         connect_timeout_ms: 1_000,
         response_timeout_ms: 0,
@@ -67,7 +67,7 @@ impl Run {
     /// Runs an event; gives the wishes, but for deadlines.
     fn act<R>(
         &mut self,
-        event: impl FnOnce(&mut Backend<u32>, &mut throng_peer::Context<'_, Reply<u32>>) -> R,
+        event: impl FnOnce(&mut Backend<u32>, &mut throng_peer::PeerContext<'_, Reply<u32>>) -> R,
     ) -> (R, Vec<String>) {
         let (result, wants) = self.play.act(event);
         let mut shown = Vec::new();
@@ -127,7 +127,7 @@ impl Run {
         self.call(Call::Follow(ticket, Some(piece.into())))
     }
 
-    fn event(&mut self, link: u64, event: LinkEvent<'_>) -> (Flow, Vec<String>) {
+    fn event(&mut self, link: u64, event: LinkEvent<'_>) -> (ReadFlow, Vec<String>) {
         self.act(|peer, cx| peer.event(LinkId(link), event, cx))
     }
 
@@ -139,7 +139,7 @@ impl Run {
         self.event(link, LinkEvent::Written).1
     }
 
-    fn bytes(&mut self, link: u64, bytes: &[u8]) -> (Flow, Vec<String>) {
+    fn bytes(&mut self, link: u64, bytes: &[u8]) -> (ReadFlow, Vec<String>) {
         self.event(link, LinkEvent::Bytes(bytes))
     }
 
@@ -227,7 +227,7 @@ fn check_answer(method: &str, answer: &str, closes: bool, heard: &[&str], is_kep
         let mut wants = Vec::new();
         for piece in pieces.iter().filter(|piece| !piece.is_empty()) {
             let (flow, wanted) = run.bytes(1, piece);
-            assert_eq!(flow, Flow::More);
+            assert_eq!(flow, ReadFlow::More);
             wants.extend(wanted);
         }
         if closes {
@@ -661,15 +661,15 @@ fn a_backend_is_read_as_far_as_its_client_takes() {
     run.written(1);
     run.says(1, "HTTP/1.1 200 OK\r\n\r\n");
     let (flow, _) = run.bytes(1, &vec![b'x'; WINDOW - 1]);
-    assert_eq!(flow, Flow::More);
+    assert_eq!(flow, ReadFlow::More);
     // One read may bring more than there is room for.
     let (flow, _) = run.bytes(1, &[b'x'; 101]);
-    assert_eq!(flow, Flow::Hold);
+    assert_eq!(flow, ReadFlow::Hold);
     assert_eq!(run.call(Call::Grant(ticket, 100)), NOTHING);
     assert_eq!(run.call(Call::Grant(ticket, 1)), ["resume 1"]);
     assert_eq!(run.call(Call::Grant(ticket, 1)), NOTHING);
     let (flow, _) = run.bytes(1, b"xx");
-    assert_eq!(flow, Flow::Hold);
+    assert_eq!(flow, ReadFlow::Hold);
     assert_eq!(run.call(Call::Grant(ticket, WINDOW)), ["resume 1"]);
     run.ended(1, Ended::ByPeer);
     let heard = run.heard();
@@ -688,7 +688,7 @@ fn a_link_that_was_held_is_read_on_once_its_answer_is_whole() {
         &format!("HTTP/1.1 200 OK\r\nContent-Length: {WINDOW}\r\n\r\n"),
     );
     let (flow, wants) = run.bytes(1, &vec![b'x'; WINDOW]);
-    assert_eq!((flow, wants), (Flow::More, Vec::new()));
+    assert_eq!((flow, wants), (ReadFlow::More, Vec::new()));
 }
 
 #[test]

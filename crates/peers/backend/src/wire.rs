@@ -2,7 +2,7 @@
 
 use throng_http1::field::drop_named;
 use throng_http1::field::{Header, write_field as field};
-use throng_http1::origin::Target;
+use throng_http1::origin::OriginTarget;
 use throng_http1::origin::{OriginHead, OriginRequest, RequestRest};
 use throng_http1::{BadResponse, HttpLimits, ResponseBody, encode_chunk, parse_response};
 
@@ -10,7 +10,7 @@ use throng_http1::{BadResponse, HttpLimits, ResponseBody, encode_chunk, parse_re
 const HEADERS_MAX: usize = throng_http1::HEADERS_CAP;
 
 /// Appends a request as one origin gets it.
-pub(crate) fn encode(request: &OriginRequest, target: &Target, out: &mut Vec<u8>) {
+pub(crate) fn encode(request: &OriginRequest, target: &OriginTarget, out: &mut Vec<u8>) {
     out.extend(request.method.bytes().filter(u8::is_ascii_graphic));
     out.push(b' ');
     put_path(&request.path, out);
@@ -147,7 +147,7 @@ mod tests {
             body: body.to_vec(),
             rest,
         };
-        let mut target = Target::new(TargetAddress::Test);
+        let mut target = OriginTarget::new(TargetAddress::Test);
         target.host = host.map(str::to_owned);
         let mut out = Vec::new();
         encode(&request, &target, &mut out);

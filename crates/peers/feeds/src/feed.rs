@@ -11,11 +11,11 @@ use throng_types::{Millis, Rng};
 
 use crate::event::{Event, Mapping};
 use crate::inlet::{Inlet, Over};
-use crate::kafka::{self, KafkaOptions};
-use crate::nats::{self, NatsOptions};
-use crate::postgres::{self, PostgresOptions};
+use crate::kafka::{self, KafkaFeedOptions};
+use crate::nats::{self, NatsFeedOptions};
+use crate::postgres::{self, PostgresFeedOptions};
 use crate::publisher::{NotTaken, Publisher};
-use crate::redis::{self, RedisOptions};
+use crate::redis::{self, RedisFeedOptions};
 use crate::source::{Fault, Setup, Source};
 
 /// The first pause after a failure, and the longest, in milliseconds.
@@ -34,13 +34,13 @@ pub(crate) enum State {
 }
 
 #[derive(Debug)]
-pub struct Status {
+pub struct FeedStatus {
     name: String,
     kind: &'static str,
     state: AtomicU8,
 }
 
-impl Status {
+impl FeedStatus {
     pub(crate) fn new(name: &str, kind: &'static str) -> Self {
         Self {
             name: name.to_owned(),
@@ -99,10 +99,10 @@ pub struct FeedOptions {
 /// Source of a feed's events. Nothing of it is shown: it may hold a password.
 #[derive(Clone)]
 pub enum SourceOptions {
-    Postgres(PostgresOptions),
-    Redis(RedisOptions),
-    Kafka(KafkaOptions),
-    Nats(NatsOptions),
+    Postgres(PostgresFeedOptions),
+    Redis(RedisFeedOptions),
+    Kafka(KafkaFeedOptions),
+    Nats(NatsFeedOptions),
     #[cfg(test)]
     Played(crate::tests::Script),
 }
@@ -144,7 +144,7 @@ pub struct Feed {
     /// Counters of this feed alone: a set has one writer.
     pub counters: Arc<Counters>,
     /// State that other threads read.
-    pub status: Arc<Status>,
+    pub status: Arc<FeedStatus>,
 }
 
 impl Feed {
@@ -152,7 +152,7 @@ impl Feed {
     #[must_use]
     pub fn new(options: FeedOptions) -> Self {
         Self {
-            status: Arc::new(Status::new(&options.name, options.source.kind())),
+            status: Arc::new(FeedStatus::new(&options.name, options.source.kind())),
             counters: Arc::new(Counters::new()),
             options,
         }
@@ -164,7 +164,7 @@ pub(crate) struct Runner {
     mapping: Mapping,
     counters: Arc<Counters>,
     publisher: Publisher,
-    status: Arc<Status>,
+    status: Arc<FeedStatus>,
     setup: Setup,
     lag_at: Millis,
     pause_ms: u64,

@@ -7,11 +7,11 @@ use std::sync::mpsc;
 use std::task::{Poll, Waker};
 
 use throng_broker::{Draft, Refusal};
-use throng_peer::task::{Either, Net, Sender, first};
+use throng_peer::task::{Either, Net, QueueSender, first};
 use throng_types::Millis;
 
 /// Results of publications, in their order.
-pub type Results = Vec<Result<(), Refusal>>;
+pub type PublishResults = Vec<Result<(), Refusal>>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoundId {
@@ -30,7 +30,7 @@ pub struct Round {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum FeedOrder {
     /// Give the source back, and wait.
     Pause,
     Go,
@@ -40,10 +40,10 @@ pub enum Order {
 
 #[derive(Debug)]
 pub enum Call {
-    Order(Order),
+    Order(FeedOrder),
     /// Let the sender go once no feed has a source.
     WhenIdle(mpsc::Sender<()>),
-    Answer(RoundId, Results),
+    Answer(RoundId, PublishResults),
 }
 
 #[derive(Debug)]
@@ -59,20 +59,20 @@ pub enum Reply {
 pub(crate) struct Over;
 
 pub(crate) struct Control {
-    order: Cell<Order>,
+    order: Cell<FeedOrder>,
     /// The feed has no source, and nothing of it is under way.
     is_idle: Cell<bool>,
     /// Number of the present offer.
     number: Cell<u64>,
     /// Bound: one of each shard, to what is offered now.
-    answers: RefCell<Vec<(RoundId, Results)>>,
+    answers: RefCell<Vec<(RoundId, PublishResults)>>,
     waker: Cell<Option<Waker>>,
 }
 
 impl Control {
     pub(crate) fn new() -> Self {
         Self {
-            order: Cell::new(Order::Pause),
+            order: Cell::new(FeedOrder::Pause),
             is_idle: Cell::new(true),
             number: Cell::new(0),
             answers: RefCell::default(),
@@ -80,16 +80,16 @@ impl Control {
         }
     }
 
-    pub(crate) fn order(&self, order: Order) {
+    pub(crate) fn order(&self, order: FeedOrder) {
         // There is no way back from the end.
-        if self.order.get() != Order::End {
+        if self.order.get() != FeedOrder::End {
             self.order.set(order);
         }
         self.wake();
     }
 
     /// Takes an answer; one to what is no longer of interest is forgotten.
-    pub(crate) fn answer(&self, id: RoundId, results: Results) {
+    pub(crate) fn answer(&self, id: RoundId, results: PublishResults) {
         if id.number == self.number.get() {
             self.answers.borrow_mut().push((id, results));
             self.wake();
@@ -125,7 +125,7 @@ pub(crate) struct Inlet {
     pub(crate) shards: u8,
     pub(crate) control: Rc<Control>,
     /// Emptied whenever the feed waits.
-    pub(crate) replies: Sender<Reply>,
+    pub(crate) replies: QueueSender<Reply>,
 }
 
 impl Inlet {
@@ -137,8 +137,8 @@ impl Inlet {
     pub(crate) async fn may_begin(&self) -> bool {
         self.control.is_idle.set(true);
         let order = |control: &Control| match control.order.get() {
-            Order::Pause => None,
-            order => Some(order == Order::Go),
+            FeedOrder::Pause => None,
+            order => Some(order == FeedOrder::Go),
         };
         let may_begin = self.control.wait(order).await;
         self.control.is_idle.set(!may_begin);
@@ -147,8 +147,8 @@ impl Inlet {
 
     pub(crate) fn go_on(&self) -> Result<(), Over> {
         match self.control.order.get() {
-            Order::Go => Ok(()),
-            Order::Pause | Order::End => Err(Over),
+            FeedOrder::Go => Ok(()),
+            FeedOrder::Pause | FeedOrder::End => Err(Over),
         }
     }
 
@@ -186,7 +186,7 @@ impl Inlet {
     }
 
     /// The next answer; none until then.
-    pub(crate) async fn next(&self, until: Millis) -> Result<Option<(u8, Results)>, Over> {
+    pub(crate) async fn next(&self, until: Millis) -> Result<Option<(u8, PublishResults)>, Over> {
         let word = self.control.wait(|control| {
             let answer = || control.answers.borrow_mut().pop().map(Ok);
             self.go_on().err().map(Err).or_else(answer)

@@ -28,7 +28,7 @@ mod options;
 mod partition;
 mod shelf;
 
-use throng_kafka_protocol::{Place, Record};
+use throng_kafka_protocol::{Record, TopicPartition};
 
 use self::group::{Group, Step};
 use self::link::Client;
@@ -36,7 +36,7 @@ use self::shelf::Shelf;
 use crate::event::Event;
 use crate::source::{Fault, LOOK_MS, Setup, Source};
 
-pub use options::{KafkaOptions, KafkaTopics};
+pub use options::{KafkaFeedOptions, KafkaTopics};
 
 /// A batch ends with the record that brings it to so many bytes.
 const GIVEN_BYTES_MAX: usize = 4 << 20;
@@ -54,7 +54,7 @@ pub(crate) struct Topics {
     fault: Option<Fault>,
 }
 
-pub(crate) async fn connect(options: &KafkaOptions, setup: Setup) -> Result<Topics, Fault> {
+pub(crate) async fn connect(options: &KafkaFeedOptions, setup: Setup) -> Result<Topics, Fault> {
     let batch_max = setup.batch_max;
     let client = Client::new(options, setup);
     let mut group = Group::find(&client).await?;
@@ -146,7 +146,7 @@ impl Topics {
 
 /// Makes an event of a record. The last of several headers with one name counts, as in Kafka's
 /// own clients.
-fn event(reads: &KafkaTopics, place: &Place, record: Record) -> Event {
+fn event(reads: &KafkaTopics, place: &TopicPartition, record: Record) -> Event {
     let header = |name: &str| {
         let mut headers = record.headers.iter().rev();
         let found = headers.find(|header| header.name == name)?;

@@ -33,12 +33,12 @@ mod source;
 mod tests;
 mod url;
 
-pub use feed::{Feed, FeedOptions, SourceOptions, Status};
-pub use inlet::{Call, Order, Reply, Results, Round, RoundId};
-pub use kafka::{KafkaOptions, KafkaTopics};
-pub use nats::{NatsOptions, NatsStream};
+pub use feed::{Feed, FeedOptions, FeedStatus, SourceOptions};
+pub use inlet::{Call, FeedOrder, PublishResults, Reply, Round, RoundId};
+pub use kafka::{KafkaFeedOptions, KafkaTopics};
+pub use nats::{NatsFeedOptions, NatsStream};
 pub use peer::FeedsPeer;
-pub use postgres::PostgresOptions;
-pub use redis::RedisOptions;
+pub use postgres::PostgresFeedOptions;
+pub use redis::RedisFeedOptions;
 pub use source::ReadFile;
 pub use url::UrlError;

@@ -60,7 +60,7 @@ use self::turn::{Gathered, Look, Stage, Turn};
 use crate::event::Event;
 use crate::source::{ANSWER_MS, Fault, LOOK_MS, Setup, Source};
 
-pub use options::{NatsOptions, NatsStream};
+pub use options::{NatsFeedOptions, NatsStream};
 
 /// Bytes that one request asks for; a message that is longer is asked for alone.
 const PULL_BYTES_MAX: usize = 4 << 20;
@@ -98,12 +98,15 @@ pub(crate) struct Subjects {
     held_bytes: usize,
     /// Messages behind the newest that came, when it came.
     undelivered: u64,
-    /// Subjects on which the messages of the batch are acknowledged.
+    /// Subjects on which the messages of the batch are acknowledged. Bound: `batch_max`.
     batch: Vec<String>,
     batch_end: u64,
 }
 
-pub(crate) async fn connect(options: &NatsOptions, mut setup: Setup) -> Result<Subjects, Fault> {
+pub(crate) async fn connect(
+    options: &NatsFeedOptions,
+    mut setup: Setup,
+) -> Result<Subjects, Fault> {
     let mut link = Link::connect(options, &mut setup).await?;
     let stream = Stream::ask(&mut link, &options.reads.stream).await?;
     let known = setup.progress.borrow().of(&stream.created);

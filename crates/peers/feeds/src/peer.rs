@@ -5,8 +5,8 @@
 use std::rc::Rc;
 use std::sync::mpsc;
 
-use throng_peer::task::{Receiver, Task, Tasks, queue};
-use throng_peer::{Context, Flow, LinkEvent, LinkId, Peer};
+use throng_peer::task::{QueueReceiver, Task, Tasks, queue};
+use throng_peer::{LinkEvent, LinkId, Peer, PeerContext, ReadFlow};
 use throng_types::Rng;
 
 use crate::feed::{Feed, Runner};
@@ -18,7 +18,7 @@ pub struct FeedsPeer {
     tasks: Tasks,
     feeds: Vec<(Rc<Control>, Task)>,
     /// Bound: a round of each feed for each shard, since it is emptied when all of them wait.
-    replies: Receiver<Reply>,
+    replies: QueueReceiver<Reply>,
     /// Callers who wait until all are idle. Bound: one entry a caller.
     waiting: Vec<mpsc::Sender<()>>,
 }
@@ -58,7 +58,7 @@ impl FeedsPeer {
         }
     }
 
-    fn run(&mut self, cx: &mut Context<'_, Reply>) {
+    fn run(&mut self, cx: &mut PeerContext<'_, Reply>) {
         self.tasks.run(cx);
         while let Some(reply) = self.replies.try_next() {
             cx.reply(reply);
@@ -76,7 +76,7 @@ impl Peer for FeedsPeer {
     type Call = Call;
     type Reply = Reply;
 
-    fn call(&mut self, call: Call, cx: &mut Context<'_, Reply>) {
+    fn call(&mut self, call: Call, cx: &mut PeerContext<'_, Reply>) {
         match call {
             Call::Order(order) => self.feeds.iter().for_each(|(it, _)| it.order(order)),
             Call::WhenIdle(who) => self.waiting.push(who),
@@ -89,13 +89,18 @@ impl Peer for FeedsPeer {
         self.run(cx);
     }
 
-    fn event(&mut self, link: LinkId, event: LinkEvent<'_>, cx: &mut Context<'_, Reply>) -> Flow {
+    fn event(
+        &mut self,
+        link: LinkId,
+        event: LinkEvent<'_>,
+        cx: &mut PeerContext<'_, Reply>,
+    ) -> ReadFlow {
         let flow = self.tasks.event(link, event);
         self.run(cx);
         flow
     }
 
-    fn woken(&mut self, cx: &mut Context<'_, Reply>) {
+    fn woken(&mut self, cx: &mut PeerContext<'_, Reply>) {
         self.run(cx);
     }
 

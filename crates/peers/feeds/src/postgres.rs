@@ -24,7 +24,7 @@ use self::session::{Rows, Session};
 use crate::event::Event;
 use crate::source::{Fault, LOOK_MS, Setup, Source};
 
-pub use options::PostgresOptions;
+pub use options::PostgresFeedOptions;
 
 /// Rows that are counted at most to say how many wait: counting all would read the whole table.
 const LAG_MAX: u32 = 100_000;
@@ -37,7 +37,7 @@ const BYTEA: u32 = 17;
 pub(crate) struct Outbox {
     net: Net,
     session: Session,
-    options: PostgresOptions,
+    options: PostgresFeedOptions,
     batch_max: usize,
     has_tags: bool,
     locked: Vec<String>,
@@ -45,7 +45,7 @@ pub(crate) struct Outbox {
     look_at: Millis,
 }
 
-pub(crate) async fn connect(options: &PostgresOptions, setup: Setup) -> Result<Outbox, Fault> {
+pub(crate) async fn connect(options: &PostgresFeedOptions, setup: Setup) -> Result<Outbox, Fault> {
     let batch_max = setup.batch_max;
     let net = setup.net;
     let mut session = Session::connect(&net, options, batch_max.max(COLUMNS_MAX)).await?;
@@ -69,7 +69,7 @@ pub(crate) async fn connect(options: &PostgresOptions, setup: Setup) -> Result<O
 /// Introduces us and looks at the table; gives whether rows have tags.
 async fn prepare(
     session: &mut Session,
-    options: &PostgresOptions,
+    options: &PostgresFeedOptions,
     mut rng: Rng,
 ) -> Result<bool, Fault> {
     session.introduce(options, &mut rng).await?;

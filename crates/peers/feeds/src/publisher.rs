@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use throng_broker::{Acknowledge, Draft, Refusal, home_of};
 use throng_types::Millis;
 
-use crate::inlet::{Inlet, Over, Results};
+use crate::inlet::{Inlet, Over, PublishResults};
 use crate::source::{LOOK_MS, Source};
 
 /// The first pause after a refusal, and the longest, in milliseconds.
@@ -58,7 +58,7 @@ impl Publisher {
         &mut self,
         drafts: &[Draft],
         source: &mut impl Source,
-    ) -> Result<Results, NotTaken> {
+    ) -> Result<PublishResults, NotTaken> {
         self.keep_at = self.inlet.now() + LOOK_MS;
         let results = self.offer_all(drafts, source).await?;
         if self.is_on_disk {
@@ -82,7 +82,7 @@ impl Publisher {
         &mut self,
         drafts: &[Draft],
         source: &mut impl Source,
-    ) -> Result<Results, NotTaken> {
+    ) -> Result<PublishResults, NotTaken> {
         let mut results: Vec<Option<Result<(), Refusal>>> = vec![None; drafts.len()];
         let mut refused_since = None;
         let mut pause_ms = PAUSES_MS.0;

@@ -20,7 +20,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use redis::{RedisError, Value};
 use throng_peer::task::Net;
-use throng_redis_link::{ANSWER_BYTES_MAX, Link, Source as Address, value};
+use throng_redis_link::{ANSWER_BYTES_MAX, RedisLink, RedisSource as Address, value};
 
 use crate::event::Event;
 use crate::source::{ANSWER_MS, Fault, LOOK_MS, Setup, Source};
@@ -59,7 +59,7 @@ const RELEASE: &str = "\
 if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end";
 
 #[derive(Clone)]
-pub struct RedisOptions {
+pub struct RedisFeedOptions {
     address: Address,
     stream: String,
     group: String,
@@ -67,7 +67,7 @@ pub struct RedisOptions {
     name: String,
 }
 
-impl RedisOptions {
+impl RedisFeedOptions {
     /// `url` is `redis://user:password@host:port/db`, or another that [`Address`] reads.
     ///
     /// # Errors
@@ -91,21 +91,22 @@ impl RedisOptions {
 /// A connection, and the batch that it has under way.
 pub(crate) struct Stream {
     net: Net,
-    link: Link,
-    options: RedisOptions,
+    link: RedisLink,
+    options: RedisFeedOptions,
     batch_max: usize,
     /// Distinguishes this connection from other readers.
     token: String,
     /// Entries that were read before may not be acknowledged: they come first.
     has_unacknowledged: bool,
+    /// Ids of the entries of the batch. Bound: `batch_max`.
     batch: Vec<String>,
     last: String,
 }
 
-pub(crate) async fn connect(options: &RedisOptions, setup: Setup) -> Result<Stream, Fault> {
+pub(crate) async fn connect(options: &RedisFeedOptions, setup: Setup) -> Result<Stream, Fault> {
     let (net, mut rng) = (setup.net, setup.rng);
     let place = options.address.find(&net, ANSWER_MS, None).await?;
-    let mut link = Link::connect(&net, &place, ANSWER_MS, None, ANSWER_BYTES_MAX).await?;
+    let mut link = RedisLink::connect(&net, &place, ANSWER_MS, None, ANSWER_BYTES_MAX).await?;
     let (stream, group) = (options.stream.as_bytes(), options.group.as_bytes());
     // From the oldest entry; the stream is made if there is none.
     let create: [&[u8]; 6] = [b"XGROUP", b"CREATE", stream, group, b"0", b"MKSTREAM"];
@@ -343,13 +344,13 @@ mod tests {
     #[test]
     fn addresses() {
         let url = "redis://me:secret@127.0.0.1:6379/1";
-        assert!(RedisOptions::new(url, "f", "s", "g").is_ok());
-        assert!(RedisOptions::new("postgres://a", "f", "s", "g").is_err());
+        assert!(RedisFeedOptions::new(url, "f", "s", "g").is_ok());
+        assert!(RedisFeedOptions::new("postgres://a", "f", "s", "g").is_err());
     }
 
     /// Connects, takes twice, acknowledges the first and leaves.
     fn talk() -> (Talk, Vec<Want>) {
-        let options = RedisOptions::new("redis://r:1/0", "f", "s", "g").expect("an address");
+        let options = RedisFeedOptions::new("redis://r:1/0", "f", "s", "g").expect("an address");
         Talk::start(|net| async move {
             let mut stream = match connect(&options, Setup::of_test(&net, 10)).await {
                 Ok(stream) => stream,

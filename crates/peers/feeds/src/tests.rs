@@ -13,8 +13,8 @@ use throng_play::Play;
 use throng_types::Millis;
 
 use crate::event::Event;
-use crate::feed::{Feed, FeedOptions, SourceOptions, Status};
-use crate::inlet::{Call, Order, Reply, Results, Round};
+use crate::feed::{Feed, FeedOptions, FeedStatus, SourceOptions};
+use crate::inlet::{Call, FeedOrder, PublishResults, Reply, Round};
 use crate::peer::FeedsPeer;
 use crate::source::{Fault, LOOK_MS, Setup, Source};
 
@@ -109,7 +109,7 @@ impl Source for Played {
 struct Server {
     play: Play<FeedsPeer>,
     script: Script,
-    status: Arc<Status>,
+    status: Arc<FeedStatus>,
     counters: Arc<Counters>,
     wake_at: Option<Millis>,
     /// Publications that are refused yet.
@@ -223,7 +223,7 @@ impl Server {
     }
 
     /// Answers a round as a shard would.
-    fn take(&mut self, round: &Round) -> Results {
+    fn take(&mut self, round: &Round) -> PublishResults {
         let mut names = HashSet::new();
         let take = |draft: &Draft| {
             assert_eq!(home_of(&draft.channel, SHARDS).0, round.id.shard);
@@ -264,7 +264,7 @@ fn order_holds_in_each_channel_while_some_is_refused() {
         let mut server = Server::start(is_on_disk);
         server.refusals_left = refusals;
         server.fill(&["a a1", "b b1", "a a2", "none:x n", "a a3", "b b2"]);
-        server.call(Call::Order(Order::Go));
+        server.call(Call::Order(FeedOrder::Go));
         server.pass(1_000);
         assert_eq!(server.taken_of("a"), ["a1", "a2", "a3"]);
         assert_eq!(server.taken_of("b"), ["b1", "b2"]);
@@ -289,7 +289,7 @@ fn what_is_refused_is_offered_less_and_less_often_and_goes_back() {
     let mut server = Server::start(false);
     server.refusals_left = u32::MAX;
     server.fill(&["a a1"]);
-    server.call(Call::Order(Order::Go));
+    server.call(Call::Order(FeedOrder::Go));
     server.pass(6_000);
     // From the first refusal on pauses double up to a second, and last five seconds in all.
     let expected = [
@@ -326,7 +326,7 @@ fn a_source_is_kept_while_shards_are_silent() {
     let mut server = Server::start(false);
     server.is_silent = true;
     server.fill(&["a a1"]);
-    server.call(Call::Order(Order::Go));
+    server.call(Call::Order(FeedOrder::Go));
     server.pass(1_001);
     assert_eq!(server.steps(), ["connect", "keep", "keep", "keep", "keep"]);
     let round = server.rounds.pop().expect("a round");
@@ -340,17 +340,17 @@ fn a_pause_gives_the_source_back_and_old_answers_are_forgotten() {
     assert!(is_idle(&server.when_idle()), "it has not begun");
     server.is_silent = true;
     server.fill(&["a a1"]);
-    server.call(Call::Order(Order::Go));
+    server.call(Call::Order(FeedOrder::Go));
     let idle = server.when_idle();
     server.pass(1);
     assert_eq!(server.rounds.len(), 1);
     assert!(!is_idle(&idle));
-    server.call(Call::Order(Order::Pause));
+    server.call(Call::Order(FeedOrder::Pause));
     assert_eq!(server.steps(), ["connect", "back", "leave"]);
     assert!(is_idle(&idle));
     server.pass(10_000);
     assert_eq!(server.steps(), [""; 0], "it waits");
-    server.call(Call::Order(Order::Go));
+    server.call(Call::Order(FeedOrder::Go));
     server.pass(1);
     let [first, again] = &server.rounds[..] else {
         panic!("{:?}", server.rounds);
@@ -367,7 +367,7 @@ fn a_pause_gives_the_source_back_and_old_answers_are_forgotten() {
 fn a_source_that_fails_is_left_and_tried_again() {
     let mut server = Server::start(false);
     server.fault(Some("it burns"));
-    server.call(Call::Order(Order::Go));
+    server.call(Call::Order(FeedOrder::Go));
     assert_eq!(server.status.lacks(), None);
     server.pass(60_000);
     let log = server.log();
@@ -380,10 +380,10 @@ fn a_source_that_fails_is_left_and_tried_again() {
     assert!(server.status.lacks().is_some());
     assert_eq!(server.counters.counter(Counter::FeedWaitsSource), 1);
     // Ending it while it waits takes no time.
-    server.call(Call::Order(Order::Pause));
+    server.call(Call::Order(FeedOrder::Pause));
     assert!(is_idle(&server.when_idle()));
     server.fault(None);
-    server.call(Call::Order(Order::Go));
+    server.call(Call::Order(FeedOrder::Go));
     server.pass(1_000);
     assert_eq!(server.status.lacks(), None);
     assert_eq!(server.counters.gauge(Gauge::FeedsWaiting), 0);
@@ -396,11 +396,11 @@ fn a_source_that_fails_is_left_and_tried_again() {
 #[test]
 fn there_is_no_way_back_from_the_end() {
     let mut server = Server::start(false);
-    server.call(Call::Order(Order::Go));
-    server.call(Call::Order(Order::End));
+    server.call(Call::Order(FeedOrder::Go));
+    server.call(Call::Order(FeedOrder::End));
     assert!(is_idle(&server.when_idle()), "while it connects");
     assert_eq!(server.steps(), [""; 0]);
-    server.call(Call::Order(Order::Go));
+    server.call(Call::Order(FeedOrder::Go));
     server.pass(20_000);
     assert_eq!(server.steps(), [""; 0]);
     assert_eq!(server.wake_at, None);

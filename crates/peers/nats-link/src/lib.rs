@@ -6,6 +6,6 @@
 
 mod link;
 
-pub use link::{ASKED_MAX, Link};
+pub use link::{ASKED_MAX, NatsLink};
 pub use link::{CredentialsFile, Handshake};
-pub use throng_nats_protocol::{NatsUrlError, Target, targets};
+pub use throng_nats_protocol::{NatsUrlError, ServerAddress, targets};

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use throng_nats_protocol::{
-    Credentials, Decoder, Limits, Message, Op, ServerInfo, Target, introduce, write,
+    Credentials, Decoder, Limits, Message, Op, ServerAddress, ServerInfo, introduce, write,
 };
 use throng_peer::task::{self, Either, Net, first};
 use throng_peer::{Dial, DialTls, Ended};
@@ -23,7 +23,7 @@ pub(crate) fn fault(why: Ended) -> String {
 }
 
 /// A connection that one task has. It answers the server's pings while it waits.
-pub struct Link {
+pub struct NatsLink {
     net: Net,
     link: task::Link,
     decoder: Decoder,
@@ -35,7 +35,7 @@ pub struct Link {
     asked: u64,
 }
 
-impl Link {
+impl NatsLink {
     pub(crate) fn new(net: Net, link: task::Link, timeout_ms: u64, replies: &str) -> Self {
         Self {
             net,
@@ -213,15 +213,15 @@ impl CredentialsFile {
 #[derive(Clone, Copy)]
 pub struct Handshake<'a> {
     /// The server, and the user and password for it.
-    pub target: &'a Target,
+    pub target: &'a ServerAddress,
     /// Credentials in place of the URL's user.
     pub credentials: Option<&'a CredentialsFile>,
     /// A PEM file with the authorities that are trusted; without one, those of this machine.
     pub authorities: Option<&'a Path>,
     /// Bound of each step, of each answer afterwards, and of each write.
     pub timeout_ms: u64,
-    /// Begins the subjects of answers to [`Link::ask`], before their numbers. A subscription must
-    /// cover them.
+    /// Begins the subjects of answers to [`NatsLink::ask`], before their numbers. A subscription
+    /// must cover them.
     pub replies: &'a str,
 }
 
@@ -235,7 +235,7 @@ impl Handshake<'_> {
         &self,
         net: &Net,
         subscriptions: &[(&str, u64)],
-    ) -> Result<(ServerInfo, Link), String> {
+    ) -> Result<(ServerInfo, NatsLink), String> {
         let (target, timeout_ms) = (self.target, self.timeout_ms);
         let dial = Dial {
             host: target.host.clone(),
@@ -245,7 +245,7 @@ impl Handshake<'_> {
             timeout_ms,
         };
         let dialled = net.dial(dial).await.map_err(fault)?;
-        let mut link = Link::new(net.clone(), dialled, timeout_ms, self.replies);
+        let mut link = NatsLink::new(net.clone(), dialled, timeout_ms, self.replies);
         let until = net.now().mono + timeout_ms;
         let info = link.next(until, |op| match op {
             Op::Info(info) => Some(ServerInfo::read(info)),

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use throng_nats_link::{CredentialsFile, Handshake, Link, Target};
+use throng_nats_link::{CredentialsFile, Handshake, NatsLink, ServerAddress};
 use throng_nats_protocol::{Decoder, Op};
 use throng_peer::task::{self, Net};
 use throng_remote::{Connector, Messages};
@@ -26,7 +26,7 @@ pub(crate) const NAMED: u64 = 4;
 pub(crate) const CHANNELS: u64 = 16;
 
 pub struct NatsConnector {
-    pub(crate) target: Target,
+    pub(crate) target: ServerAddress,
     /// Credentials in place of the URL's user.
     pub(crate) credentials: Option<CredentialsFile>,
     pub(crate) authorities: Option<PathBuf>,
@@ -40,7 +40,7 @@ pub struct NatsConnector {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct Established {
+pub struct NatsServer {
     /// Server process that stores, as far as that matters; see the head of the crate.
     pub(crate) server: u64,
     /// Followers answer too, and may be behind.
@@ -112,13 +112,13 @@ impl Messages for NatsMessages {
 }
 
 impl Connector for NatsConnector {
-    type Handshake = Established;
+    type Handshake = NatsServer;
     type Messages = NatsMessages;
 
     async fn connect(
         &mut self,
         net: &Net,
-    ) -> Result<(Established, task::Link, NatsMessages), String> {
+    ) -> Result<(NatsServer, task::Link, NatsMessages), String> {
         let at = format!("{}:{}", self.target.host, self.target.port);
         let made = self.introduce(net).await;
         let (established, link) = made.map_err(|why| format!("{at}: {why}"))?;
@@ -128,7 +128,7 @@ impl Connector for NatsConnector {
 }
 
 impl NatsConnector {
-    async fn introduce(&self, net: &Net) -> Result<(Established, Link), String> {
+    async fn introduce(&self, net: &Net) -> Result<(NatsServer, NatsLink), String> {
         let [answers, node, everybody] = &self.subjects;
         let handshake = Handshake {
             target: &self.target,
@@ -144,7 +144,7 @@ impl NatsConnector {
         for stream in &self.streams {
             self.make(net, &mut link, stream).await?;
         }
-        let established = Established {
+        let established = NatsServer {
             server: if info.is_clustered {
                 1
             } else {
@@ -157,7 +157,12 @@ impl NatsConnector {
     }
 
     /// Makes a stream, or makes it what it is to be.
-    async fn make(&self, net: &Net, link: &mut Link, stream: &StreamSpec) -> Result<(), String> {
+    async fn make(
+        &self,
+        net: &Net,
+        link: &mut NatsLink,
+        stream: &StreamSpec,
+    ) -> Result<(), String> {
         if self.stands(net, link, stream).await? {
             return Ok(());
         }
@@ -183,7 +188,7 @@ impl NatsConnector {
     async fn stands(
         &self,
         net: &Net,
-        link: &mut Link,
+        link: &mut NatsLink,
         stream: &StreamSpec,
     ) -> Result<bool, String> {
         let info = format!("$JS.API.STREAM.INFO.{}", stream.name);

@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 
 use aws_lc_rs::digest::{SHA256, digest};
-use throng_broker::Namespaces;
+use throng_broker::NamespaceOptions;
 use throng_remote::RemoteOptions;
 use throng_types::ChannelName;
 
@@ -56,7 +56,7 @@ impl Names {
 
     /// The groups of all channels that keep history, with the most publications of a channel and
     /// how long they are kept, in milliseconds.
-    pub(crate) fn groups(namespaces: &Namespaces) -> Vec<(String, u32, u64)> {
+    pub(crate) fn groups(namespaces: &NamespaceOptions) -> Vec<(String, u32, u64)> {
         let kept = namespaces.iter().filter(|(_, of)| of.retention.keeps());
         let group = kept.map(|(name, of)| {
             let retention = of.retention;

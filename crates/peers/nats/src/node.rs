@@ -7,17 +7,18 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
-use throng_broker::{ChannelMap, Draft, Presence, Present, Ticket};
-use throng_nats_link::{CredentialsFile, Target};
+use throng_broker::{ChannelMap, ChannelMember, Draft, Present, Ticket};
+use throng_nats_link::{CredentialsFile, ServerAddress};
 use throng_nats_protocol::write;
 use throng_remote::{
-    Channels as _, Core, LEASE_MS, NodeIo, PendingSubscribe, Purpose, Query, RemoteOptions, blob,
+    Core, LEASE_MS, NodeChannels as _, NodeIo, PendingSubscribe, Purpose, Query, RemoteOptions,
+    blob,
 };
 use throng_types::{ChannelName, Publisher};
 
 use crate::api::{self, ChannelMessage, StoredMessage, StreamSpec};
 use crate::batch::{Known, PublishedAt};
-use crate::link::{Established, Message};
+use crate::link::{Message, NatsServer};
 use crate::names::Names;
 use crate::record::{Record, State};
 use crate::seeds::Seeds;
@@ -45,7 +46,7 @@ pub struct NatsOptions {
 /// The broker on NATS, as one node asks it.
 pub struct Nats {
     pub(crate) core: Core,
-    pub(crate) targets: Vec<Target>,
+    pub(crate) targets: Vec<ServerAddress>,
     pub(crate) credentials: Option<CredentialsFile>,
     pub(crate) dials: usize,
     pub(crate) replicas: u8,
@@ -56,7 +57,7 @@ pub struct Nats {
     /// Names this node, as long as its lease was not lost: 16 characters.
     pub(crate) incarnation: String,
     pub(crate) inbox: String,
-    pub(crate) link: Option<Established>,
+    pub(crate) link: Option<NatsServer>,
     /// Requests by their numbers, which rise. Queue: `to the broker`.
     pub(crate) flights: BTreeMap<u64, Pending>,
     pub(crate) next_flight: u64,
@@ -108,7 +109,7 @@ pub struct Nats {
 impl Nats {
     pub(crate) fn new(
         mut io: NodeIo,
-        targets: Vec<Target>,
+        targets: Vec<ServerAddress>,
         credentials: Option<CredentialsFile>,
         replicas: u8,
     ) -> Self {
@@ -407,13 +408,13 @@ pub(crate) enum Flight {
     /// A member is to be listed again; and the subject under the name that this node had before.
     RowAgain(Member, Option<String>),
     /// A member who has left is to be removed from the list.
-    Unlisted(ChannelName, Presence),
+    Unlisted(ChannelName, ChannelMember),
     /// The subjects of this node's own members.
     OwnRows(Comparison),
     /// Whether this node, and nobody else, has removed its own row from before.
     RowMoved(ChannelName, Box<str>),
     /// A member that came from another process is to be listed.
-    RowTaken(ChannelName, Box<Presence>, u64),
+    RowTaken(ChannelName, Box<ChannelMember>, u64),
     /// The subjects of a channel's members.
     Members(u64),
     /// A member of a channel, by its subject.
@@ -428,7 +429,7 @@ pub(crate) enum Flight {
     Orphans(String),
     /// A row by its subject, and then whether this node has removed it.
     Orphan(String),
-    OrphanGone(Presence, ChannelName),
+    OrphanGone(ChannelMember, ChannelName),
     Nothing,
 }
 
@@ -509,7 +510,7 @@ pub(crate) struct Stream {
 
 /// A member who comes, is there, or leaves.
 pub(crate) struct Row {
-    pub(crate) presence: Presence,
+    pub(crate) presence: ChannelMember,
     /// Serial of the subscribe that it came with.
     pub(crate) serial: u64,
     /// NATS has said that it lists it, under this node's name of now.
@@ -547,7 +548,7 @@ pub(crate) struct Gather {
 
 /// A member as the bytes of its message: whether that is announced, the channel, and the
 /// form of a publication without data.
-pub(crate) fn body(channel: &ChannelName, presence: &Presence) -> Vec<u8> {
+pub(crate) fn body(channel: &ChannelName, presence: &ChannelMember) -> Vec<u8> {
     let name = channel.as_str().as_bytes();
     let mut out = vec![b'1', u8::from(presence.is_announced)];
     out.extend_from_slice(&(name.len() as u32).to_be_bytes());
@@ -557,14 +558,14 @@ pub(crate) fn body(channel: &ChannelName, presence: &Presence) -> Vec<u8> {
 }
 
 /// Reads what [`body`] wrote; `None` for any other form.
-pub(crate) fn read_body(bytes: &[u8]) -> Option<(ChannelName, Presence)> {
+pub(crate) fn read_body(bytes: &[u8]) -> Option<(ChannelName, ChannelMember)> {
     let (&[form, announced], rest) = bytes.split_first_chunk::<2>()?;
     let (length, rest) = rest.split_first_chunk::<4>()?;
     let (name, rest) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;
     let name = std::str::from_utf8(name).ok()?;
     let channel = ChannelName::with_bound(name, usize::MAX).ok()?;
     let who = Arc::new(*blob::decode(rest)?.publisher?);
-    let presence = Presence {
+    let presence = ChannelMember {
         who,
         is_listed: true,
         is_announced: announced == 1,

@@ -145,7 +145,7 @@ impl Nats {
     /// Whether this node has removed it, and so announces it.
     pub(crate) fn orphan_gone(
         &mut self,
-        presence: &throng_broker::Presence,
+        presence: &throng_broker::ChannelMember,
         channel: &throng_types::ChannelName,
         payload: &[u8],
     ) {
@@ -211,12 +211,12 @@ pub(crate) mod tests {
     use std::collections::BTreeSet;
     use std::sync::Arc;
 
-    use throng_broker::{Presence, Request, Ticket};
+    use throng_broker::{ChannelMember, Request, Ticket};
     use throng_remote::{NodeIo, RemoteOptions, Verbs as _};
     use throng_types::{ChannelName, Publisher};
 
     use super::*;
-    use crate::link::{ANSWERS, Established, NatsMessage};
+    use crate::link::{ANSWERS, NatsMessage, NatsServer};
 
     /// A node whose connection has just been made.
     pub(crate) fn node() -> Nats {
@@ -226,7 +226,7 @@ pub(crate) mod tests {
             None,
             1,
         );
-        node.connected(Established {
+        node.connected(NatsServer {
             server: 1,
             is_clustered: false,
             payload_max: 1 << 20,
@@ -342,7 +342,7 @@ pub(crate) mod tests {
                 ticket: Ticket(ticket),
                 channel: ChannelName::new("c").expect("a name"),
                 since: None,
-                presence: Some(Presence {
+                presence: Some(ChannelMember {
                     who: Arc::new(who.clone()),
                     is_listed: true,
                     is_announced: false,
@@ -369,7 +369,7 @@ pub(crate) mod tests {
     #[test]
     fn a_member_of_another_process_is_stored_again_if_that_was_refused() {
         let mut node = node();
-        let presence = Presence {
+        let presence = ChannelMember {
             who: Arc::new(Publisher::default()),
             is_listed: true,
             is_announced: false,

@@ -10,8 +10,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use throng_broker::{Presence, Refusal, Reply};
-use throng_remote::{Channels as _, PendingSubscribe, blob};
+use throng_broker::{ChannelMember, Refusal, Reply};
+use throng_remote::{NodeChannels as _, PendingSubscribe, blob};
 use throng_types::ChannelName;
 
 use crate::api;
@@ -29,12 +29,12 @@ const MEND_MAX: usize = 500;
 const MEND_MS: u64 = 2000;
 
 impl Nats {
-    pub(crate) fn member(&self, channel: &ChannelName, presence: &Presence) -> String {
+    pub(crate) fn member(&self, channel: &ChannelName, presence: &ChannelMember) -> String {
         self.member_as(&self.incarnation, channel, presence)
     }
 
     /// Subject of a member under a name of this node.
-    fn member_as(&self, node: &str, channel: &ChannelName, presence: &Presence) -> String {
+    fn member_as(&self, node: &str, channel: &ChannelName, presence: &ChannelMember) -> String {
         let who = &presence.who;
         let who = format!("{}.{}", token(&who.user), token(&who.client));
         self.names.member(&token(channel.as_str()), node, &who)
@@ -60,7 +60,7 @@ impl Nats {
         }
     }
 
-    fn store_row(&mut self, subscribe: PendingSubscribe, presence: &Presence) {
+    fn store_row(&mut self, subscribe: PendingSubscribe, presence: &ChannelMember) {
         let subject = self.member(&subscribe.channel, presence);
         let body = body(&subscribe.channel, presence);
         self.ask(Flight::Row(subscribe), &subject, &[], &body);
@@ -144,7 +144,12 @@ impl Nats {
     }
 
     /// Whether a member of this node is, or is about to be, listed by that subject.
-    pub(crate) fn lists(&self, channel: &ChannelName, presence: &Presence, subject: &str) -> bool {
+    pub(crate) fn lists(
+        &self,
+        channel: &ChannelName,
+        presence: &ChannelMember,
+        subject: &str,
+    ) -> bool {
         let key = (channel.clone(), presence.who.client.clone());
         let mut rows = self.rows.get(&key).into_iter().flatten();
         rows.any(|row| row.presence.is_listed && self.member(channel, &row.presence) == *subject)
@@ -152,7 +157,7 @@ impl Nats {
 
     /// Takes a member who has left out of the list. Rows go by their names: numbers of messages are
     /// used again by a server that comes back with an older copy.
-    pub(crate) fn unlist(&mut self, channel: &ChannelName, presence: &Presence) {
+    pub(crate) fn unlist(&mut self, channel: &ChannelName, presence: &ChannelMember) {
         let subject = self.member(channel, presence);
         if self.lists(channel, presence, &subject) {
             return;
@@ -163,7 +168,12 @@ impl Nats {
     }
 
     /// Notes that a member who has left is not listed any more.
-    pub(crate) fn unlisted(&mut self, channel: &ChannelName, presence: &Presence, payload: &[u8]) {
+    pub(crate) fn unlisted(
+        &mut self,
+        channel: &ChannelName,
+        presence: &ChannelMember,
+        payload: &[u8],
+    ) {
         let subject = self.member(channel, presence);
         self.leaving.remove(&subject);
         if let Err(error) = api::done(payload) {
@@ -178,7 +188,7 @@ impl Nats {
 
     /// A row was removed. NATS may do that behind what was asked later: if the same client has come
     /// again meanwhile, it is stored once more.
-    pub(crate) fn heal(&mut self, channel: &ChannelName, presence: &Presence) {
+    pub(crate) fn heal(&mut self, channel: &ChannelName, presence: &ChannelMember) {
         let subject = self.member(channel, presence);
         if self.lists(channel, presence, &subject) {
             let client = presence.who.client.clone();
@@ -197,7 +207,7 @@ impl Nats {
     }
 
     /// Announces to a channel's subscribers that a member has come or gone.
-    pub(crate) fn tell(&mut self, channel: &ChannelName, presence: &Presence, kind: Kind) {
+    pub(crate) fn tell(&mut self, channel: &ChannelName, presence: &ChannelMember, kind: Kind) {
         let record = Record {
             state: None,
             time_ms: self.time_ms(),
@@ -390,7 +400,7 @@ impl Nats {
     pub(crate) fn taken(
         &mut self,
         channel: &ChannelName,
-        presence: &Presence,
+        presence: &ChannelMember,
         serial: u64,
         payload: &[u8],
     ) {

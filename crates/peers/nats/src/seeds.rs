@@ -23,7 +23,7 @@ const PARTS: u64 = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seed {
     pub(crate) number: u64,
-    /// Process that stored it; see [`crate::link::Established::server`].
+    /// Process that stored it; see [`crate::link::NatsServer::server`].
     pub(crate) server: u64,
     /// Time at which it was made, in Unix milliseconds.
     pub(crate) time_ms: u64,

@@ -11,7 +11,7 @@
 use std::collections::hash_map::Entry;
 
 use throng_broker::{Draft, Refusal, Reply};
-use throng_remote::Channels as _;
+use throng_remote::NodeChannels as _;
 use throng_types::ChannelName;
 
 use crate::api::{self, ChannelMessage, EXPECTED, StoredMessage, WRONG_SEQUENCE};

@@ -1,14 +1,14 @@
 //! Verbs of NATS.
 
-use throng_broker::{Draft, Namespaces, Presence, Present, Refusal, Ticket};
+use throng_broker::{ChannelMember, Draft, NamespaceOptions, Present, Refusal, Ticket};
 use throng_nats_protocol::write;
 use throng_remote::{
-    Channels as _, Core, Fault, Node as _, PendingSubscribe, Purpose, Query, Verbs,
+    BrokerFault, Core, Node as _, NodeChannels as _, PendingSubscribe, Purpose, Query, Verbs,
 };
 use throng_types::ChannelName;
 
 use crate::link::{
-    ANSWERS, CHANNELS, EVERYBODY, Established, NAMED, NODE, NatsConnector, NatsMessage,
+    ANSWERS, CHANNELS, EVERYBODY, NAMED, NODE, NatsConnector, NatsMessage, NatsServer,
 };
 use crate::names::{Names, token};
 use crate::node::Nats;
@@ -50,7 +50,7 @@ impl Verbs for Nats {
         }
     }
 
-    fn begin_connection(&mut self, link: Established) {
+    fn begin_connection(&mut self, link: NatsServer) {
         self.link = Some(link);
         if std::mem::replace(&mut self.was_up, true) {
             self.back_at_ms = Some(self.core.io.now_ms);
@@ -103,13 +103,13 @@ impl Verbs for Nats {
         }
     }
 
-    fn message(&mut self, incoming: NatsMessage) -> Result<(), Fault> {
+    fn message(&mut self, incoming: NatsMessage) -> Result<(), BrokerFault> {
         match incoming {
             NatsMessage::Ping => write::pong(&mut self.core.io.out),
             NatsMessage::Pong => self.pong(),
             NatsMessage::Refused(why) => {
                 if !why.contains("Permissions Violation") {
-                    return Err(Fault(format!("NATS refuses: {why}")));
+                    return Err(BrokerFault(format!("NATS refuses: {why}")));
                 }
                 tracing::warn!(why, "NATS refuses");
             }
@@ -123,14 +123,14 @@ impl Verbs for Nats {
     }
 
     /// Each namespace that keeps history has a stream of its own, which a new connection makes.
-    fn renewed(&mut self, before: &Namespaces) -> Result<(), Fault> {
+    fn renewed(&mut self, before: &NamespaceOptions) -> Result<(), BrokerFault> {
         let options = &self.core.io.options;
         let groups = Names::groups(&options.namespaces);
         if Names::groups(before) == groups {
             return Ok(());
         }
         self.keep_ms = Names::keep_ms(&groups, options);
-        Err(Fault("channels keep other histories".to_owned()))
+        Err(BrokerFault("channels keep other histories".to_owned()))
     }
 
     fn in_flight(&mut self) -> (usize, usize) {
@@ -158,10 +158,10 @@ impl Verbs for Nats {
         self.link.is_some_and(|link| link.is_clustered)
     }
 
-    fn begin_tick(&mut self) -> Result<(), Fault> {
+    fn begin_tick(&mut self) -> Result<(), BrokerFault> {
         if self.may_be_dead() {
             let fault = "this node slept for longer than its lease";
-            return Err(Fault(fault.to_owned()));
+            return Err(BrokerFault(fault.to_owned()));
         }
         let now_ms = self.core.io.now_ms;
         self.asks
@@ -245,12 +245,12 @@ impl Verbs for Nats {
         }
     }
 
-    fn come_later(&mut self, subscribe: &PendingSubscribe) -> Option<Presence> {
+    fn come_later(&mut self, subscribe: &PendingSubscribe) -> Option<ChannelMember> {
         let row = self.take_row(subscribe)?;
         (!row.is_gone).then_some(row.presence)
     }
 
-    fn quit(&mut self, channel: &ChannelName, presence: &Presence) {
+    fn quit(&mut self, channel: &ChannelName, presence: &ChannelMember) {
         let client = &presence.who.client;
         if !self.leave(channel, client) {
             self.core.leaves_waiting(channel, client);
@@ -274,7 +274,7 @@ impl Verbs for Nats {
         self.api(Flight::Members(serial), "STREAM.INFO", &stream, &body);
     }
 
-    fn take_somebody(&mut self, channel: ChannelName, presence: Presence) {
+    fn take_somebody(&mut self, channel: ChannelName, presence: ChannelMember) {
         let row = Row {
             serial: self.core.next_serial(),
             is_stored: false,
@@ -289,7 +289,7 @@ impl Verbs for Nats {
         }
     }
 
-    fn give_somebody(&mut self, channel: ChannelName, presence: &Presence) {
+    fn give_somebody(&mut self, channel: ChannelName, presence: &ChannelMember) {
         let key = (channel, presence.who.client.clone());
         if let Some(rows) = self.rows.get_mut(&key)
             && let Some(at) = rows.iter().position(|row| !row.is_gone)

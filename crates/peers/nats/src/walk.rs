@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use throng_broker::ChannelOptions;
 use throng_remote::Query;
-use throng_remote::agent::{Looked, Mode, REFILL_BYTES_MAX, Status};
+use throng_remote::agent::{HistoryMatch, Looked, Mode, REFILL_BYTES_MAX};
 use throng_types::{ChannelName, Position, Publication};
 
 use crate::api::ChannelMessage;
@@ -64,7 +64,7 @@ pub(crate) fn answer(query: &Query, state: &State, found: &[Arc<Publication>]) -
         n == 0 || sum <= query.bytes
     };
     match query.mode {
-        Mode::Top => looked(Status::Fits, Vec::new()),
+        Mode::Top => looked(HistoryMatch::Fits, Vec::new()),
         Mode::Since => {
             let since = since.unwrap_or(0);
             let after: Vec<_> = { found.iter() }
@@ -77,27 +77,33 @@ pub(crate) fn answer(query: &Query, state: &State, found: &[Arc<Publication>]) -
                 && after.len() <= query.limit
                 && after.iter().enumerate().all(|(n, it)| fits(n, it));
             if is_whole {
-                looked(Status::Fits, after)
+                looked(HistoryMatch::Fits, after)
             } else {
-                looked(Status::Lost, Vec::new())
+                looked(HistoryMatch::Lost, Vec::new())
             }
         }
         _ if !is_known || since.is_some_and(|since| since > state.offset + 1) => {
-            looked(Status::NoSuchPosition, Vec::new())
+            looked(HistoryMatch::NoSuchPosition, Vec::new())
         }
         Mode::Newest => {
             let newest = found.iter().rev();
             let newest = newest.filter(|it| since.is_none_or(|since| offset(it) < since));
             let newest = newest.take(query.limit).enumerate();
             let newest = newest.take_while(|(n, it)| fits(*n, it));
-            looked(Status::Fits, newest.map(|(_, it)| it.clone()).collect())
+            looked(
+                HistoryMatch::Fits,
+                newest.map(|(_, it)| it.clone()).collect(),
+            )
         }
         Mode::Oldest => {
             let oldest = found.iter();
             let oldest = oldest.filter(|it| since.is_none_or(|since| offset(it) > since));
             let oldest = oldest.take(query.limit).enumerate();
             let oldest = oldest.take_while(|(n, it)| fits(*n, it));
-            looked(Status::Fits, oldest.map(|(_, it)| it.clone()).collect())
+            looked(
+                HistoryMatch::Fits,
+                oldest.map(|(_, it)| it.clone()).collect(),
+            )
         }
     }
 }
@@ -116,6 +122,7 @@ pub(crate) struct Walk {
     next: u64,
     /// Sequences that were asked for, newest first. Bound: [`crate::record::BEFORE_MAX`].
     asked: Vec<u64>,
+    /// Answers by their sequences. Bound: `asked`.
     got: HashMap<u64, ChannelMessage>,
     before: Vec<u64>,
     is_over: bool,

@@ -12,5 +12,5 @@ mod place;
 pub mod value;
 
 pub use answers::{Answers, command};
-pub use link::{ANSWER_BYTES_MAX, Link, Source};
+pub use link::{ANSWER_BYTES_MAX, RedisLink, RedisSource};
 pub use place::{Place, RedisUrlError, Servers};

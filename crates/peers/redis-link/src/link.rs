@@ -27,7 +27,7 @@ const SENTINELS: [(&str, &str); 2] = [
 const SENTINEL_PORT: u16 = 26379;
 
 /// A connection. After an error nothing is known of what comes on it.
-pub struct Link {
+pub struct RedisLink {
     net: Net,
     wire: Wire,
     answers: Answers,
@@ -38,7 +38,7 @@ fn failed(detail: String) -> RedisError {
     RedisError::from((ErrorKind::Io, "no connection", detail))
 }
 
-impl Link {
+impl RedisLink {
     /// Connects and says nothing. Connecting may take `timeout_ms`, and so may each wait for bytes
     /// of an answer, which may keep `answer_bytes_max` bytes.
     ///
@@ -157,7 +157,7 @@ impl Link {
 }
 
 #[derive(Clone)]
-pub enum Source {
+pub enum RedisSource {
     /// Address that does not move.
     Direct(Place),
     /// A master that Sentinels name, which may move.
@@ -170,7 +170,7 @@ pub enum Source {
     },
 }
 
-impl Source {
+impl RedisSource {
     /// Reads an address.
     ///
     /// # Errors
@@ -238,7 +238,7 @@ async fn ask(
     timeout_ms: u64,
     authorities: Option<&Path>,
 ) -> Result<(String, u16), RedisError> {
-    let connecting = Link::connect(net, sentinel, timeout_ms, authorities, ANSWER_BYTES_MAX);
+    let connecting = RedisLink::connect(net, sentinel, timeout_ms, authorities, ANSWER_BYTES_MAX);
     let mut link = connecting.await?;
     let name = b"get-master-addr-by-name";
     let answer = link.ask(&[b"SENTINEL", name, master.as_bytes()]).await?;

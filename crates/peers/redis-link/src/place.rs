@@ -133,7 +133,7 @@ impl<'u> Servers<'u> {
 
 #[cfg(test)]
 mod tests {
-    use crate::Source;
+    use crate::RedisSource;
 
     #[test]
     fn addresses() {
@@ -145,7 +145,7 @@ mod tests {
             "redis+sentinel://user:p%40ss@a:1/mymaster/2",
             "rediss+sentinel://a:1,b:2/mymaster",
         ] {
-            assert!(Source::new(good).is_ok(), "{good}");
+            assert!(RedisSource::new(good).is_ok(), "{good}");
         }
         for wrong in [
             "x",
@@ -155,7 +155,7 @@ mod tests {
             "redis+sentinel://a:1/mymaster/x",
             "rediss://a:1/#insecure",
         ] {
-            assert!(Source::new(wrong).is_err(), "{wrong}");
+            assert!(RedisSource::new(wrong).is_err(), "{wrong}");
         }
     }
 }

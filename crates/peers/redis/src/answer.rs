@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use redis::{RedisError, Value};
 use throng_redis_link::value::{bytes, list, number, text};
-use throng_remote::agent::{Looked, Status};
+use throng_remote::agent::{HistoryMatch, Looked};
 use throng_remote::blob;
 use throng_types::{ChannelName, Epoch, Position, Publication, PublicationKind, Publisher};
 
@@ -35,9 +35,9 @@ pub(crate) fn looked(value: &Value, channel: &ChannelName) -> Option<Looked> {
         offset: number(offset)?,
     };
     let mut status = match number(status)? {
-        0 => Status::Fits,
-        1 => Status::Lost,
-        2 => Status::NoSuchPosition,
+        0 => HistoryMatch::Fits,
+        1 => HistoryMatch::Lost,
+        2 => HistoryMatch::NoSuchPosition,
         _ => return None,
     };
     let mut publications = Vec::with_capacity(entries.len());
@@ -48,7 +48,7 @@ pub(crate) fn looked(value: &Value, channel: &ChannelName) -> Option<Looked> {
         let offset = text(id)?.split_once('-')?.0.parse().ok()?;
         let Some(blob) = blob::decode(bytes(body)?) else {
             // Of a form that this node does not know yet: for it, that is a gap.
-            status = Status::Lost;
+            status = HistoryMatch::Lost;
             continue;
         };
         let publication = Publication {

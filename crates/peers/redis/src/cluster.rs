@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use redis::{RedisError, Value};
 use throng_peer::task::Net;
-use throng_redis_link::{ANSWER_BYTES_MAX, Link, Place, Servers, value};
+use throng_redis_link::{ANSWER_BYTES_MAX, Place, RedisLink, Servers, value};
 
 use crate::answer::reason;
 
@@ -147,7 +147,7 @@ async fn ask(
     timeout_ms: u64,
     authorities: Option<&Path>,
 ) -> Result<Value, RedisError> {
-    let link = Link::connect(net, place, timeout_ms, authorities, ANSWER_BYTES_MAX);
+    let link = RedisLink::connect(net, place, timeout_ms, authorities, ANSWER_BYTES_MAX);
     link.await?.ask(&[b"CLUSTER", b"SLOTS"]).await
 }
 

@@ -52,7 +52,7 @@ mod presence;
 mod verbs;
 
 pub use node::Redis;
-pub use options::{RedisOptions, RedisUrlError, servers};
+pub use options::{BrokerUrlError, RedisOptions, servers};
 use throng_remote::{NodeIo, RemoteOptions};
 
 /// Makes a node for each Redis, for [`throng_remote::start`]. A channel belongs to one of them by
@@ -62,7 +62,7 @@ use throng_remote::{NodeIo, RemoteOptions};
 /// A URL that is not good.
 pub fn nodes(
     servers: Vec<RedisOptions>,
-) -> Result<Vec<(RemoteOptions, impl FnOnce(NodeIo) -> Redis)>, RedisUrlError> {
+) -> Result<Vec<(RemoteOptions, impl FnOnce(NodeIo) -> Redis)>, BrokerUrlError> {
     let nodes = servers.into_iter().map(|options| {
         let target = options::Target::new(&options.url)?;
         Ok((options.remote, |io: NodeIo| Redis::new(io, target)))

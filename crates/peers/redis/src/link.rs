@@ -8,13 +8,13 @@ use std::path::PathBuf;
 use redis::Value;
 use throng_peer::task::{Link as Wire, Net};
 use throng_redis_link::value::text;
-use throng_redis_link::{Answers, Link, Place};
+use throng_redis_link::{Answers, Place, RedisLink};
 use throng_remote::{Connector, Messages};
 
 use crate::answer::reason;
 use crate::command::Script;
 use crate::keys::Keys;
-use crate::node::Established;
+use crate::node::RedisServer;
 use crate::options::Target;
 
 /// Between two questions to Sentinels where Redis is, in milliseconds.
@@ -47,10 +47,10 @@ impl Messages for RedisMessages {
 }
 
 impl Connector for RedisConnector {
-    type Handshake = Established;
+    type Handshake = RedisServer;
     type Messages = RedisMessages;
 
-    async fn connect(&mut self, net: &Net) -> Result<(Established, Wire, RedisMessages), String> {
+    async fn connect(&mut self, net: &Net) -> Result<(RedisServer, Wire, RedisMessages), String> {
         let place = self.find(net).await?;
         let made = self.introduce(net, &place).await;
         let made = made.map_err(|why| format!("{}:{}: {why}", place.host, place.port));
@@ -82,9 +82,9 @@ impl RedisConnector {
         &self,
         net: &Net,
         place: &Place,
-    ) -> Result<(Established, Wire, RedisMessages), String> {
+    ) -> Result<(RedisServer, Wire, RedisMessages), String> {
         let authorities = self.authorities.as_deref();
-        let link = Link::open(
+        let link = RedisLink::open(
             net,
             place,
             self.timeout_ms,
@@ -130,7 +130,7 @@ impl RedisConnector {
                 other => return Err(format!("SUBSCRIBE was not confirmed: {other:?}")),
             }
         }
-        let established = Established {
+        let established = RedisServer {
             process,
             line,
             digests,

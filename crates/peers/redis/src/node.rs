@@ -13,9 +13,11 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use redis::{ServerError, Value};
-use throng_broker::{HistoryPage, Presence, Present, Refusal, Reply, Ticket};
+use throng_broker::{ChannelMember, HistoryPage, Present, Refusal, Reply, Ticket};
 use throng_redis_link::{command, value};
-use throng_remote::{Channels as _, Core, Fault, Node as _, NodeIo, PendingSubscribe, Purpose};
+use throng_remote::{
+    BrokerFault, Core, Node as _, NodeChannels as _, NodeIo, PendingSubscribe, Purpose,
+};
 use throng_types::ChannelName;
 
 use crate::answer;
@@ -31,7 +33,7 @@ const EMPTY_MS: u64 = 10_000;
 pub(crate) const KNOWN_MAX: usize = 256;
 
 #[derive(Debug)]
-pub struct Established {
+pub struct RedisServer {
     /// The server process, by its own word: another one after each start.
     pub(crate) process: String,
     /// Line of replication: another one after each promotion.
@@ -43,13 +45,13 @@ pub struct Established {
 }
 
 /// Members that are listed, by channel and client.
-pub(crate) type Rows = BTreeMap<(ChannelName, Box<str>), Presence>;
+pub(crate) type Rows = BTreeMap<(ChannelName, Box<str>), ChannelMember>;
 
 pub struct Redis {
     pub(crate) core: Core,
     pub(crate) target: Target,
     pub(crate) keys: Keys,
-    pub(crate) link: Option<Established>,
+    pub(crate) link: Option<RedisServer>,
     /// Queue: `to the broker`.
     pub(crate) flights: VecDeque<Pending>,
     pub(crate) flight_bytes: usize,
@@ -234,7 +236,7 @@ impl Redis {
         true
     }
 
-    pub(crate) fn landed(&mut self, flight: Flight, value: Value) -> Result<(), Fault> {
+    pub(crate) fn landed(&mut self, flight: Flight, value: Value) -> Result<(), BrokerFault> {
         if let Value::ServerError(error) = &value {
             let code = code_of(error);
             if is_refused_write(code) {
@@ -249,14 +251,14 @@ impl Redis {
             ) {
                 let fault = format!("Redis refuses: {code} {}", error.details().unwrap_or(""));
                 self.failed(flight, Refusal::Unavailable);
-                return Err(Fault(fault));
+                return Err(BrokerFault(fault));
             }
             if matches!(code, "MOVED" | "CLUSTERDOWN") {
                 // It may be said of a subscription, which has no flight of its own; so nobody knows
                 // the outcome of this one.
                 let fault = format!("Redis refuses: {code} {}", error.details().unwrap_or(""));
                 self.lost(flight);
-                return Err(Fault(fault));
+                return Err(BrokerFault(fault));
             }
             if matches!(code, "ASK" | "TRYAGAIN") {
                 self.slot_moves();
@@ -329,7 +331,9 @@ impl Redis {
         if fits {
             Ok(())
         } else {
-            Err(Fault(format!("an answer that cannot be read: {value:?}")))
+            Err(BrokerFault(format!(
+                "an answer that cannot be read: {value:?}"
+            )))
         }
     }
 

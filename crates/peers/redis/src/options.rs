@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use throng_peer::task::Net;
-use throng_redis_link::{Place, Source};
+use throng_redis_link::{Place, RedisSource};
 use throng_remote::RemoteOptions;
 
 use crate::answer::reason;
@@ -43,7 +43,7 @@ pub fn servers(urls: &str) -> Vec<String> {
 }
 
 #[derive(Debug, thiserror::Error)]
-pub enum RedisUrlError {
+pub enum BrokerUrlError {
     #[error(transparent)]
     Malformed(#[from] throng_redis_link::RedisUrlError),
     #[error("the broker is reached by redis://, rediss:// or redis+sentinel://, not by a socket")]
@@ -54,7 +54,7 @@ pub enum RedisUrlError {
 
 #[derive(Clone)]
 pub(crate) enum Target {
-    One(Source),
+    One(RedisSource),
     Part(Part),
 }
 
@@ -84,16 +84,16 @@ const WITHIN_A_SLOT: Verbs = Verbs {
 };
 
 impl Target {
-    pub(crate) fn new(url: &str) -> Result<Self, RedisUrlError> {
+    pub(crate) fn new(url: &str) -> Result<Self, BrokerUrlError> {
         if cluster::is_cluster(url) {
             return Part::new(url)
                 .map(Self::Part)
-                .ok_or(RedisUrlError::NoCluster);
+                .ok_or(BrokerUrlError::NoCluster);
         }
-        let source = Source::new(url)?;
+        let source = RedisSource::new(url)?;
         match &source {
-            Source::Direct(place) if place.host.starts_with('/') => {
-                Err(RedisUrlError::NotSupported)
+            RedisSource::Direct(place) if place.host.starts_with('/') => {
+                Err(BrokerUrlError::NotSupported)
             }
             _ => Ok(Self::One(source)),
         }
@@ -102,8 +102,8 @@ impl Target {
     /// Whether only others know that it is somewhere else. A server of a cluster says so itself.
     pub(crate) const fn may_move(&self) -> bool {
         match self {
-            Self::One(Source::Sentinels { .. }) => true,
-            Self::One(Source::Direct(_)) | Self::Part(_) => false,
+            Self::One(RedisSource::Sentinels { .. }) => true,
+            Self::One(RedisSource::Direct(_)) | Self::Part(_) => false,
         }
     }
 
@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn a_url_names_a_server_a_user_and_a_database() {
         let place = |url| match Target::new(url) {
-            Ok(Target::One(Source::Direct(place))) => place,
+            Ok(Target::One(RedisSource::Direct(place))) => place,
             _ => panic!("{url}"),
         };
         let wanted = Place {

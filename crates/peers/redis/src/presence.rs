@@ -11,9 +11,9 @@
 use std::ops::Bound::{Excluded, Unbounded};
 
 use redis::Value;
-use throng_broker::Presence;
+use throng_broker::ChannelMember;
 use throng_redis_link::value;
-use throng_remote::{FLIGHTS_MAX, Fault, LEASE_MS, blob};
+use throng_remote::{BrokerFault, FLIGHTS_MAX, LEASE_MS, blob};
 use throng_types::ChannelName;
 
 use crate::command::Script;
@@ -26,7 +26,7 @@ const SWEEPER_MS: &[u8] = b"10000";
 const STEP: &[u8] = b"100";
 
 impl Redis {
-    pub(crate) fn list(&mut self, channel: &ChannelName, presence: &Presence) {
+    pub(crate) fn list(&mut self, channel: &ChannelName, presence: &ChannelMember) {
         if presence.is_listed {
             let key = (channel.clone(), presence.who.client.clone());
             self.rows.insert(key, presence.clone());
@@ -34,7 +34,7 @@ impl Redis {
         }
     }
 
-    fn write_row(&mut self, channel: &ChannelName, presence: &Presence, again: bool) {
+    fn write_row(&mut self, channel: &ChannelName, presence: &ChannelMember, again: bool) {
         let incarnation = self.incarnation().to_owned();
         let user = &presence.who.user;
         let announced = u8::from(presence.is_announced);
@@ -51,7 +51,7 @@ impl Redis {
     }
 
     /// Announces a member who has come, after the reply to its own subscribe.
-    pub(crate) fn tell_joined(&mut self, channel: &ChannelName, presence: &Presence) {
+    pub(crate) fn tell_joined(&mut self, channel: &ChannelName, presence: &ChannelMember) {
         let name = self.keys.channel(channel);
         let mut message = format!("j   {} ", self.core.io.unix_ms).into_bytes();
         message.extend_from_slice(&blob::of_somebody(&presence.who));
@@ -59,7 +59,7 @@ impl Redis {
     }
 
     /// Takes a member who has left out of the list.
-    pub(crate) fn unlist(&mut self, channel: &ChannelName, presence: &Presence) {
+    pub(crate) fn unlist(&mut self, channel: &ChannelName, presence: &ChannelMember) {
         let client = &presence.who.client;
         let incarnation = self.incarnation().to_owned();
         let (members, users) = (self.keys.members(channel), self.keys.users(channel));
@@ -120,7 +120,7 @@ impl Redis {
     /// The list of members may be wrong, since some were not written while it took none, or since
     /// the lease had ended and others may have removed them: a new connection writes all again
     /// under another name.
-    pub(crate) fn leased(&mut self) -> Result<(), Fault> {
+    pub(crate) fn leased(&mut self) -> Result<(), BrokerFault> {
         let before_ms = self.leased_at_ms.replace(self.core.io.now_ms);
         if !self.core.io.is_refusing() {
             return Ok(());
@@ -130,7 +130,7 @@ impl Redis {
         let has_ended = before_ms.is_none_or(|at_ms| self.core.io.now_ms >= at_ms + LEASE_MS);
         if self.rows_missed || has_ended && !self.rows.is_empty() {
             let fault = "members could not be written while it refused writes";
-            return Err(Fault(fault.to_owned()));
+            return Err(BrokerFault(fault.to_owned()));
         }
         Ok(())
     }
@@ -225,7 +225,7 @@ mod tests {
     use throng_types::Publisher;
 
     use super::*;
-    use crate::node::Established;
+    use crate::node::RedisServer;
     use crate::options::Target;
 
     fn node() -> Redis {
@@ -235,7 +235,7 @@ mod tests {
     }
 
     fn up(node: &mut Redis) {
-        node.connected(Established {
+        node.connected(RedisServer {
             process: "p".to_owned(),
             line: "l".to_owned(),
             digests: Script::ALL.map(|script| format!("{script:?}")).to_vec(),
@@ -249,14 +249,14 @@ mod tests {
         words.map(|word| out.windows(word.len()).any(|it| it == word.as_bytes()))
     }
 
-    fn somebody() -> Presence {
+    fn somebody() -> ChannelMember {
         let who = Publisher {
             client: "c".into(),
             user: "u".into(),
             conn_info: None,
             chan_info: None,
         };
-        Presence {
+        ChannelMember {
             who: Arc::new(who),
             is_listed: true,
             is_announced: false,

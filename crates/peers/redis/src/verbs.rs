@@ -1,16 +1,18 @@
 //! Verbs of Redis: each is a command or a script.
 
 use redis::{PushKind, Value};
-use throng_broker::{Draft, Presence, Refusal, Ticket};
+use throng_broker::{ChannelMember, Draft, Refusal, Ticket};
 use throng_redis_link::{ANSWER_BYTES_MAX, command, value};
 use throng_remote::agent::Mode;
-use throng_remote::{Channels as _, Core, Fault, PendingSubscribe, Purpose, Query, Verbs, blob};
+use throng_remote::{
+    BrokerFault, Core, NodeChannels as _, PendingSubscribe, Purpose, Query, Verbs, blob,
+};
 use throng_types::{ChannelName, Position};
 
 use crate::command::Script;
 use crate::link::{RedisConnector, field};
 use crate::node::Flight;
-use crate::node::{Established, Redis};
+use crate::node::{Redis, RedisServer};
 
 /// Bytes that a member of a list may have.
 const MEMBER_BYTES: usize = 4 << 10;
@@ -51,7 +53,7 @@ impl Verbs for Redis {
         }
     }
 
-    fn begin_connection(&mut self, link: Established) {
+    fn begin_connection(&mut self, link: RedisServer) {
         self.anew_at_ms = None;
         (self.rows_missed, self.leased_at_ms) = (false, None);
         self.link = Some(link);
@@ -70,10 +72,10 @@ impl Verbs for Redis {
         }
     }
 
-    fn message(&mut self, value: Value) -> Result<(), Fault> {
+    fn message(&mut self, value: Value) -> Result<(), BrokerFault> {
         let Value::Push { kind, data } = value else {
             let Some(pending) = self.flights.pop_front() else {
-                return Err(Fault(format!("an unexpected reply: {value:?}")));
+                return Err(BrokerFault(format!("an unexpected reply: {value:?}")));
             };
             self.flight_bytes -= pending.bytes;
             return self.landed(pending.flight, value);
@@ -82,7 +84,7 @@ impl Verbs for Redis {
             PushKind::Message | PushKind::SMessage => self.delivery(&data),
             PushKind::SUnsubscribe if self.is_own(&data) => {
                 let fault = "its slot is on another server now";
-                return Err(Fault(fault.to_owned()));
+                return Err(BrokerFault(fault.to_owned()));
             }
             _ => {}
         }
@@ -103,11 +105,11 @@ impl Verbs for Redis {
         }
     }
 
-    fn begin_tick(&mut self) -> Result<(), Fault> {
+    fn begin_tick(&mut self) -> Result<(), BrokerFault> {
         let now_ms = self.core.io.now_ms;
         if self.anew_at_ms.is_some_and(|at_ms| now_ms >= at_ms) {
             let fault = "its slot was on two servers, and not all was written";
-            return Err(Fault(fault.to_owned()));
+            return Err(BrokerFault(fault.to_owned()));
         }
         Ok(())
     }
@@ -251,13 +253,13 @@ impl Verbs for Redis {
         }
     }
 
-    fn come_later(&mut self, subscribe: &PendingSubscribe) -> Option<Presence> {
+    fn come_later(&mut self, subscribe: &PendingSubscribe) -> Option<ChannelMember> {
         let presence = subscribe.presence.clone()?;
         let is_here = self.forget_row(&subscribe.channel, &presence.who.client);
         (is_here || !presence.is_listed).then_some(presence)
     }
 
-    fn quit(&mut self, channel: &ChannelName, presence: &Presence) {
+    fn quit(&mut self, channel: &ChannelName, presence: &ChannelMember) {
         let client = &presence.who.client;
         self.core.leaves_waiting(channel, client);
         self.forget_row(channel, client);
@@ -282,7 +284,7 @@ impl Verbs for Redis {
         self.call(flight, Script::Present, &[&members, &users], &args);
     }
 
-    fn take_somebody(&mut self, channel: ChannelName, presence: Presence) {
+    fn take_somebody(&mut self, channel: ChannelName, presence: ChannelMember) {
         if presence.is_listed {
             let key = (channel, presence.who.client.clone());
             self.rows.insert(key.clone(), presence);
@@ -292,7 +294,7 @@ impl Verbs for Redis {
         }
     }
 
-    fn give_somebody(&mut self, channel: ChannelName, presence: &Presence) {
+    fn give_somebody(&mut self, channel: ChannelName, presence: &ChannelMember) {
         self.forget_row(&channel, &presence.who.client);
     }
 
@@ -376,9 +378,9 @@ impl Redis {
 
     /// Redis has said which line of replication its data is of. It is another one if the server was
     /// promoted, and also where its first replica comes.
-    pub(crate) fn line(&mut self, value: &Value) -> Result<(), Fault> {
+    pub(crate) fn line(&mut self, value: &Value) -> Result<(), BrokerFault> {
         if field(value, "role").is_some_and(|role| role != "master") {
-            return Err(Fault("Redis has become a replica".to_owned()));
+            return Err(BrokerFault("Redis has become a replica".to_owned()));
         }
         if let (Some(link), Some(line)) = (&mut self.link, field(value, "master_replid")) {
             link.line = line;

@@ -279,7 +279,7 @@ impl Audits {
 pub struct Looked {
     pub position: Position,
     /// Whether the rest is what was asked for.
-    pub status: Status,
+    pub status: HistoryMatch,
     /// The part that was asked for. Bound: those of its question.
     pub publications: Vec<Arc<Publication>>,
 }
@@ -291,8 +291,8 @@ impl Looked {
     /// [`Refusal::UnrecoverablePosition`] if there is no such position.
     pub fn into_page(self) -> Result<HistoryPage, Refusal> {
         match self.status {
-            Status::NoSuchPosition => Err(Refusal::UnrecoverablePosition),
-            Status::Fits | Status::Lost => Ok(HistoryPage {
+            HistoryMatch::NoSuchPosition => Err(Refusal::UnrecoverablePosition),
+            HistoryMatch::Fits | HistoryMatch::Lost => Ok(HistoryPage {
                 position: Some(self.position),
                 publications: self.publications,
             }),
@@ -302,7 +302,7 @@ impl Looked {
 
 /// Whether a part of history is what was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Status {
+pub enum HistoryMatch {
     Fits,
     /// Something is missing, or it was too much.
     Lost,
@@ -357,7 +357,8 @@ pub(crate) fn subscribed(
     };
     let here = looked.position;
     result.position = Some(here);
-    let Some(since) = since.filter(|_| options.recovery && looked.status == Status::Fits) else {
+    let Some(since) = since.filter(|_| options.recovery && looked.status == HistoryMatch::Fits)
+    else {
         return result;
     };
     let is_known = since.epoch == here.epoch || since == Position::START;

@@ -12,13 +12,13 @@
 use std::convert::Infallible;
 use std::mem;
 
-use throng_peer::task::{Link, Receiver, Task, Tasks, queue};
-use throng_peer::{Context, Ended, Flow, LinkEvent, LinkId, Peer};
+use throng_peer::task::{Link, QueueReceiver, Task, Tasks, queue};
+use throng_peer::{Ended, LinkEvent, LinkId, Peer, PeerContext, ReadFlow};
 use throng_types::Millis;
 
 use crate::node::Node;
 use crate::queues::ShardCommand;
-use crate::verbs::{Connector, Fault, Messages as _};
+use crate::verbs::{BrokerFault, Connector, Messages as _};
 
 /// Requests taken from one shard, and messages of the broker, before others have their turn.
 const AT_ONCE: usize = 256;
@@ -27,7 +27,7 @@ const TICK_MS: u64 = 100;
 /// The first pause before connecting again, and the longest, in milliseconds.
 const PAUSES_MS: (u64, u64) = (100, 5000);
 
-type Cx<'a> = Context<'a, Infallible>;
+type Cx<'a> = PeerContext<'a, Infallible>;
 
 /// News of the task that connects.
 enum News<D: Connector> {
@@ -47,7 +47,7 @@ pub struct BrokerPeer<N: Node> {
     node: N,
     tasks: Tasks,
     /// The task that connects and watches, and its news.
-    connecting: Option<(Task, Receiver<News<N::Connector>>)>,
+    connecting: Option<(Task, QueueReceiver<News<N::Connector>>)>,
     line: Option<Line<<N::Connector as Connector>::Messages>>,
     /// When to connect next, unless a connection is being made.
     connect_at_ms: Option<u64>,
@@ -89,7 +89,7 @@ impl<N: Node> BrokerPeer<N> {
         self.renew(cx);
         self.take_messages(cx);
         self.take_requests();
-        if let Err(Fault(why)) = self.node.tick() {
+        if let Err(BrokerFault(why)) = self.node.tick() {
             self.end(&why, cx);
         }
         self.connect();
@@ -115,7 +115,7 @@ impl<N: Node> BrokerPeer<N> {
         };
         let before = mem::replace(&mut io.options.namespaces, live.namespaces);
         io.options.reply = live.reply;
-        if let Err(Fault(why)) = self.node.renewed(&before) {
+        if let Err(BrokerFault(why)) = self.node.renewed(&before) {
             self.end(&why, cx);
         }
     }
@@ -131,7 +131,7 @@ impl<N: Node> BrokerPeer<N> {
         for _ in 0..AT_ONCE {
             let Some(line) = &mut self.line else { return };
             let taken = match line.messages.next() {
-                Ok(Some(message)) => self.node.message(message).map_err(|Fault(why)| why),
+                Ok(Some(message)) => self.node.message(message).map_err(|BrokerFault(why)| why),
                 Ok(None) => {
                     if let Some(why) = line.ended.take() {
                         self.end(&why.to_string(), cx);
@@ -276,14 +276,14 @@ impl<N: Node> Peer for BrokerPeer<N> {
         self.act(cx);
     }
 
-    fn event(&mut self, link: LinkId, event: LinkEvent<'_>, cx: &mut Cx<'_>) -> Flow {
-        let mut flow = Flow::More;
+    fn event(&mut self, link: LinkId, event: LinkEvent<'_>, cx: &mut Cx<'_>) -> ReadFlow {
+        let mut flow = ReadFlow::More;
         match (&mut self.line, event) {
             (Some(line), event) if line.link == link => match event {
                 LinkEvent::Bytes(input) => line.messages.feed(input),
                 LinkEvent::Ended(why) => line.ended = Some(why),
                 // Nothing waits for what was written.
-                _ => return Flow::More,
+                _ => return ReadFlow::More,
             },
             (_, event) => {
                 debug_assert!(self.tasks.has(link), "an event of a link that was ended");
@@ -292,7 +292,7 @@ impl<N: Node> Peer for BrokerPeer<N> {
         }
         self.act(cx);
         match &self.line {
-            Some(line) if line.link == link && line.is_held => Flow::Hold,
+            Some(line) if line.link == link && line.is_held => ReadFlow::Hold,
             _ => flow,
         }
     }

@@ -24,23 +24,24 @@
 
 use std::sync::Arc;
 
-use throng_broker::{HistoryQuery, Presence, Refusal, Reply, Request, Ticket};
+use throng_broker::{ChannelMember, HistoryQuery, Refusal, Reply, Request, Ticket};
 use throng_metrics::Counter;
 use throng_types::{ChannelName, Position, Publication};
 
 use crate::agent::continue_to;
 use crate::agent::{
-    self, AUDITS_PER_S, FUTILE_MAX, Looked, Mode, REFILL_BYTES_MAX, REFILL_MAX, State, Status, Took,
+    self, AUDITS_PER_S, FUTILE_MAX, HistoryMatch, Looked, Mode, REFILL_BYTES_MAX, REFILL_MAX,
+    State, Took,
 };
 use crate::verbs::{PendingSubscribe, Purpose, Query, Verbs};
 
-pub trait Channels: Verbs {
+pub trait NodeChannels: Verbs {
     fn shard_comes(
         &mut self,
         (shard, ticket): (u8, Ticket),
         name: &ChannelName,
         since: Option<Position>,
-        presence: Option<Presence>,
+        presence: Option<ChannelMember>,
     ) {
         let is_late = self.is_late();
         let (serial, channel) = self.core().open(name, is_late);
@@ -352,7 +353,7 @@ pub trait Channels: Verbs {
             core.io
                 .doubt(name, "deliveries that its stream does not have");
         }
-        if status == Status::Fits && (same_epoch || !recovers) {
+        if status == HistoryMatch::Fits && (same_epoch || !recovers) {
             if !publications.is_empty() {
                 core.io.count(Counter::BrokerRefilled);
             }
@@ -430,4 +431,4 @@ pub trait Channels: Verbs {
     }
 }
 
-impl<V: Verbs> Channels for V {}
+impl<V: Verbs> NodeChannels for V {}

@@ -13,7 +13,7 @@ use throng_types::{ChannelName, Position};
 
 use crate::agent::{Audits, Channel};
 use crate::io::{NOBODY, NodeIo};
-use crate::questions::Questions;
+use crate::questions::PendingQueries;
 
 /// Requests to the broker without an answer. Queue: `to the broker`.
 pub const FLIGHTS_MAX: usize = 4096;
@@ -47,7 +47,7 @@ pub struct Core {
     /// Channels to be subscribed to again. Bound: one a channel.
     pub(crate) again: VecDeque<ChannelName>,
     pub(crate) audits: Audits,
-    pub questions: Questions,
+    pub questions: PendingQueries,
     /// Name of this node, once it is known.
     pub name: Option<Box<str>>,
     /// When this connection was last proved to deliver.
@@ -69,7 +69,7 @@ impl Core {
             waiting: VecDeque::new(),
             again: VecDeque::new(),
             audits: Audits::default(),
-            questions: Questions::default(),
+            questions: PendingQueries::default(),
             name: None,
             proved_at_ms: 0,
             due: Due::default(),

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use throng_broker::{
-    ChannelOptions, Namespaces, Recovery, Refusal, Reply, ReplyLimit, Request, Subscribed, Ticket,
+    ChannelOptions, NamespaceOptions, Recovery, Refusal, Reply, ReplyLimit, Request, Subscribed,
+    Ticket,
 };
 use throng_metrics::{Counter, Counters, Gauge};
 use throng_types::{ChannelName, Position, Rng};
@@ -263,7 +264,7 @@ pub struct RemoteOptions {
     /// Begins every name in the broker: nodes with the same one are one cluster.
     pub prefix: String,
     /// The options of channels; the same on every node.
-    pub namespaces: Arc<Namespaces>,
+    pub namespaces: Arc<NamespaceOptions>,
     pub reply: ReplyLimit,
     /// Time for which a stream that nobody touches remembers its position, in milliseconds. Nodes
     /// touch those of their subscribers.

@@ -3,7 +3,7 @@
 //!
 //! A broker brings its [`Verbs`]. With them it is a [`Node`]: it takes requests of shards and
 //! messages of its connection, and leaves replies in the shards' queues and bytes in its output.
-//! [`Channels`] holds the rules about its channels. [`BrokerPeer`] gives it clocks, and
+//! [`NodeChannels`] holds the rules about its channels. [`BrokerPeer`] gives it clocks, and
 //! connections that are made again when they break; [`start`] lays the queues. [`agent`] holds the
 //! state of one channel on one node, [`blob`] the form of a publication between nodes.
 //!
@@ -26,17 +26,17 @@ mod status;
 mod verbs;
 
 pub use broker::BrokerPeer;
-pub use channels::Channels;
+pub use channels::NodeChannels;
 pub use core::{Core, FLIGHT_BYTES_MAX, FLIGHTS_MAX, LEASE_MS, RENEW_MS};
 pub use io::{NOBODY, NodeIo, RemoteOptions};
 pub use node::Node;
 pub use part::start;
 pub use part::{Nodes, RemoteBroker, server_of};
-pub use questions::Questions;
+pub use questions::PendingQueries;
 pub use queues::{CLIENTS_QUESTIONS_MAX, NodeCaller, NodeEvent, QUESTIONS_MAX, ToNodes};
 pub use queues::{
     REPLIES_MAX, REPLY_BYTES_MAX, REQUEST_BYTES_MAX, REQUESTS_MAX, WakePeer, WakeShard,
 };
 pub use status::{Health, Status};
-pub use verbs::{Connector, Fault, MessageOf, Messages};
+pub use verbs::{BrokerFault, Connector, MessageOf, Messages};
 pub use verbs::{PendingSubscribe, Purpose, Query, Verbs};

@@ -15,17 +15,17 @@ use throng_metrics::Counter;
 use throng_types::ChannelName;
 
 use crate::agent::{AUDIT_SOON_MS, Channel};
-use crate::channels::Channels;
+use crate::channels::NodeChannels;
 use crate::core::{Due, FLIGHT_BYTES_MAX, FLIGHTS_MAX, RENEW_MS, SWEEP_MS};
-use crate::questions::{For, Questions};
+use crate::questions::{For, PendingQueries};
 use crate::queues::{NodeEvent, ToNodes};
-use crate::verbs::{Connector, Fault};
+use crate::verbs::{BrokerFault, Connector};
 
 /// Channels that are subscribed to again at once.
 const BATCH: usize = 512;
 
 /// A peer without its links: what it knows, and what it does about what happens.
-pub trait Node: Channels {
+pub trait Node: NodeChannels {
     /// A connection stands: everything that is wanted is asked for again.
     fn connected(&mut self, handshake: <Self::Connector as Connector>::Handshake) {
         let core = self.core();
@@ -86,7 +86,7 @@ pub trait Node: Channels {
     /// # Errors
     /// The connection is to be given up: the broker has not answered or delivered for too long, or
     /// its own reason.
-    fn tick(&mut self) -> Result<(), Fault> {
+    fn tick(&mut self) -> Result<(), BrokerFault> {
         self.refuse_late();
         self.take_to_nodes();
         let core = self.core();
@@ -98,11 +98,11 @@ pub trait Node: Channels {
         let proved_at_ms = core.proved_at_ms;
         let oldest_ms = self.oldest_ms();
         if oldest_ms.is_some_and(|since_ms| now_ms >= since_ms + timeout_ms) {
-            return Err(Fault(format!("no answer for {timeout_ms} ms")));
+            return Err(BrokerFault(format!("no answer for {timeout_ms} ms")));
         }
         if now_ms >= proved_at_ms + 2 * timeout_ms {
             let fault = format!("nothing was delivered for {} ms", 2 * timeout_ms);
-            return Err(Fault(fault));
+            return Err(BrokerFault(fault));
         }
         self.begin_tick()?;
         let core = self.core();
@@ -308,7 +308,7 @@ pub trait Node: Channels {
                     }
                 }
                 ToNodes::Answer(to, answer) => {
-                    let answer = Questions::answer(&to, &answer).filter(|_| is_up);
+                    let answer = PendingQueries::answer(&to, &answer).filter(|_| is_up);
                     if let Some((node, message)) = answer {
                         self.answer_to(node, message);
                     }
@@ -337,7 +337,7 @@ pub trait Node: Channels {
 
     fn hear_question(&mut self, message: &[u8]) {
         let own = self.own().to_owned();
-        Questions::hear_question(&own, message, &mut self.core().io);
+        PendingQueries::hear_question(&own, message, &mut self.core().io);
     }
 
     fn hear_answer(&mut self, message: &[u8]) {
@@ -352,9 +352,9 @@ pub trait Node: Channels {
     }
 }
 
-impl<V: Channels> Node for V {}
+impl<V: NodeChannels> Node for V {}
 
-fn all_names(node: &mut impl Channels) -> Vec<ChannelName> {
+fn all_names(node: &mut impl NodeChannels) -> Vec<ChannelName> {
     let channels = node.core().channels.iter();
     channels.map(|(name, _)| name.clone()).collect()
 }

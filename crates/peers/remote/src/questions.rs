@@ -29,14 +29,14 @@ struct Question {
 
 /// Questions of this node, by shard and ticket.
 #[derive(Default)]
-pub struct Questions {
+pub struct PendingQueries {
     /// Bound: [`QUESTIONS_MAX`] and [`CLIENTS_QUESTIONS_MAX`].
     open: BTreeMap<(u8, u32), Question>,
     /// Number of them that clients have caused.
     of_clients: usize,
 }
 
-impl Questions {
+impl PendingQueries {
     /// Notes a question and gives the message to send to all nodes; none if there are too many.
     pub fn ask(
         &mut self,
@@ -171,8 +171,8 @@ mod tests {
     fn clients_leave_operators_their_places() {
         let shard = Arc::new(ShardQueues::new(Arc::new(|| {})));
         let mut io = io(&shard);
-        let mut questions = Questions::default();
-        let ask = |questions: &mut Questions, ticket: u32, whose, io: &mut NodeIo| {
+        let mut questions = PendingQueries::default();
+        let ask = |questions: &mut PendingQueries, ticket: u32, whose, io: &mut NodeIo| {
             questions.ask((0, ticket), whose, "own", b"?", io).is_some()
         };
         let (places, all) = (CLIENTS_QUESTIONS_MAX as u32, QUESTIONS_MAX as u32);

@@ -2,16 +2,16 @@
 //!
 //! A broker on the other side of a network is a type with these methods. They encode requests into
 //! the io's output and remember which answer is for what. Every rule about channels, hand-overs
-//! and connections is in [`crate::Channels`] and [`crate::Node`], which all brokers share.
+//! and connections is in [`crate::NodeChannels`] and [`crate::Node`], which all brokers share.
 //!
 //! Rules for every broker
 //! - Requests about one channel take effect in the order in which they were made.
-//! - Each [`Verbs::look`] ends with one of [`crate::Channels::tell_looked`],
-//!   [`crate::Channels::refuse_look`] and [`crate::Channels::lose_look`]; each [`Verbs::settle`]
-//!   with [`crate::Channels::settled`], or as a look does.
+//! - Each [`Verbs::look`] ends with one of [`crate::NodeChannels::tell_looked`],
+//!   [`crate::NodeChannels::refuse_look`] and [`crate::NodeChannels::lose_look`]; each
+//!   [`Verbs::settle`] with [`crate::NodeChannels::settled`], or as a look does.
 //! - [`Verbs::end_connection`] ends all that has no answer.
 
-use throng_broker::{Draft, Namespaces, Presence, Ticket};
+use throng_broker::{ChannelMember, Draft, NamespaceOptions, Ticket};
 use throng_peer::task::{Link, Net};
 use throng_types::{ChannelName, Position};
 
@@ -26,7 +26,7 @@ pub struct PendingSubscribe {
     /// From where on publications are missing, if a client asked for them.
     pub since: Option<Position>,
     /// The client that comes with it, if it is to be seen.
-    pub presence: Option<Presence>,
+    pub presence: Option<ChannelMember>,
     /// Distinguishes it from others of the same client.
     pub serial: u64,
 }
@@ -88,13 +88,13 @@ pub trait Verbs: Sized + Send + 'static {
     ///
     /// # Errors
     /// The connection is to be given up.
-    fn message(&mut self, message: MessageOf<Self::Connector>) -> Result<(), Fault>;
+    fn message(&mut self, message: MessageOf<Self::Connector>) -> Result<(), BrokerFault>;
 
     /// Channels have other options from now on, which the io has already; `before` has the old.
     ///
     /// # Errors
     /// The connection is to be made anew, since the broker must hear of them.
-    fn renewed(&mut self, _before: &Namespaces) -> Result<(), Fault> {
+    fn renewed(&mut self, _before: &NamespaceOptions) -> Result<(), BrokerFault> {
         Ok(())
     }
 
@@ -117,7 +117,7 @@ pub trait Verbs: Sized + Send + 'static {
     ///
     /// # Errors
     /// The connection is to be given up.
-    fn begin_tick(&mut self) -> Result<(), Fault>;
+    fn begin_tick(&mut self) -> Result<(), BrokerFault>;
 
     /// Does what is due behind all that every node does.
     fn end_tick(&mut self);
@@ -149,7 +149,7 @@ pub trait Verbs: Sized + Send + 'static {
     // ---- members ----
 
     /// Lists the client that comes with a subscribe, and goes on with
-    /// [`crate::Channels::look_for`].
+    /// [`crate::NodeChannels::look_for`].
     fn come(&mut self, subscribe: PendingSubscribe);
 
     fn has_come(&mut self, subscribe: &PendingSubscribe);
@@ -157,18 +157,18 @@ pub trait Verbs: Sized + Send + 'static {
     fn has_not_come(&mut self, subscribe: &PendingSubscribe);
 
     /// The subscribe is made again on another connection: with this client, unless it has left.
-    fn come_later(&mut self, subscribe: &PendingSubscribe) -> Option<Presence>;
+    fn come_later(&mut self, subscribe: &PendingSubscribe) -> Option<ChannelMember>;
 
     /// A client has left; its subscribe may still be on its way.
-    fn quit(&mut self, channel: &ChannelName, presence: &Presence);
+    fn quit(&mut self, channel: &ChannelName, presence: &ChannelMember);
 
     fn present(&mut self, shard: u8, ticket: Ticket, channel: &ChannelName, with_members: bool);
 
     /// A client has come in another process, which hands over to this one.
-    fn take_somebody(&mut self, channel: ChannelName, presence: Presence);
+    fn take_somebody(&mut self, channel: ChannelName, presence: ChannelMember);
 
     /// A client is in another process from now on.
-    fn give_somebody(&mut self, channel: ChannelName, presence: &Presence);
+    fn give_somebody(&mut self, channel: ChannelName, presence: &ChannelMember);
 
     // ---- other nodes ----
 
@@ -188,7 +188,8 @@ pub trait Verbs: Sized + Send + 'static {
         true
     }
 
-    /// Sends a question to all nodes, and says to [`crate::Questions::expect`] how many got it.
+    /// Sends a question to all nodes, and says to [`crate::PendingQueries::expect`] how many got
+    /// it.
     fn ask_all(&mut self, who: (u8, u32), message: Vec<u8>);
 
     /// Sends a question to the node of a name. The same holds.
@@ -201,7 +202,7 @@ pub trait Verbs: Sized + Send + 'static {
 }
 
 #[derive(Debug)]
-pub struct Fault(pub String);
+pub struct BrokerFault(pub String);
 
 /// A connection on its way, as a task of the peer.
 pub trait Connector: 'static {

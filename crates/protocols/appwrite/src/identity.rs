@@ -33,7 +33,7 @@ pub enum AccountError {
 
 /// A user as far as realtime is concerned.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Identity {
+pub struct AppwriteIdentity {
     /// The user's id, empty for a guest.
     pub user_id: String,
     /// Roles of the user, in Appwrite's order.
@@ -106,7 +106,7 @@ impl MembershipList<'_> {
     }
 }
 
-impl Identity {
+impl AppwriteIdentity {
     /// A client that is not signed in.
     #[must_use]
     pub fn guest() -> Self {
@@ -293,14 +293,14 @@ mod tests {
             is_own: true,
         };
         let memberships: Vec<MembershipList<'_>> = memberships.iter().map(own).collect();
-        let identity = Identity::from_account(account.as_bytes(), &memberships).unwrap();
+        let identity = AppwriteIdentity::from_account(account.as_bytes(), &memberships).unwrap();
         assert_eq!(identity.roles, roles);
         assert_eq!(&*identity.account, account);
     }
 
     #[test]
     fn roles() {
-        assert_eq!(Identity::guest().roles, ["guests"]);
+        assert_eq!(AppwriteIdentity::guest().roles, ["guests"]);
         check(
             ACCOUNT,
             &[],
@@ -349,7 +349,7 @@ mod tests {
                 body: hidden.as_bytes(),
                 is_own,
             };
-            let identity = Identity::from_account(br#"{"$id":"U"}"#, &[list]).unwrap();
+            let identity = AppwriteIdentity::from_account(br#"{"$id":"U"}"#, &[list]).unwrap();
             identity.roles[4..].to_vec()
         };
         let teams = ["team:T", "member:M", "team:T/dev", "team:T2", "member:M2"];
@@ -360,9 +360,10 @@ mod tests {
 
     #[test]
     fn blocked_accounts_say_so() {
-        let blocked = Identity::from_account(br#"{"$id":"U","status":false}"#, &[]).unwrap();
+        let blocked =
+            AppwriteIdentity::from_account(br#"{"$id":"U","status":false}"#, &[]).unwrap();
         assert!(blocked.blocked && !blocked.verified && !blocked.is_guest());
-        let fine = Identity::from_account(ACCOUNT.as_bytes(), &[]).unwrap();
+        let fine = AppwriteIdentity::from_account(ACCOUNT.as_bytes(), &[]).unwrap();
         assert!(!fine.blocked && fine.verified);
         assert_eq!(fine.labels, ["vip"]);
     }
@@ -376,14 +377,14 @@ mod tests {
             (r#"{"$id":7}"#, AccountError::Malformed),
             (r#"{"$id":"U","labels":"x"}"#, AccountError::Malformed),
         ] {
-            let got = Identity::from_account(account.as_bytes(), &[]);
+            let got = AppwriteIdentity::from_account(account.as_bytes(), &[]);
             assert_eq!(got, Err(error), "{account}");
         }
         let list = MembershipList {
             body: b"{}",
             is_own: true,
         };
-        assert!(Identity::from_account(ACCOUNT.as_bytes(), &[list]).is_err());
+        assert!(AppwriteIdentity::from_account(ACCOUNT.as_bytes(), &[list]).is_err());
     }
 
     #[test]
@@ -418,7 +419,7 @@ mod tests {
         #[test]
         fn nothing_panics(text in ".{0,60}") {
             let list = MembershipList { body: text.as_bytes(), is_own: true };
-            let _ = Identity::from_account(text.as_bytes(), &[list]);
+            let _ = AppwriteIdentity::from_account(text.as_bytes(), &[list]);
             let text = Some(text.as_str());
             let headers = SessionHeaders { cookie: text, session: None, fallback: text };
             let _ = headers.find("bench", false);

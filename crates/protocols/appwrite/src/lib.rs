@@ -4,9 +4,9 @@
 //! from Appwrite's Redis, and the index that finds an event's receivers. Never: sockets, clocks,
 //! randomness or Appwrite's HTTP API; what those bring comes in as arguments.
 //!
-//! A connection goes like this: [`ConnectRequest::parse`], [`Platforms::check`], an [`Identity`]
-//! asked from Appwrite, [`ConnectRequest::subscriptions`], [`Index::insert`] and
-//! [`Index::subscribe`], a [`Connected`] frame; then a [`ClientMessage`] now and then. An event
+//! A connection goes like this: [`ConnectRequest::parse`], [`Platforms::check`], an
+//! [`AppwriteIdentity`] asked from Appwrite, [`ConnectRequest::subscriptions`], [`Index::insert`]
+//! and [`Index::subscribe`], a [`Connected`] frame; then a [`ClientMessage`] now and then. An event
 //! goes [`FeedMessage::parse`], [`Index::matches`], [`FeedMessage::encode_tail`] once, and a frame
 //! of each receiver's ids and that tail. What goes wrong is a [`RealtimeError`], which knows the
 //! frame and the close.
@@ -65,13 +65,13 @@ pub use feed::{
 };
 pub use filter::QueryFilter;
 pub use identity::{
-    ANY, AccountError, GUESTS, Identity, MembershipList, SessionHeaders, TokenClaims, USERS,
+    ANY, AccountError, AppwriteIdentity, GUESTS, MembershipList, SessionHeaders, TokenClaims, USERS,
 };
-pub use index::{Index, IndexError, Match, Matches, Rebind, Subscription};
+pub use index::{Index, IndexError, IndexedSubscription, Match, Matches, Rebind};
 pub use limits::{MessageLimits, Rates};
 pub use lookup::{
     Credential, Lookup, LookupPart, LookupPriority, LookupReply, News, PresenceCall, PresenceReply,
     QueueFull,
 };
 pub use origin::Platforms;
-pub use server::{Connected, PONG, Response, Subscribed, subscription_id};
+pub use server::{Connected, PONG, Response, SubscriptionEntry, subscription_id};

@@ -10,7 +10,7 @@ use throng_types::{ConnId, Position, Save};
 
 use crate::change::IdentityChange;
 use crate::feed::FeedMessage;
-use crate::identity::Identity;
+use crate::identity::AppwriteIdentity;
 
 /// A client's proof of its identity. The debug form leaves the secret out.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Save)]
@@ -65,7 +65,7 @@ pub struct Lookup {
 
 #[derive(Clone, Debug)]
 pub enum LookupReply {
-    User(Arc<Identity>),
+    User(Arc<AppwriteIdentity>),
     /// A part of a user that is known.
     Changed(IdentityChange),
     /// The credential is not good (any more).

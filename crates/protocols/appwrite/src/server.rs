@@ -37,7 +37,7 @@ pub enum Response<'r> {
     /// The session was good; its account document, embedded as it stands.
     Authentication { account: &'r str },
     /// Subscriptions as they are now, in the message's order.
-    Subscribe(&'r [Subscribed<'r>]),
+    Subscribe(&'r [SubscriptionEntry<'r>]),
     /// Ids, and whether there was such a subscription.
     Unsubscribe(&'r [(&'r str, bool)]),
     /// The stored presence document, embedded as it stands.
@@ -45,7 +45,7 @@ pub enum Response<'r> {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct Subscribed<'r> {
+pub struct SubscriptionEntry<'r> {
     /// The subscription's id, the client's or ours.
     pub id: &'r str,
     /// Channels under the client's identity.
@@ -84,7 +84,7 @@ impl Response<'_> {
     }
 }
 
-impl Subscribed<'_> {
+impl SubscriptionEntry<'_> {
     fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(br#"{"subscriptionId":"#);
         json::push_str(out, self.id);
@@ -155,7 +155,7 @@ mod tests {
             r#"{"type":"response","data":{"to":"authentication","success":true,"user":{}}}"#,
         );
         let channels = ["a".to_owned(), "b".to_owned()];
-        let item = Subscribed {
+        let item = SubscriptionEntry {
             id: "x",
             channels: &channels,
             queries: r#"["{}"]"#,

@@ -1,7 +1,7 @@
 //! The two forms of the bidirectional protocol.
 
 use crate::code::Malformed;
-use crate::command::{self, Command};
+use crate::command::{self, ClientCommand};
 use crate::form::Form as _;
 use crate::json::Object;
 use crate::protobuf::{self, Protobuf};
@@ -85,7 +85,7 @@ impl<'a> Commands<'a> {
 }
 
 impl<'a> Iterator for Commands<'a> {
-    type Item = Result<Command<'a>, Malformed>;
+    type Item = Result<ClientCommand<'a>, Malformed>;
 
     fn next(&mut self) -> Option<Self::Item> {
         while !self.rest.is_empty() {

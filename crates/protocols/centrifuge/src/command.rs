@@ -25,7 +25,7 @@ use crate::request::{Connect, History, Subscribe};
 use crate::strict::{self, Nothing};
 
 #[derive(Debug)]
-pub struct Command<'a> {
+pub struct ClientCommand<'a> {
     /// Matches the reply to the command; 0 in [`ClientRequest::Pong`] and, as a rule,
     /// [`ClientRequest::Send`]. A command without an id that expects a reply counts as a pong, as
     /// in the reference server.
@@ -91,7 +91,7 @@ pub enum ClientRequest<'a> {
 }
 
 /// Reads one line of a frame in JSON; none if it is empty.
-pub(crate) fn next<'a>(frame: &mut &'a [u8]) -> Option<Result<Command<'a>, Malformed>> {
+pub(crate) fn next<'a>(frame: &mut &'a [u8]) -> Option<Result<ClientCommand<'a>, Malformed>> {
     let end = memchr::memchr(b'\n', frame).unwrap_or(frame.len());
     let line = &frame[..end];
     *frame = frame.get(end + 1..).unwrap_or_default();
@@ -99,11 +99,11 @@ pub(crate) fn next<'a>(frame: &mut &'a [u8]) -> Option<Result<Command<'a>, Malfo
 }
 
 /// Reads one command of a frame in Protobuf, which stands behind its length.
-pub(crate) fn next_message<'a>(frame: &mut &'a [u8]) -> Result<Command<'a>, Malformed> {
+pub(crate) fn next_message<'a>(frame: &mut &'a [u8]) -> Result<ClientCommand<'a>, Malformed> {
     protobuf::read::<Envelope<'_>>(protobuf::delimited(frame)?)?.into_command()
 }
 
-fn parse(line: &[u8]) -> Result<Command<'_>, Malformed> {
+fn parse(line: &[u8]) -> Result<ClientCommand<'_>, Malformed> {
     let envelope: Envelope<'_> =
         strict::from_str(utf8(line)?).map_err(|error| not_a_command(&error))?;
     envelope.into_command()
@@ -128,7 +128,7 @@ impl<'a> Envelope<'a> {
         }
     }
 
-    pub(crate) fn into_command(self) -> Result<Command<'a>, Malformed> {
+    pub(crate) fn into_command(self) -> Result<ClientCommand<'a>, Malformed> {
         let id = self.id;
         let request = match self.request {
             Some((_, request @ ClientRequest::Send { .. })) => request,
@@ -136,7 +136,7 @@ impl<'a> Envelope<'a> {
             Some((_, request)) => request,
             None => return Err(Malformed::NoRequest),
         };
-        Ok(Command { id, request })
+        Ok(ClientCommand { id, request })
     }
 }
 

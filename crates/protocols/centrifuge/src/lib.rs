@@ -28,7 +28,7 @@ mod strict;
 
 pub use code::{ErrorCode, Malformed};
 pub use codec::{Codec, Commands};
-pub use command::{ClientRequest, Command};
+pub use command::{ClientCommand, ClientRequest};
 pub use field::{IfThere, Tags};
 pub use filter::{DEPTH_MAX, FilterNode, NODES_MAX, TagFilter, VALUES_MAX};
 pub use json::ClientData;

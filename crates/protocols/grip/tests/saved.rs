@@ -9,7 +9,7 @@ use throng_grip::routes::{Domain, Protocol, Route};
 use throng_grip::stats::SubscriptionMode;
 use throng_grip::ws_events::WsKeepAlive;
 use throng_http1::field::Header;
-use throng_http1::origin::{Destination, Target, TargetAddress};
+use throng_http1::origin::{Destination, OriginTarget, TargetAddress};
 use throng_types::check_saved;
 
 #[test]
@@ -24,7 +24,10 @@ fn what_is_said_survives() {
         log_level: Some(-1),
         headers: vec![Header::new("A", "b")],
         to: Arc::new(Destination {
-            targets: vec![Target::new(address), Target::new(TargetAddress::Test)],
+            targets: vec![
+                OriginTarget::new(address),
+                OriginTarget::new(TargetAddress::Test),
+            ],
             ..Destination::default()
         }),
         ..Route::default()

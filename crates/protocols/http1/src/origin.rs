@@ -49,7 +49,7 @@ pub struct Destination {
     /// ever.
     pub response_timeout_ms: u64,
     /// In the order in which they are tried, at least one.
-    pub targets: Vec<Target>,
+    pub targets: Vec<OriginTarget>,
 }
 
 impl Default for Destination {
@@ -75,7 +75,7 @@ pub enum TargetAddress {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Save)]
-pub struct Target {
+pub struct OriginTarget {
     pub address: TargetAddress,
     pub tls: bool,
     pub insecure: bool,
@@ -90,7 +90,7 @@ pub struct Target {
     pub one_event: bool,
 }
 
-impl Target {
+impl OriginTarget {
     #[must_use]
     pub fn new(address: TargetAddress) -> Self {
         Self {
@@ -248,9 +248,9 @@ mod tests {
 
     #[test]
     fn urls_of_targets() {
-        let target = Target::from_url("http://127.0.0.1:9102").unwrap();
+        let target = OriginTarget::from_url("http://127.0.0.1:9102").unwrap();
         assert_eq!(target.address, address("127.0.0.1", 9102));
-        let target = Target::from_url("https://[::1]").unwrap();
+        let target = OriginTarget::from_url("https://[::1]").unwrap();
         assert_eq!(target.address, address("::1", 443));
         assert!(target.tls);
         for bad in [
@@ -261,7 +261,7 @@ mod tests {
             "http://a/b",
             "http://u@a",
         ] {
-            assert_eq!(Target::from_url(bad), Err(OriginUrlError), "{bad}");
+            assert_eq!(OriginTarget::from_url(bad), Err(OriginUrlError), "{bad}");
         }
     }
 }

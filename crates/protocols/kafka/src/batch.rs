@@ -33,7 +33,7 @@ pub enum BatchFault {
 
 /// A batch whose records are still packed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Batch {
+pub struct RecordBatch {
     /// Offsets of records are counted from this one.
     pub base_offset: i64,
     /// The last offset of the batch, which may have no record any more.
@@ -44,7 +44,7 @@ pub struct Batch {
     pub(crate) bytes: Bytes,
 }
 
-impl Batch {
+impl RecordBatch {
     /// Returns the bytes of the records, compressed.
     #[must_use]
     pub fn bytes(&self) -> usize {
@@ -57,7 +57,7 @@ impl Batch {
 ///
 /// # Errors
 /// [`BatchFault`].
-pub fn batches(records: &Bytes, aborted: &[Aborted]) -> Result<Vec<Batch>, BatchFault> {
+pub fn batches(records: &Bytes, aborted: &[Aborted]) -> Result<Vec<RecordBatch>, BatchFault> {
     let mut transactions = Transactions::new(aborted);
     let mut found = Vec::new();
     let mut at = 0;
@@ -88,7 +88,7 @@ pub fn batches(records: &Bytes, aborted: &[Aborted]) -> Result<Vec<Batch>, Batch
             attributes & TRANSACTIONAL == 0 || !is_taken_back
         };
         let packing = (attributes & PACKING) as u8;
-        found.push(Batch {
+        found.push(RecordBatch {
             base_offset,
             last_offset,
             count: match has_records {

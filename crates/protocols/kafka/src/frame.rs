@@ -10,14 +10,14 @@ pub enum FrameFault {
 
 /// Takes bytes in any pieces, gives frames.
 #[derive(Debug)]
-pub struct Frames {
+pub struct FrameSplitter {
     bytes_max: u32,
     /// Bound: one frame, and what one read brought with it.
     bytes: Vec<u8>,
     taken: usize,
 }
 
-impl Frames {
+impl FrameSplitter {
     /// Refuses frames that are longer than this, in bytes.
     #[must_use]
     pub const fn new(bytes_max: u32) -> Self {
@@ -73,7 +73,7 @@ mod tests {
         let frame = |correlation, body: &[u8]| (correlation, body.to_vec());
         for cut in 0..=bytes.len() {
             let (head, tail) = bytes.split_at(cut);
-            let mut frames = Frames::new(6);
+            let mut frames = FrameSplitter::new(6);
             let mut found = Vec::new();
             for piece in [head, tail] {
                 frames.feed(piece);
@@ -90,7 +90,7 @@ mod tests {
             (b"\xff\xff\xff\xff", FrameFault::TooLong(u32::MAX)),
             (b"\0\0\0\x03abc", FrameFault::TooShort),
         ] {
-            let mut frames = Frames::new(6);
+            let mut frames = FrameSplitter::new(6);
             frames.feed(bytes);
             assert_eq!(frames.next_frame(), Err(fault), "{bytes:?}");
         }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use bytes::BufMut as _;
 
-use crate::wire::{Place, Reader, Write, write_places};
+use crate::wire::{Reader, TopicPartition, Write, write_places};
 
 /// The name of the way to deal.
 pub const WAY: &str = "roundrobin";
@@ -36,7 +36,7 @@ pub fn topics_of(subscription: &[u8]) -> Option<Vec<String>> {
 
 /// The partitions of an assignment. A member for whom there are none may get no bytes at all.
 #[must_use]
-pub fn assignment(bytes: &[u8]) -> Option<Vec<Place>> {
+pub fn assignment(bytes: &[u8]) -> Option<Vec<TopicPartition>> {
     if bytes.is_empty() {
         return Some(Vec::new());
     }
@@ -45,7 +45,7 @@ pub fn assignment(bytes: &[u8]) -> Option<Vec<Place>> {
     let topics = body.list(|body| {
         let topic: Arc<str> = body.text()?.into();
         let partitions = body.list(Reader::i32)?;
-        Some(partitions.into_iter().map(move |partition| Place {
+        Some(partitions.into_iter().map(move |partition| TopicPartition {
             topic: topic.clone(),
             partition,
         }))
@@ -53,7 +53,7 @@ pub fn assignment(bytes: &[u8]) -> Option<Vec<Place>> {
     Some(topics.into_iter().flatten().collect())
 }
 
-fn write_assignment(places: &[(Place, ())]) -> Vec<u8> {
+fn write_assignment(places: &[(TopicPartition, ())]) -> Vec<u8> {
     let mut out = Vec::new();
     out.put_i16(VERSION);
     write_places(places, &mut out, |(), _| {});
@@ -66,10 +66,10 @@ fn write_assignment(places: &[(Place, ())]) -> Vec<u8> {
 #[must_use]
 pub fn deal(
     members: &BTreeMap<String, Vec<String>>,
-    places: impl IntoIterator<Item = Place>,
+    places: impl IntoIterator<Item = TopicPartition>,
 ) -> Vec<(String, Vec<u8>)> {
     let mut hands: Vec<_> = members.iter().map(|it| (it, Vec::new())).collect();
-    let mut places: Vec<Place> = places.into_iter().collect();
+    let mut places: Vec<TopicPartition> = places.into_iter().collect();
     places.sort();
     let mut turn = 0;
     for place in places {
@@ -99,7 +99,7 @@ mod tests {
             let bytes = subscription(topics);
             ((*id).to_owned(), topics_of(&bytes).unwrap())
         });
-        let place = |topic: &str, partition| Place {
+        let place = |topic: &str, partition| TopicPartition {
             topic: topic.into(),
             partition,
         };

@@ -26,13 +26,13 @@ mod unpack;
 mod wire;
 
 pub use api::{Api, ApiRange, ErrorCode, unsupported};
-pub use batch::{Batch, BatchFault, batches};
-pub use frame::{FrameFault, Frames};
+pub use batch::{BatchFault, RecordBatch, batches};
+pub use frame::{FrameFault, FrameSplitter};
 pub use group::{WAY, assignment, deal, subscription, topics_of};
 pub use records::{Header, Record, RecordFault, Records};
 pub use request::{ReadBody, Request};
 pub use response::{
-    Aborted, Broker, Coordinator, Fetched, Joined, Metadata, OffsetAnswer, SaslAnswer, Synced,
-    Topic, TopicPartition,
+    Aborted, BrokerNode, Coordinator, Fetched, Joined, Metadata, OffsetAnswer, PartitionLeader,
+    SaslAnswer, Synced, Topic,
 };
-pub use wire::Place;
+pub use wire::TopicPartition;

@@ -2,7 +2,7 @@
 
 use std::io::{self, ErrorKind, Read};
 
-use crate::batch::Batch;
+use crate::batch::RecordBatch;
 use crate::wire::Reader;
 
 /// The longest number, in bytes.
@@ -49,7 +49,7 @@ impl Records {
     ///
     /// # Errors
     /// If the batch cannot be unpacked.
-    pub fn new(batch: Batch, record_bytes_max: usize) -> Result<Self, RecordFault> {
+    pub fn new(batch: RecordBatch, record_bytes_max: usize) -> Result<Self, RecordFault> {
         let bytes: Box<dyn Read + Send> = match batch.count {
             0 => Box::new(io::empty()),
             _ => batch.packing.unpack(batch.bytes)?,

@@ -6,10 +6,10 @@ use bytes::{BufMut as _, Bytes};
 
 use crate::api::{Api, ApiRange, ErrorCode};
 use crate::response::{
-    Aborted, Broker, Coordinator, Fetched, Joined, Metadata, OffsetAnswer, SaslAnswer, Synced,
-    Topic, TopicPartition,
+    Aborted, BrokerNode, Coordinator, Fetched, Joined, Metadata, OffsetAnswer, PartitionLeader,
+    SaslAnswer, Synced, Topic,
 };
-use crate::wire::{Place, Reader, Write, read_places, write_places};
+use crate::wire::{Reader, TopicPartition, Write, read_places, write_places};
 
 /// Client id, which brokers use in logs and quotas.
 const CLIENT: &str = "throng";
@@ -82,8 +82,8 @@ fn behind_throttle(body: &[u8]) -> Option<Reader<'_>> {
     Some(body)
 }
 
-fn broker(body: &mut Reader<'_>) -> Option<Broker> {
-    Some(Broker {
+fn broker(body: &mut Reader<'_>) -> Option<BrokerNode> {
+    Some(BrokerNode {
         id: body.i32()?,
         host: body.text()?,
         // A coordinator that is none has the port -1.
@@ -187,7 +187,7 @@ fn topic(body: &mut Reader<'_>) -> Option<Topic> {
         let leader = body.i32()?;
         let _replicas = body.list(Reader::i32)?;
         let _in_sync = body.list(Reader::i32)?;
-        Some(TopicPartition { partition, leader })
+        Some(PartitionLeader { partition, leader })
     })?;
     Some(Topic {
         error,
@@ -304,7 +304,7 @@ pub fn leave_group(who: Who<'_>) -> Request<()> {
 /// Says up to which offset a group has done its partitions: the next one to read. The response is
 /// the first error of all partitions.
 #[must_use]
-pub fn offset_commit(who: Who<'_>, offsets: &[(Place, i64)]) -> Request<ErrorCode> {
+pub fn offset_commit(who: Who<'_>, offsets: &[(TopicPartition, i64)]) -> Request<ErrorCode> {
     Request::new(
         Api::OFFSET_COMMIT,
         |out| {
@@ -328,7 +328,7 @@ pub fn offset_commit(who: Who<'_>, offsets: &[(Place, i64)]) -> Request<ErrorCod
 #[must_use]
 pub fn offset_fetch(
     group: &str,
-    places: &[(Place, ())],
+    places: &[(TopicPartition, ())],
 ) -> Request<(ErrorCode, Vec<OffsetAnswer>)> {
     Request::new(
         Api::OFFSET_FETCH,
@@ -356,7 +356,7 @@ pub fn offset_fetch(
 
 /// Asks for the newest offsets of partitions, or for the oldest ones.
 #[must_use]
-pub fn list_offsets(newest: bool, places: &[(Place, ())]) -> Request<Vec<OffsetAnswer>> {
+pub fn list_offsets(newest: bool, places: &[(TopicPartition, ())]) -> Request<Vec<OffsetAnswer>> {
     Request::new(
         Api::LIST_OFFSETS,
         |out| {
@@ -382,7 +382,10 @@ pub fn list_offsets(newest: bool, places: &[(Place, ())]) -> Request<Vec<OffsetA
 
 /// Asks for records from these offsets on.
 #[must_use]
-pub fn fetch(limits: FetchLimits, offsets: &[(Place, i64)]) -> Request<(ErrorCode, Vec<Fetched>)> {
+pub fn fetch(
+    limits: FetchLimits,
+    offsets: &[(TopicPartition, i64)],
+) -> Request<(ErrorCode, Vec<Fetched>)> {
     Request::new(
         Api::FETCH,
         |out| {
@@ -415,7 +418,7 @@ pub fn fetch(limits: FetchLimits, offsets: &[(Place, i64)]) -> Request<(ErrorCod
     )
 }
 
-fn fetched(place: Place, body: &mut Reader<'_>) -> Option<Fetched> {
+fn fetched(place: TopicPartition, body: &mut Reader<'_>) -> Option<Fetched> {
     let error = error(body)?;
     let _high_watermark = body.i64()?;
     let end = body.i64()?;
@@ -440,7 +443,7 @@ fn fetched(place: Place, body: &mut Reader<'_>) -> Option<Fetched> {
 mod tests {
     use super::*;
 
-    const NONE: [(Place, i64); 0] = [];
+    const NONE: [(TopicPartition, i64); 0] = [];
     const WHO: Who<'_> = Who {
         group: "g",
         member: "m",
@@ -520,7 +523,7 @@ mod tests {
 
     #[test]
     fn places_of_a_topic_stand_together() {
-        let place = |topic: &str, partition| Place {
+        let place = |topic: &str, partition| TopicPartition {
             topic: topic.into(),
             partition,
         };

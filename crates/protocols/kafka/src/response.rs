@@ -5,17 +5,17 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::api::ErrorCode;
-use crate::wire::Place;
+use crate::wire::TopicPartition;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Broker {
+pub struct BrokerNode {
     pub id: i32,
     pub host: String,
     pub port: u16,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TopicPartition {
+pub struct PartitionLeader {
     pub partition: i32,
     /// Id of the broker that leads it; -1 for none.
     pub leader: i32,
@@ -26,20 +26,20 @@ pub struct TopicPartition {
 pub struct Topic {
     pub error: ErrorCode,
     pub name: Arc<str>,
-    pub partitions: Vec<TopicPartition>,
+    pub partitions: Vec<PartitionLeader>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Metadata {
     /// All brokers that live.
-    pub brokers: Vec<Broker>,
+    pub brokers: Vec<BrokerNode>,
     pub topics: Vec<Topic>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Coordinator {
     pub error: ErrorCode,
-    pub broker: Broker,
+    pub broker: BrokerNode,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,7 +66,7 @@ pub struct Synced {
 /// An offset of a partition; -1 if there is none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OffsetAnswer {
-    pub place: Place,
+    pub place: TopicPartition,
     pub error: ErrorCode,
     pub offset: i64,
 }
@@ -81,7 +81,7 @@ pub struct Aborted {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fetched {
-    pub place: Place,
+    pub place: TopicPartition,
     pub error: ErrorCode,
     /// The offset behind the last record that may be read.
     pub end: i64,

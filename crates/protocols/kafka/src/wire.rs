@@ -118,13 +118,13 @@ impl Write for Vec<u8> {
 
 /// A partition of a topic, by its number. Shown as Kafka's own tools do: `topic-0`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place {
+pub struct TopicPartition {
     pub topic: Arc<str>,
     /// The partition's number, from 0 on.
     pub partition: i32,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for TopicPartition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-{}", self.topic, self.partition)
     }
@@ -132,11 +132,11 @@ impl fmt::Display for Place {
 
 /// Writes items by their topics; those of a topic stand side by side.
 pub(crate) fn write_places<T>(
-    items: &[(Place, T)],
+    items: &[(TopicPartition, T)],
     out: &mut Vec<u8>,
     mut write: impl FnMut(&T, &mut Vec<u8>),
 ) {
-    let same = |a: &(Place, T), b: &(Place, T)| a.0.topic == b.0.topic;
+    let same = |a: &(TopicPartition, T), b: &(TopicPartition, T)| a.0.topic == b.0.topic;
     out.count(items.chunk_by(same).count());
     for topic in items.chunk_by(same) {
         out.text(&topic[0].0.topic);
@@ -151,13 +151,13 @@ pub(crate) fn write_places<T>(
 /// Parses a list of topics and partitions of a response.
 pub(crate) fn read_places<T>(
     body: &mut Reader<'_>,
-    mut read: impl FnMut(Place, &mut Reader<'_>) -> Option<T>,
+    mut read: impl FnMut(TopicPartition, &mut Reader<'_>) -> Option<T>,
 ) -> Option<Vec<T>> {
     let topics = body.list(|body| {
         let topic: Arc<str> = body.text()?.into();
         body.list(|body| {
             let partition = body.i32()?;
-            let place = Place {
+            let place = TopicPartition {
                 topic: topic.clone(),
                 partition,
             };

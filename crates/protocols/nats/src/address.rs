@@ -10,7 +10,7 @@ pub enum NatsUrlError {
 
 /// A server's address, and the user and password for it.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Target {
+pub struct ServerAddress {
     pub host: String,
     /// 4222 if the URL has none.
     pub port: u16,
@@ -27,8 +27,8 @@ pub struct Target {
 ///
 /// # Errors
 /// If it is not such a URL.
-pub fn targets(url: &str) -> Result<Vec<Target>, NatsUrlError> {
-    let mut targets: Vec<Target> = Vec::new();
+pub fn targets(url: &str) -> Result<Vec<ServerAddress>, NatsUrlError> {
+    let mut targets: Vec<ServerAddress> = Vec::new();
     for part in url.split(',') {
         let mut target = target(part.trim()).ok_or(NatsUrlError::Malformed)?;
         if target.secret.is_none()
@@ -42,7 +42,7 @@ pub fn targets(url: &str) -> Result<Vec<Target>, NatsUrlError> {
     Ok(targets)
 }
 
-fn target(url: &str) -> Option<Target> {
+fn target(url: &str) -> Option<ServerAddress> {
     let (rest, is_tls) = match url.strip_prefix("tls://") {
         Some(rest) => (rest, true),
         None => (url.strip_prefix("nats://")?, false),
@@ -67,7 +67,7 @@ fn target(url: &str) -> Option<Target> {
     };
     let host = host.trim_start_matches('[').trim_end_matches(']');
     let is_host = !host.is_empty() && !host.contains(['/', '?', '#', ' ']);
-    is_host.then(|| Target {
+    is_host.then(|| ServerAddress {
         host: host.to_owned(),
         port,
         is_tls,

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::address::Target;
+use crate::address::ServerAddress;
 use crate::credentials::Credentials;
 use crate::write;
 
@@ -49,7 +49,7 @@ impl ServerInfo {
 pub fn introduce(
     out: &mut Vec<u8>,
     info: &ServerInfo,
-    target: &Target,
+    target: &ServerAddress,
     credentials: Option<&Credentials>,
 ) {
     let mut options = json!({

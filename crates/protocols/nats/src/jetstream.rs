@@ -39,7 +39,7 @@ pub fn answer(payload: &[u8]) -> Result<Value, ApiError> {
 
 /// The place of a message in its stream and in what its consumer has delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Delivery {
+pub struct MessageMetadata {
     /// Deliveries of this message, this one included.
     pub times: u64,
     /// The message's number in the stream; from 1 on.
@@ -52,7 +52,7 @@ pub struct Delivery {
     pub undelivered: u64,
 }
 
-impl Delivery {
+impl MessageMetadata {
     /// Reads `$JS.ACK.stream.consumer.times.stream_seq.consumer_seq.time.undelivered`; newer
     /// servers may put a domain and the hash of an account before the stream, and add a word.
     /// `None` for another subject.
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn a_reply_says_where_a_message_stands() {
-        let expected = Some(Delivery {
+        let expected = Some(MessageMetadata {
             times: 2,
             stream_seq: 70,
             consumer_seq: 90,
@@ -107,7 +107,7 @@ mod tests {
             "$JS.ACK._.ACCHASH.S.C.2.70.90.1795422307536849012.5",
             "$JS.ACK.hub.ACCHASH.S.C.2.70.90.1795422307536849012.5.a1b2",
         ] {
-            assert_eq!(Delivery::read(good), expected, "{good}");
+            assert_eq!(MessageMetadata::read(good), expected, "{good}");
         }
         for wrong in [
             "",
@@ -119,7 +119,7 @@ mod tests {
             "$JS.ACK.S.C.2.70.+90.1.5",
             "$JS.ACK.S.C.2.70.18446744073709551616.1.5",
         ] {
-            assert_eq!(Delivery::read(wrong), None, "{wrong}");
+            assert_eq!(MessageMetadata::read(wrong), None, "{wrong}");
         }
     }
 }

@@ -7,7 +7,7 @@
 const SMALL_MAX: usize = 64 << 10;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum MessageError {
     /// A message is longer than this client takes, or shorter than its own header.
     Length,
     /// A message ends before its fields do.
@@ -87,8 +87,8 @@ impl Decoder {
     /// The next message, once it is whole.
     ///
     /// # Errors
-    /// [`Fault`]; nothing that follows can be read.
-    pub fn next_message(&mut self) -> Result<Option<Message>, Fault> {
+    /// [`MessageError`]; nothing that follows can be read.
+    pub fn next_message(&mut self) -> Result<Option<Message>, MessageError> {
         let rest = &self.bytes[self.taken..];
         let Some((&[kind, a, b, c, d], body)) = rest.split_first_chunk::<5>() else {
             return Ok(None);
@@ -99,11 +99,11 @@ impl Decoder {
             _ => SMALL_MAX,
         };
         let length = length.checked_sub(4).filter(|length| *length <= max);
-        let length = length.ok_or(Fault::Length)?;
+        let length = length.ok_or(MessageError::Length)?;
         let Some(body) = body.get(..length) else {
             return Ok(None);
         };
-        let message = read(kind, Body(body)).ok_or(Fault::Short)?;
+        let message = read(kind, Body(body)).ok_or(MessageError::Short)?;
         self.taken += 5 + length;
         Ok(Some(message))
     }
@@ -256,11 +256,11 @@ mod tests {
     #[test]
     fn what_is_too_long_is_refused_by_its_header() {
         for (bytes, fault) in [
-            (&b"D\0\0\x03\xed"[..], Fault::Length),
-            (b"D\0\0\0\x03", Fault::Length),
-            (b"Z\0\x02\0\0", Fault::Length),
-            (b"D\0\0\0\x06\0\x01", Fault::Short),
-            (b"D\0\0\0\x0a\0\x01\0\0\0\x09", Fault::Short),
+            (&b"D\0\0\x03\xed"[..], MessageError::Length),
+            (b"D\0\0\0\x03", MessageError::Length),
+            (b"Z\0\x02\0\0", MessageError::Length),
+            (b"D\0\0\0\x06\0\x01", MessageError::Short),
+            (b"D\0\0\0\x0a\0\x01\0\0\0\x09", MessageError::Short),
         ] {
             let mut decoder = Decoder::new(1000);
             decoder.feed(bytes);

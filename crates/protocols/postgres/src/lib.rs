@@ -12,4 +12,4 @@
 mod decode;
 pub mod write;
 
-pub use decode::{Auth, Decoder, Fault, Message, ServerError};
+pub use decode::{Auth, Decoder, Message, MessageError, ServerError};

@@ -16,12 +16,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use throng_engine::{Accepted, App, Closed, Conns, Effects, End, Kernel, TlsEvent, TlsNews};
-use throng_peer::{Context, Dial, DialTls, Ended, Flow, LinkEvent, LinkId, Peer, Want, Wants};
-use throng_tls::Fault;
+use throng_peer::{
+    Dial, DialTls, Ended, LinkEvent, LinkId, Peer, PeerContext, ReadFlow, Want, Wants,
+};
+use throng_tls::TlsFault;
 use throng_types::{ConnId, Millis, Now};
 
 use crate::calls::CallSender;
-use crate::names::{Addresses, Mail};
+use crate::names::{Addresses, ResolvedName};
 use crate::tls::Clients;
 
 /// Between two tries to deliver a reply whose destination is busy, in milliseconds.
@@ -35,7 +37,7 @@ const NAMES_MAX: usize = 1024;
 
 pub type Deliver<R> = Box<dyn FnMut(R) -> Result<(), R> + Send>;
 
-/// Begins to look a name up; [`Mail::Found`] follows, unless an error says why not.
+/// Begins to look a name up; [`ResolvedName::Found`] follows, unless an error says why not.
 pub type AskName = Box<dyn Fn(&str) -> Result<(), String> + Send>;
 
 struct Link {
@@ -136,9 +138,13 @@ impl<P: Peer> Outward<P> {
     }
 
     /// Lets the peer act, and marks the links that it ends.
-    fn act<R>(&mut self, now: Now, act: impl FnOnce(&mut P, &mut Context<'_, P::Reply>) -> R) -> R {
+    fn act<R>(
+        &mut self,
+        now: Now,
+        act: impl FnOnce(&mut P, &mut PeerContext<'_, P::Reply>) -> R,
+    ) -> R {
         let before = self.wants.len();
-        let result = act(&mut self.peer, &mut Context::new(now, &mut self.wants));
+        let result = act(&mut self.peer, &mut PeerContext::new(now, &mut self.wants));
         for want in self.wants.behind(before) {
             if let Want::End(id) | Want::Finish(id) = want
                 && let Some(link) = self.links.get_mut(id)
@@ -149,7 +155,7 @@ impl<P: Peer> Outward<P> {
         result
     }
 
-    fn tell(&mut self, id: LinkId, event: LinkEvent<'_>, now: Now) -> Flow {
+    fn tell(&mut self, id: LinkId, event: LinkEvent<'_>, now: Now) -> ReadFlow {
         self.act(now, |peer, cx| peer.event(id, event, cx))
     }
 
@@ -425,7 +431,7 @@ fn connect<K: Kernel>(
 
 impl<P: Peer, K: Kernel> App<K> for Outward<P> {
     type Session = LinkId;
-    type Mail = Mail;
+    type Mail = ResolvedName;
 
     fn accept(&mut self, _: u8, _: SocketAddr, _: Now) -> Option<Accepted<LinkId>> {
         None
@@ -442,7 +448,7 @@ impl<P: Peer, K: Kernel> App<K> for Outward<P> {
 
     fn bytes(&mut self, _: ConnId, id: &mut LinkId, input: &mut [u8], fx: &mut Effects<'_>) {
         let id = *id;
-        if self.hears(id) && self.tell(id, LinkEvent::Bytes(input), fx.now) == Flow::Hold {
+        if self.hears(id) && self.tell(id, LinkEvent::Bytes(input), fx.now) == ReadFlow::Hold {
             fx.pause(true);
         }
     }
@@ -483,12 +489,18 @@ impl<P: Peer, K: Kernel> App<K> for Outward<P> {
         }
     }
 
-    fn mail(&mut self, _: Option<usize>, mail: Mail, conns: &mut Conns<LinkId, K>, now: Now) {
-        let Mail::Found(name, found) = mail;
+    fn mail(
+        &mut self,
+        _: Option<usize>,
+        mail: ResolvedName,
+        conns: &mut Conns<LinkId, K>,
+        now: Now,
+    ) {
+        let ResolvedName::Found(name, found) = mail;
         self.found(name, found, conns, now);
     }
 
-    fn take_mail(&mut self, _: usize) -> Option<Mail> {
+    fn take_mail(&mut self, _: usize) -> Option<ResolvedName> {
         None
     }
 
@@ -537,7 +549,7 @@ impl<P: Peer, K: Kernel> App<K> for Outward<P> {
     fn tls(&mut self, event: &TlsEvent) {
         let fault = match &event.news {
             // The end itself says as much.
-            TlsNews::Shaken(_) | TlsNews::Refused(Fault::Gone) => return,
+            TlsNews::Shaken(_) | TlsNews::Refused(TlsFault::Gone) => return,
             TlsNews::Refused(fault) | TlsNews::Broken(fault) => fault.to_string(),
             TlsNews::Truncated => "it ended the connection without TLS close_notify".to_owned(),
         };

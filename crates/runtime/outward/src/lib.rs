@@ -27,7 +27,7 @@ use throng_types::ShardId;
 
 pub use app::{AskName, Deliver, Outward};
 pub use calls::CallSender;
-pub use names::{Addresses, Mail};
+pub use names::{Addresses, ResolvedName};
 
 /// Bytes that may wait for one link. Requests and their bodies are bounded where they are made, so
 /// this is far above all that a peer writes.

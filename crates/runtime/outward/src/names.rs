@@ -18,7 +18,7 @@ const WAITING_MAX: usize = 1024;
 /// The addresses of a name, or why there are none.
 pub type Addresses = Result<Vec<IpAddr>, String>;
 
-pub enum Mail {
+pub enum ResolvedName {
     Found(String, Addresses),
 }
 
@@ -26,12 +26,12 @@ pub enum Mail {
 pub(crate) struct Names {
     send: SyncSender<String>,
     wanted: Arc<Mutex<Receiver<String>>>,
-    found: MailboxSender<Mail>,
+    found: MailboxSender<ResolvedName>,
     threads: Mutex<usize>,
 }
 
 impl Names {
-    pub(crate) fn new(found: MailboxSender<Mail>) -> Self {
+    pub(crate) fn new(found: MailboxSender<ResolvedName>) -> Self {
         let (send, wanted) = sync_channel(WAITING_MAX);
         Self {
             send,
@@ -41,7 +41,7 @@ impl Names {
         }
     }
 
-    /// Looks a name up; [`Mail::Found`] follows.
+    /// Looks a name up; [`ResolvedName::Found`] follows.
     ///
     /// # Errors
     /// A sentence, if nothing follows.
@@ -73,7 +73,7 @@ impl Names {
     }
 }
 
-fn serve(wanted: &Mutex<Receiver<String>>, found: &MailboxSender<Mail>) {
+fn serve(wanted: &Mutex<Receiver<String>>, found: &MailboxSender<ResolvedName>) {
     loop {
         let name = wanted.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(name) = name else {
@@ -84,6 +84,6 @@ fn serve(wanted: &Mutex<Receiver<String>>, found: &MailboxSender<Mail>) {
             Err(error) => Err(error.to_string()),
         };
         // As many mails at most as names that wait: there is room.
-        let _ = found.send(Mail::Found(name, addresses));
+        let _ = found.send(ResolvedName::Found(name, addresses));
     }
 }

@@ -1,7 +1,7 @@
 //! Cost of a handshake for a server: `cargo run --release -p throng-tls --example handshakes`.
 //!
 //! Whole handshakes of TLS 1.3 in memory, X25519 and ECDSA on P-256, one ticket each: by rustls
-//! alone, as its documentation shows it, and by a [`Link`] with both record layers. Only the
+//! alone, as its documentation shows it, and by a [`TlsLink`] with both record layers. Only the
 //! server's turns count, in CPU time of the thread, so that a busy machine does little harm.
 
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use rustls::server::NoServerSessionStorage;
 use rustls::{ServerConfig, ServerConnection};
 use throng_testkit::{Authority, Issued};
 use throng_tls::{
-    Authorities, Certificates, ClientTls, Link, MinVersion, Records, ServerTls, Site, Trust,
+    Authorities, Certificates, ClientTls, MinVersion, RecordLayer, ServerTls, Site, TlsLink, Trust,
 };
 
 /// Connections that take their turns together, so that the clock is read once for all.
@@ -40,11 +40,11 @@ fn of_rustls(config: &Arc<ServerConfig>) -> End {
 }
 
 fn of_link(tls: &ServerTls) -> End {
-    let mut server = Link::server(tls).unwrap_or_else(|fault| panic!("{fault}"));
+    let mut server = TlsLink::server(tls).unwrap_or_else(|fault| panic!("{fault}"));
     Box::new(move |bytes| take(&mut server, bytes))
 }
 
-fn take(link: &mut Link, mut bytes: Vec<u8>) -> Vec<u8> {
+fn take(link: &mut TlsLink, mut bytes: Vec<u8>) -> Vec<u8> {
     let mut wire = Vec::new();
     link.receive(&mut bytes, &mut Vec::new(), &mut wire)
         .unwrap_or_else(|fault| panic!("{fault}"));
@@ -63,7 +63,7 @@ fn batch(client: &ClientTls, server: impl Fn() -> End) -> u64 {
     let mut clients = Vec::new();
     let mut said = Vec::new();
     for _ in 0..BATCH {
-        let mut link = Link::client(client).unwrap_or_else(|fault| panic!("{fault}"));
+        let mut link = TlsLink::client(client).unwrap_or_else(|fault| panic!("{fault}"));
         let mut hello = Vec::new();
         link.start(&mut hello)
             .unwrap_or_else(|fault| panic!("{fault}"));
@@ -105,7 +105,7 @@ fn main() {
     let trust = Trust::Of(Authorities::read(authority.pem().as_bytes()).expect("an authority"));
     let client = ClientTls::new("localhost", &trust, false).expect("a name");
     let alone = rustls_alone(&issued);
-    let ours = [Records::Rustls, Records::Lean].map(|records| {
+    let ours = [RecordLayer::Rustls, RecordLayer::Lean].map(|records| {
         let site = Site::read_certificate("", issued.certificate.as_bytes());
         let site = site.and_then(|site| site.with_key(issued.key.as_bytes()));
         let certificates = Certificates::new(&[site.expect("a certificate")]);

@@ -27,7 +27,7 @@ use self::keys::Direction;
 use self::record::{
     ALERT, DATA, HANDSHAKE, HEADER_BYTES, RECORD_BYTES_MAX, Refusal, inappropriate, refuse,
 };
-use crate::Fault;
+use crate::TlsFault;
 
 pub(crate) use self::keys::{Aead, Secret};
 
@@ -75,11 +75,11 @@ impl Lean {
         keys: ExtractedSecrets,
         secrets: &[Secret],
         shaken: Shaken,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, TlsFault> {
         let secrets = shaken.is_tls13.then_some(secrets);
         let direction = |(sequence, keys)| {
             Direction::new(sequence, &keys, secrets)
-                .ok_or_else(|| Fault::Refused(Error::General("rustls keeps its keys".into())))
+                .ok_or_else(|| TlsFault::Refused(Error::General("rustls keeps its keys".into())))
         };
         Ok(Self {
             seals: direction(keys.tx)?,
@@ -106,7 +106,7 @@ impl Lean {
         input: &mut [u8],
         plain: &mut Vec<u8>,
         wire: &mut Vec<u8>,
-    ) -> (usize, Result<bool, Fault>) {
+    ) -> (usize, Result<bool, TlsFault>) {
         let mut used = 0;
         let mut key = None;
         while !self.peer_closed {
@@ -118,7 +118,7 @@ impl Lean {
                     if let Some(alert) = alert {
                         self.alert(FATAL, alert, wire);
                     }
-                    return (input.len(), Err(Fault::Refused(error)));
+                    return (input.len(), Err(TlsFault::Refused(error)));
                 }
             }
         }
@@ -308,7 +308,7 @@ impl Lean {
     }
 
     /// Appends records that say `plain`. Fails if TLS 1.2 may seal no more with its keys.
-    pub(crate) fn seal(&mut self, plain: &[u8], wire: &mut Vec<u8>) -> Result<(), Fault> {
+    pub(crate) fn seal(&mut self, plain: &[u8], wire: &mut Vec<u8>) -> Result<(), TlsFault> {
         if self.has_closed {
             return Ok(());
         }
@@ -316,7 +316,7 @@ impl Lean {
         for piece in plain.chunks(RECORD_BYTES_MAX) {
             if self.seals.is_used_up() {
                 if !self.shaken.is_tls13 {
-                    return Err(Fault::Exhausted);
+                    return Err(TlsFault::Exhausted);
                 }
                 self.update_keys(wire);
                 key = self.seals.expand();

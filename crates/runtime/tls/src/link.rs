@@ -4,7 +4,7 @@
 //! socket; keeps plaintext or sealed bytes, which are the caller's to queue.
 //!
 //! Invariants
-//! - What [`Link::seal`] and its like append to `wire` leaves in that order, each byte once:
+//! - What [`TlsLink::seal`] and its like append to `wire` leaves in that order, each byte once:
 //!   nothing is ever sealed a second time.
 //! - Whatever was not read yet is kept in `partial`; rustls keeps places in there.
 //! - If records shall be ours from the handshake on, rustls sees one at a time, and none after the
@@ -26,7 +26,7 @@ use crate::lean::{Lean, Shaken};
 use crate::opening::{Opening, Preface};
 use crate::suites::overhear;
 use crate::talk::{Next, Talk, Words};
-use crate::{ClientTls, Fault, ServerTls};
+use crate::{ClientTls, ServerTls, TlsFault};
 
 /// Bytes that may wait for their record or handshake message to be whole. Queue: `tls input`.
 /// rustls takes handshake messages of 64 KiB, and a peer may cut one into small records.
@@ -41,18 +41,18 @@ enum Side {
     Gone,
 }
 
-pub struct Link {
+pub struct TlsLink {
     side: Side,
     /// State that most connections need during the handshake, and hardly ever afterwards.
     aside: Option<Box<Aside>>,
     has_failed: bool,
 }
 
-impl Link {
+impl TlsLink {
     /// The server's end of a new connection. Fails if there is no randomness to be had.
-    pub fn server(tls: &ServerTls) -> Result<Self, Fault> {
+    pub fn server(tls: &ServerTls) -> Result<Self, TlsFault> {
         let config = Arc::clone(tls.config());
-        let side = UnbufferedServerConnection::new(config).map_err(Fault::Refused)?;
+        let side = UnbufferedServerConnection::new(config).map_err(TlsFault::Refused)?;
         let aside = Aside {
             is_for_lean: tls.is_lean(),
             preface: tls.preface().map(Preface::new),
@@ -64,10 +64,10 @@ impl Link {
 
     /// The client's end of a new connection to the server of this name. Fails if there is no
     /// randomness to be had.
-    pub fn client(tls: &ClientTls) -> Result<Self, Fault> {
+    pub fn client(tls: &ClientTls) -> Result<Self, TlsFault> {
         let name: ServerName<'static> = tls.name().clone();
         let config = Arc::clone(tls.config());
-        let side = UnbufferedClientConnection::new(config, name).map_err(Fault::Refused)?;
+        let side = UnbufferedClientConnection::new(config, name).map_err(TlsFault::Refused)?;
         Ok(Self::new(Side::Client(Box::new(side)), Aside::default()))
     }
 
@@ -157,7 +157,7 @@ impl Link {
     }
 
     /// Appends what a client says first to `wire`.
-    pub fn start(&mut self, wire: &mut Vec<u8>) -> Result<(), Fault> {
+    pub fn start(&mut self, wire: &mut Vec<u8>) -> Result<(), TlsFault> {
         self.receive(&mut [], &mut Vec::new(), wire).map(drop)
     }
 
@@ -171,7 +171,7 @@ impl Link {
         input: &mut [u8],
         plain: &mut Vec<u8>,
         wire: &mut Vec<u8>,
-    ) -> Result<bool, Fault> {
+    ) -> Result<bool, TlsFault> {
         if self.has_failed {
             return Ok(false);
         }
@@ -206,7 +206,7 @@ impl Link {
         result?;
         if is_too_long {
             self.fail();
-            return Err(Fault::TooLong);
+            return Err(TlsFault::TooLong);
         }
         Ok(peer_closed)
     }
@@ -218,11 +218,11 @@ impl Link {
         input: &mut [u8],
         plain: &mut Vec<u8>,
         wire: &mut Vec<u8>,
-    ) -> Result<bool, Fault> {
+    ) -> Result<bool, TlsFault> {
         let result = match preface.take(input) {
             Err(why) => {
                 self.fail();
-                return Err(Fault::Preface(why));
+                return Err(TlsFault::Preface(why));
             }
             Ok(None) => Ok(false),
             Ok(Some(mut rest)) => {
@@ -243,8 +243,8 @@ impl Link {
     }
 
     /// Appends records that say `plain` to `wire`. Nothing is sealed before the handshake is done.
-    /// Errors: see [`Fault`]; the connection cannot go on.
-    pub fn seal(&mut self, plain: &[u8], wire: &mut Vec<u8>) -> Result<(), Fault> {
+    /// Errors: see [`TlsFault`]; the connection cannot go on.
+    pub fn seal(&mut self, plain: &[u8], wire: &mut Vec<u8>) -> Result<(), TlsFault> {
         match &mut self.side {
             Side::Lean(_) if self.has_failed => Ok(()),
             Side::Lean(lean) => lean.seal(plain, wire),
@@ -263,7 +263,7 @@ impl Link {
         }
     }
 
-    fn say(&mut self, words: Words<'_>, wire: &mut Vec<u8>) -> Result<(), Fault> {
+    fn say(&mut self, words: Words<'_>, wire: &mut Vec<u8>) -> Result<(), TlsFault> {
         let mut nothing = Vec::new();
         let mut talk = Talk::new(&mut nothing, wire);
         talk.words = words;
@@ -281,7 +281,7 @@ impl Link {
     }
 
     /// Reads `input` and says what must be said. Gives how much was read.
-    fn drive(&mut self, input: &mut [u8], talk: &mut Talk<'_>) -> (usize, Result<(), Fault>) {
+    fn drive(&mut self, input: &mut [u8], talk: &mut Talk<'_>) -> (usize, Result<(), TlsFault>) {
         let mut used = 0;
         let aside = self.aside.as_mut();
         let mut whole = aside.map_or(0, |aside| mem::take(&mut aside.whole_bytes)) as usize;
@@ -325,7 +325,7 @@ impl Link {
         input: &mut [u8],
         used: &mut usize,
         talk: &mut Talk<'_>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), TlsFault> {
         while !self.has_failed {
             let (discard, next) = self.step(&mut input[*used..], talk);
             *used += discard;
@@ -351,7 +351,7 @@ impl Link {
         Ok(())
     }
 
-    fn step(&mut self, unread: &mut [u8], talk: &mut Talk<'_>) -> (usize, Result<Next, Fault>) {
+    fn step(&mut self, unread: &mut [u8], talk: &mut Talk<'_>) -> (usize, Result<Next, TlsFault>) {
         match &mut self.side {
             Side::Server(connection) => talk.step(connection.process_tls_records(unread)),
             Side::Client(connection) => talk.step(connection.process_tls_records(unread)),
@@ -359,7 +359,7 @@ impl Link {
         }
     }
 
-    /// Whether another process can go on with it, once [`Link::leave_rustls`] has taken its keys
+    /// Whether another process can go on with it, once [`TlsLink::leave_rustls`] has taken its keys
     /// out. It cannot during the handshake, nor for a client's end.
     pub fn can_move(&self) -> bool {
         !self.has_failed
@@ -378,11 +378,11 @@ impl Link {
 
     /// Takes the keys from rustls, so that the link can be saved and goes on with records of our
     /// own, wherever it does. What rustls had yet to say is appended to `wire`. False, and nothing
-    /// changes, where [`Link::can_move`] says no.
+    /// changes, where [`TlsLink::can_move`] says no.
     ///
     /// The caller has neither said that nothing more comes nor heard it. Fails if rustls does not
     /// tell the keys; the connection cannot go on.
-    pub fn leave_rustls(&mut self, wire: &mut Vec<u8>) -> Result<bool, Fault> {
+    pub fn leave_rustls(&mut self, wire: &mut Vec<u8>) -> Result<bool, TlsFault> {
         let shaken = match &self.side {
             Side::Server(_) if self.can_move() => self.shaken(),
             _ => None,
@@ -399,14 +399,14 @@ impl Link {
 
     /// Takes the keys from rustls, once the handshake is done and all is said, if records shall be
     /// ours.
-    pub(super) fn slim(&mut self) -> Result<(), Fault> {
+    pub(super) fn slim(&mut self) -> Result<(), TlsFault> {
         match self.shaken() {
             Some(shaken) if self.is_for_lean() => self.take_keys(shaken),
             _ => Ok(()),
         }
     }
 
-    fn take_keys(&mut self, shaken: Shaken) -> Result<(), Fault> {
+    fn take_keys(&mut self, shaken: Shaken) -> Result<(), TlsFault> {
         if self.common().is_none_or(CommonState::wants_write) {
             return Ok(());
         }
@@ -418,7 +418,7 @@ impl Link {
         }
         let (given, secrets) = overhear(|| connection.dangerous_into_kernel_connection());
         let lean = given
-            .map_err(Fault::Refused)
+            .map_err(TlsFault::Refused)
             .and_then(|(keys, _)| Lean::new(keys, &secrets, shaken));
         match lean {
             Ok(lean) => self.side = Side::Lean(Box::new(lean)),
@@ -464,7 +464,7 @@ impl Aside {
 /// The keys, too, stand in the bytes: they are for a process that may know them, and are not wiped.
 /// The process that loads them must not seal before the one that saved them has stopped doing so,
 /// or a nonce would be used twice.
-impl Save for Link {
+impl Save for TlsLink {
     fn save(&self, out: &mut Vec<u8>) {
         match &self.side {
             Side::Lean(lean) => lean.save(out),
@@ -475,7 +475,7 @@ impl Save for Link {
     }
 }
 
-impl Load for Link {
+impl Load for TlsLink {
     fn load(from: &mut Saved<'_>) -> Option<Self> {
         let lean = Lean::load(from)?;
         let partial = from.bytes()?;

@@ -8,7 +8,7 @@
 
 use rustls::{AlertDescription, Error, InvalidMessage, PeerIncompatible};
 
-use crate::Fault;
+use crate::TlsFault;
 
 /// Response to a client that speaks plain HTTP. Its request is not read any further.
 const TO_PLAIN_HTTP: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
@@ -34,14 +34,14 @@ pub(crate) struct Opening {
 }
 
 impl Opening {
-    /// Looks at bytes that come next. Errors: [`Fault::PlainHttp`], for which `wire` has got an
+    /// Looks at bytes that come next. Errors: [`TlsFault::PlainHttp`], for which `wire` has got an
     /// answer.
-    pub(crate) fn look(&mut self, mut input: &[u8], wire: &mut Vec<u8>) -> Result<(), Fault> {
+    pub(crate) fn look(&mut self, mut input: &[u8], wire: &mut Vec<u8>) -> Result<(), TlsFault> {
         let is_first = self.record_bytes == 0 && self.hello_bytes == 0;
         // Methods have capital letters, and no record begins with one.
         if is_first && input.first().is_some_and(u8::is_ascii_uppercase) {
             wire.extend_from_slice(TO_PLAIN_HTTP);
-            return Err(Fault::PlainHttp);
+            return Err(TlsFault::PlainHttp);
         }
         while !self.is_over() {
             let Some((byte, rest)) = input.split_first() else {
@@ -81,8 +81,8 @@ impl Opening {
     /// TLS 1.2 has, in a hello that is older (RFC 5246 appendix E.1), and one for a record that
     /// says that it is too long (RFC 8446 section 5.1). `alert` is what rustls says, as it leaves;
     /// behind the first words of both sides it is sealed, and stays.
-    pub(crate) fn correct(&self, fault: Fault, alert: &mut [u8]) -> Fault {
-        let Fault::Refused(error) = &fault else {
+    pub(crate) fn correct(&self, fault: TlsFault, alert: &mut [u8]) -> TlsFault {
+        let TlsFault::Refused(error) = &fault else {
             return fault;
         };
         let (what, error) = match error {
@@ -100,7 +100,7 @@ impl Opening {
         if let [21, 3, _, 0, 2, 2, said] = alert {
             *said = what.into();
         }
-        Fault::Refused(error)
+        TlsFault::Refused(error)
     }
 }
 

@@ -33,7 +33,7 @@ pub enum MinVersion {
 
 /// Record layer of connections after the handshake.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Records {
+pub enum RecordLayer {
     /// rustls, as during the handshake.
     #[default]
     Rustls,
@@ -105,7 +105,7 @@ impl ResolvesServerCert for Certificates {
 #[derive(Clone, Debug)]
 pub struct ServerTls {
     config: Arc<ServerConfig>,
-    records: Records,
+    records: RecordLayer,
     preface: Option<PrefaceLength>,
 }
 
@@ -115,7 +115,7 @@ impl ServerTls {
     pub fn new(
         certificates: &Certificates,
         min_version: MinVersion,
-        records: Records,
+        records: RecordLayer,
         clients: Option<&Authorities>,
     ) -> Result<Self, CertificateError> {
         let versions = match min_version {
@@ -167,6 +167,6 @@ impl ServerTls {
     }
 
     pub(crate) fn is_lean(&self) -> bool {
-        self.records == Records::Lean
+        self.records == RecordLayer::Lean
     }
 }

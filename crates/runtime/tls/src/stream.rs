@@ -3,20 +3,20 @@
 use std::io::{self, Read, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::{ClientTls, Fault, Link, ServerTls};
+use crate::{ClientTls, ServerTls, TlsFault, TlsLink};
 
 const READ_BYTES: usize = 16 << 10;
 
-impl From<Fault> for io::Error {
-    fn from(fault: Fault) -> Self {
+impl From<TlsFault> for io::Error {
+    fn from(fault: TlsFault) -> Self {
         Self::new(io::ErrorKind::InvalidData, fault)
     }
 }
 
 /// One end of TLS over a socket that blocks.
-pub struct Stream<S> {
+pub struct TlsStream<S> {
     socket: S,
-    link: Link,
+    link: TlsLink,
     /// Plain bytes that were read and not taken.
     plain: Vec<u8>,
     taken: usize,
@@ -24,22 +24,22 @@ pub struct Stream<S> {
     has_ended: bool,
 }
 
-impl<S: Read + Write> Stream<S> {
-    /// Performs the client's handshake. Errors: those of the socket; `InvalidData` with a [`Fault`]
-    /// if the server is refused, or refuses us.
+impl<S: Read + Write> TlsStream<S> {
+    /// Performs the client's handshake. Errors: those of the socket; `InvalidData` with a
+    /// [`TlsFault`] if the server is refused, or refuses us.
     pub fn connect(socket: S, tls: &ClientTls) -> io::Result<Self> {
-        let mut link = Link::client(tls)?;
+        let mut link = TlsLink::client(tls)?;
         let mut wire = Vec::new();
         link.start(&mut wire)?;
         Self::shake(socket, link, &wire)
     }
 
-    /// Performs the server's handshake. Errors: as [`Stream::connect`], for the client.
+    /// Performs the server's handshake. Errors: as [`TlsStream::connect`], for the client.
     pub fn accept(socket: S, tls: &ServerTls) -> io::Result<Self> {
-        Self::shake(socket, Link::server(tls)?, &[])
+        Self::shake(socket, TlsLink::server(tls)?, &[])
     }
 
-    fn shake(socket: S, link: Link, wire: &[u8]) -> io::Result<Self> {
+    fn shake(socket: S, link: TlsLink, wire: &[u8]) -> io::Result<Self> {
         let mut stream = Self {
             socket,
             link,
@@ -50,7 +50,7 @@ impl<S: Read + Write> Stream<S> {
         stream.socket.write_all(wire)?;
         while stream.link.shaken().is_none() {
             if !stream.fill()? {
-                return Err(Fault::Gone.into());
+                return Err(TlsFault::Gone.into());
             }
         }
         Ok(stream)
@@ -86,7 +86,7 @@ impl<S: Read + Write> Stream<S> {
     }
 }
 
-impl<S: Read + Write> Read for Stream<S> {
+impl<S: Read + Write> Read for TlsStream<S> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         while self.plain.len() == self.taken {
             self.plain.clear();
@@ -103,7 +103,7 @@ impl<S: Read + Write> Read for Stream<S> {
     }
 }
 
-impl<S: Read + Write> Write for Stream<S> {
+impl<S: Read + Write> Write for TlsStream<S> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut wire = Vec::new();
         self.link.seal(bytes, &mut wire)?;
@@ -117,7 +117,7 @@ impl<S: Read + Write> Write for Stream<S> {
 }
 
 struct Shared {
-    link: Link,
+    link: TlsLink,
     /// Sealed and not sent. Bound: an answer to what one read gave.
     unsent: Vec<u8>,
 }
@@ -143,7 +143,7 @@ pub struct WriteHalf<S> {
 /// Makes halves of a connection that has done its handshake.
 pub(crate) fn halves<S>(
     (reads, writes): (S, S),
-    link: Link,
+    link: TlsLink,
     (plain, taken, has_ended): (Vec<u8>, usize, bool),
 ) -> (ReadHalf<S>, WriteHalf<S>) {
     let unsent = Vec::new();

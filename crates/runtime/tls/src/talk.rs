@@ -50,11 +50,11 @@ impl<'a> Talk<'a> {
     pub(crate) fn step<D>(
         &mut self,
         status: UnbufferedStatus<'_, '_, D>,
-    ) -> (usize, Result<Next, Fault>) {
+    ) -> (usize, Result<Next, TlsFault>) {
         let mut discard = status.discard;
         let state = match status.state {
             Ok(state) => state,
-            Err(error) => return (discard, Err(Fault::Refused(error))),
+            Err(error) => return (discard, Err(TlsFault::Refused(error))),
         };
         let next = match state {
             ConnectionState::ReadTraffic(mut traffic) => {
@@ -64,7 +64,7 @@ impl<'a> Talk<'a> {
                             discard += record.discard;
                             self.plain.extend_from_slice(record.payload);
                         }
-                        Err(error) => return (discard, Err(Fault::Refused(error))),
+                        Err(error) => return (discard, Err(TlsFault::Refused(error))),
                     }
                 }
                 Ok(Next::Again)
@@ -122,7 +122,7 @@ fn append(
     wire: &mut Vec<u8>,
     guess: usize,
     mut write: impl FnMut(&mut [u8]) -> Result<usize, Option<usize>>,
-) -> Result<(), Fault> {
+) -> Result<(), TlsFault> {
     let start = wire.len();
     let mut room = guess;
     loop {
@@ -135,7 +135,7 @@ fn append(
             Err(Some(needed)) if room < needed => room = needed,
             Err(_) => {
                 wire.truncate(start);
-                return Err(Fault::Exhausted);
+                return Err(TlsFault::Exhausted);
             }
         }
     }
@@ -143,7 +143,7 @@ fn append(
 
 /// Why TLS with a peer came to an end.
 #[derive(Clone, Debug)]
-pub enum Fault {
+pub enum TlsFault {
     /// The peer, or what it sent, is refused; or the peer refuses us.
     Refused(Error),
     /// The client speaks plain HTTP; it was told so.
@@ -158,7 +158,7 @@ pub enum Fault {
     Exhausted,
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for TlsFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Refused(Error::InvalidMessage(InvalidMessage::InvalidContentType)) => {
@@ -181,4 +181,4 @@ impl fmt::Display for Fault {
     }
 }
 
-impl std::error::Error for Fault {}
+impl std::error::Error for TlsFault {}

@@ -28,10 +28,10 @@ fn site(name: &str, issued: &Issued) -> Site {
 
 /// A server for `localhost`, and a client that believes it.
 fn both() -> (ServerTls, ClientTls) {
-    both_with(Records::Rustls)
+    both_with(RecordLayer::Rustls)
 }
 
-fn both_with(records: Records) -> (ServerTls, ClientTls) {
+fn both_with(records: RecordLayer) -> (ServerTls, ClientTls) {
     let authority = Authority::new("ours");
     let issued = authority.issue(&["localhost"]);
     let shown = certificates(&[("", &issued)]);
@@ -53,15 +53,15 @@ fn only_tls12(client: &ClientTls) -> ClientTls {
 
 /// One end: what it has read, what it has to send, and why it ended.
 struct End {
-    link: Link,
+    link: TlsLink,
     plain: Vec<u8>,
     wire: Vec<u8>,
     is_told: bool,
-    fault: Option<Fault>,
+    fault: Option<TlsFault>,
 }
 
 impl End {
-    fn new(link: Link) -> Self {
+    fn new(link: TlsLink) -> Self {
         Self {
             link,
             plain: Vec::new(),
@@ -84,9 +84,9 @@ impl End {
 }
 
 fn ends(server: &ServerTls, client: &ClientTls) -> (End, End) {
-    let mut client = End::new(Link::client(client).unwrap());
+    let mut client = End::new(TlsLink::client(client).unwrap());
     client.link.start(&mut client.wire).unwrap();
-    (End::new(Link::server(server).unwrap()), client)
+    (End::new(TlsLink::server(server).unwrap()), client)
 }
 
 /// Carries bytes to and fro, `most` at a time, until there are none.
@@ -103,7 +103,7 @@ fn carry(one: &mut End, other: &mut End, most: usize) {
 
 #[test]
 fn what_is_sealed_arrives_wherever_the_network_cuts() {
-    for records in [Records::Rustls, Records::Lean] {
+    for records in [RecordLayer::Rustls, RecordLayer::Lean] {
         let (server, client) = both_with(records);
         let client12 = only_tls12(&client);
         let long: Vec<u8> = (0..40_000_u32).map(|n| n as u8).collect();
@@ -140,12 +140,12 @@ fn what_is_sealed_arrives_wherever_the_network_cuts() {
 
 #[test]
 fn every_cut_of_a_handshake_is_the_same() {
-    for records in [Records::Rustls, Records::Lean] {
+    for records in [RecordLayer::Rustls, RecordLayer::Lean] {
         let (server, client) = both_with(records);
         let (mut one, mut other) = ends(&server, &client);
         let hello = other.wire.clone();
         for cut in 0..=hello.len() {
-            let mut server = End::new(Link::server(&server).unwrap());
+            let mut server = End::new(TlsLink::server(&server).unwrap());
             server.take(&hello[..cut]);
             assert_eq!(server.wire.is_empty(), cut < hello.len(), "{cut}");
             server.take(&hello[cut..]);
@@ -163,7 +163,7 @@ fn every_cut_of_a_handshake_is_the_same() {
 
 #[test]
 fn a_hello_in_small_records_is_taken_wherever_the_network_cuts() {
-    for records in [Records::Rustls, Records::Lean] {
+    for records in [RecordLayer::Rustls, RecordLayer::Lean] {
         let (server, client) = both_with(records);
         for (piece_bytes, most) in [1, 7, 100]
             .into_iter()
@@ -187,7 +187,7 @@ fn a_hello_in_small_records_is_taken_wherever_the_network_cuts() {
 
 #[test]
 fn a_client_that_comes_back_brings_its_ticket() {
-    for records in [Records::Rustls, Records::Lean] {
+    for records in [RecordLayer::Rustls, RecordLayer::Lean] {
         let (server, client) = both_with(records);
         for client in [&client, &only_tls12(&client)] {
             for is_resumed in [false, true, true] {
@@ -227,7 +227,7 @@ fn garbage_is_refused() {
         (&other_version, "received corrupt message"),
     ] {
         for most in [1, 1000] {
-            let mut server = End::new(Link::server(&server).unwrap());
+            let mut server = End::new(TlsLink::server(&server).unwrap());
             for piece in bytes.chunks(most) {
                 server.take(piece);
             }
@@ -250,7 +250,7 @@ fn garbage_is_refused() {
 #[test]
 fn what_waits_for_its_end_is_bounded() {
     let (server, _) = both();
-    let mut server = End::new(Link::server(&server).unwrap());
+    let mut server = End::new(TlsLink::server(&server).unwrap());
     let head = b"\x16\x03\x01\x00\x04\x01\x00\xff\xff";
     server.take(head);
     for _ in 0..40_000 {
@@ -261,7 +261,7 @@ fn what_waits_for_its_end_is_bounded() {
         assert!(server.link.partial_bytes() <= 72 << 10);
     }
     assert!(
-        matches!(server.fault, Some(Fault::TooLong | Fault::Refused(_))),
+        matches!(server.fault, Some(TlsFault::TooLong | TlsFault::Refused(_))),
         "{:?}",
         server.fault
     );
@@ -269,7 +269,7 @@ fn what_waits_for_its_end_is_bounded() {
 
 #[test]
 fn a_flipped_bit_is_no_message() {
-    for records in [Records::Rustls, Records::Lean] {
+    for records in [RecordLayer::Rustls, RecordLayer::Lean] {
         let (server, client) = both_with(records);
         let (mut one, mut other) = ends(&server, &client);
         carry(&mut one, &mut other, 1000);
@@ -277,7 +277,7 @@ fn a_flipped_bit_is_no_message() {
         let place = other.wire.len() - 3;
         other.wire[place] ^= 1;
         carry(&mut one, &mut other, 1000);
-        assert!(one.plain.is_empty() && matches!(one.fault, Some(Fault::Refused(_))));
+        assert!(one.plain.is_empty() && matches!(one.fault, Some(TlsFault::Refused(_))));
         // The client gets the reason.
         assert!(
             other
@@ -301,7 +301,8 @@ fn each_name_gets_its_certificate() {
         ("push.example", &push),
         ("*.all.example", &all),
     ]);
-    let server = ServerTls::new(&certificates, MinVersion::Tls12, Records::Rustls, None).unwrap();
+    let server =
+        ServerTls::new(&certificates, MinVersion::Tls12, RecordLayer::Rustls, None).unwrap();
     let trust = Trust::Of(Authorities::read(authority.pem().as_bytes()).unwrap());
     let shakes = |name: &str| {
         let (mut one, mut other) = ends(&server, &ClientTls::new(name, &trust, false).unwrap());
@@ -329,8 +330,9 @@ fn a_port_may_ask_for_certificates_and_its_tickets_are_its_own() {
     let (ours, theirs) = (Authority::new("ours"), Authority::new("theirs"));
     let shown = certificates(&[("", &ours.issue(&["localhost"]))]);
     let asked = Authorities::read(theirs.pem().as_bytes()).unwrap();
-    let open = ServerTls::new(&shown, MinVersion::Tls12, Records::Rustls, None).unwrap();
-    let closed = ServerTls::new(&shown, MinVersion::Tls12, Records::Rustls, Some(&asked)).unwrap();
+    let open = ServerTls::new(&shown, MinVersion::Tls12, RecordLayer::Rustls, None).unwrap();
+    let closed =
+        ServerTls::new(&shown, MinVersion::Tls12, RecordLayer::Rustls, Some(&asked)).unwrap();
     let trust = Trust::Of(Authorities::read(ours.pem().as_bytes()).unwrap());
     let nobody = ClientTls::new("localhost", &trust, true).unwrap();
     for nobody in [&nobody, &only_tls12(&nobody)] {
@@ -350,7 +352,7 @@ fn a_port_may_ask_for_certificates_and_its_tickets_are_its_own() {
 fn an_older_version_can_be_refused() {
     let authority = Authority::new("ours");
     let shown = certificates(&[("", &authority.issue(&["localhost"]))]);
-    let server = ServerTls::new(&shown, MinVersion::Tls13, Records::Rustls, None).unwrap();
+    let server = ServerTls::new(&shown, MinVersion::Tls13, RecordLayer::Rustls, None).unwrap();
     let client = ClientTls::new("localhost", &Trust::Anybody, false).unwrap();
     for (client, good) in [(&client, true), (&only_tls12(&client), false)] {
         let (mut one, mut other) = ends(&server, client);
@@ -417,7 +419,7 @@ fn angles(bytes: &[u8]) -> Result<Option<usize>, &'static str> {
 
 #[test]
 fn what_stands_before_tls_is_said_first_wherever_the_network_cuts() {
-    for records in [Records::Rustls, Records::Lean] {
+    for records in [RecordLayer::Rustls, RecordLayer::Lean] {
         let (server, client) = both_with(records);
         let server = server.behind(angles);
         for client in [client.clone(), only_tls12(&client)] {

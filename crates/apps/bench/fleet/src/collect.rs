@@ -11,8 +11,8 @@ use throng_bench_measure::{
 };
 use throng_bench_plan::{Redactor, Scenario, Workload};
 use throng_bench_report::{
-    AgentSummary, LimitSetting, MachineInfo, Manifest, Observer, Results, RunPhase, ServerTotals,
-    Snapshot, StepResult, Totals,
+    AgentSummary, LimitSetting, MachineInfo, Manifest, Observer, Results, RunPhase, RunTotals,
+    ServerTotals, Snapshot, StepResult,
 };
 use throng_bench_worker::WorkerFigures;
 use throng_sys::clock;
@@ -214,7 +214,7 @@ impl Collector {
         notes.extend(slow_readers_note(scenario, &last.sums.slowly));
         let notes = notes.iter().map(|note| self.redactor.text(note)).collect();
         let expecting = last.sums.expecting;
-        let totals = Totals {
+        let totals = RunTotals {
             measured_ms: self.measured_ms,
             counters: last.counters.clone(),
             deliveries: last.deliveries,
@@ -373,7 +373,7 @@ pub(crate) fn describe(role: &str) -> MachineInfo {
 
 #[cfg(test)]
 mod tests {
-    use throng_bench_plan::{Dialect, Target, Transport};
+    use throng_bench_plan::{ClientTransport, Dialect, Target};
 
     use super::*;
 
@@ -386,7 +386,11 @@ mod tests {
             backoff_us: (0, 0),
             back_share: 0.9,
         };
-        let scenario = Scenario::new(kind, vec![target], Transport::websocket(Dialect::Plain));
+        let scenario = Scenario::new(
+            kind,
+            vec![target],
+            ClientTransport::websocket(Dialect::Plain),
+        );
         let mut last = Tally::default();
         last.sums.dropped = 10;
         for ms in 1..=8 {
@@ -404,7 +408,7 @@ mod tests {
     #[test]
     fn rows_hold_what_happened_since_the_row_before() {
         let target = Target::parse("a:1").unwrap();
-        let transport = Transport::websocket(Dialect::Plain);
+        let transport = ClientTransport::websocket(Dialect::Plain);
         let scenario = Scenario::new(Workload::Hold, vec![target], transport);
         let mut collector = Collector::new(&scenario, &RunOptions::default(), None);
         let interval = |published: u64, us: u64| {

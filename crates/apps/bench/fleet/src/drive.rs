@@ -14,7 +14,7 @@ use throng_bench_measure::Latency;
 use throng_bench_plan::schedule::Stepper;
 use throng_bench_plan::{RateSearch, Scenario, Workload};
 use throng_bench_report::{Observer, Results, RunPhase, StepResult};
-use throng_bench_worker::{Clock, Command, NEVER, PublishPace, Workers};
+use throng_bench_worker::{Clock, NEVER, PublishPace, WorkerCommand, Workers};
 
 use super::collect::{Collector, MemoryReading, own_memory};
 use super::server::ServerWatch;
@@ -166,7 +166,8 @@ impl RunDriver<'_> {
         };
         let end_us = begin_us + self.scenario.warm_up_us;
         let (from_us, to_us) = (NEVER, NEVER);
-        self.local.command(|| Command::Measure { from_us, to_us });
+        self.local
+            .command(|| WorkerCommand::Measure { from_us, to_us });
         if let Some(publish) = &self.scenario.publish {
             self.publish(publish.per_s, (begin_us + LEAD_US, end_us), true);
         }
@@ -180,7 +181,7 @@ impl RunDriver<'_> {
             end_us,
             warm_up,
         };
-        self.local.command(|| Command::Publish(pace));
+        self.local.command(|| WorkerCommand::Publish(pace));
     }
 
     fn hold(&mut self) {
@@ -200,7 +201,7 @@ impl RunDriver<'_> {
         self.collector.measured_ms.0 = (from_us - self.begin_us.min(from_us)) / 1000;
         let searches = publish.is_some_and(|publish| publish.until.is_some());
         let until_us = if searches { NEVER } else { to_us };
-        self.local.command(|| Command::Measure {
+        self.local.command(|| WorkerCommand::Measure {
             from_us,
             to_us: until_us,
         });
@@ -229,7 +230,8 @@ impl RunDriver<'_> {
         };
         self.wait(from_us + at_us, false, |_| false);
         if !self.stopped() {
-            self.local.command(|| Command::Storm { share, backoff_us });
+            self.local
+                .command(|| WorkerCommand::Storm { share, backoff_us });
             self.wait(to_us, false, |_| false);
         }
     }
@@ -275,11 +277,12 @@ impl RunDriver<'_> {
     /// Publishes at a rate, and waits for deliveries on their way.
     fn step(&mut self, step: RateStep) {
         let (from_us, to_us) = (step.begin_us, step.end_us);
-        self.local.command(|| Command::Measure { from_us, to_us });
+        self.local
+            .command(|| WorkerCommand::Measure { from_us, to_us });
         self.publish(step.per_s, (from_us, to_us), false);
         self.wait(to_us, true, |_| false);
         if !self.stopped() {
-            self.local.command(|| Command::StopPublishing);
+            self.local.command(|| WorkerCommand::StopPublishing);
             self.quiet();
         }
     }
@@ -319,8 +322,8 @@ impl RunDriver<'_> {
 
     fn drain(&mut self) {
         self.phase = RunPhase::Drain;
-        self.local.command(|| Command::NoMoreArrivals);
-        self.local.command(|| Command::StopPublishing);
+        self.local.command(|| WorkerCommand::NoMoreArrivals);
+        self.local.command(|| WorkerCommand::StopPublishing);
         let says = self.scenario.say.is_some() || self.scenario.publish.is_some();
         if says && !self.stopped() {
             self.quiet();

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::time::{Duration, Instant};
 
-use throng_client::Exchange;
+use throng_client::IncomingResponse;
 
 use throng_bench_measure::ServerSample;
 use throng_bench_plan::Target;
@@ -162,7 +162,7 @@ fn connections_of(metrics: &Target) -> Option<u64> {
     let mut request = Vec::new();
     let (host, close) = (metrics.authority(), [("Connection", "close")]);
     throng_http1::encode_request("GET", &metrics.path, &host, &close, None, &mut request);
-    let mut answer = Exchange::send(stream, &request).ok()?;
+    let mut answer = IncomingResponse::send(stream, &request).ok()?;
     let mut page = Vec::new();
     // A page that is cut by the timeout still has its first lines.
     while page.len() < METRICS_BYTES_MAX

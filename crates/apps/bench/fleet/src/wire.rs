@@ -12,8 +12,8 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use throng_tls::{
-    Authorities, CertificateError, Certificates, ClientTls, MinVersion, Records, ServerTls, Site,
-    Stream, Trust,
+    Authorities, CertificateError, Certificates, ClientTls, MinVersion, RecordLayer, ServerTls,
+    Site, TlsStream, Trust,
 };
 
 use crate::agents::{self, Nonce, ProtocolError};
@@ -66,14 +66,14 @@ impl AgentTls {
                 _ => TlsError::of(key, error),
             })?;
         let shown = Certificates::new(&[site]);
-        ServerTls::new(&shown, MinVersion::Tls12, Records::Rustls, None)
+        ServerTls::new(&shown, MinVersion::Tls12, RecordLayer::Rustls, None)
             .map(Self)
             .map_err(|error| TlsError::of(certificate, error))
     }
 
     /// Makes the handshake with a controller that has connected.
     pub(super) fn accept(&self, socket: TcpStream) -> io::Result<Ends> {
-        Ends::secure(socket, |socket| Stream::accept(socket, &self.0))
+        Ends::secure(socket, |socket| TlsStream::accept(socket, &self.0))
             .map_err(|error| with_hint(error, "does the controller have --tls-ca?"))
     }
 }
@@ -89,7 +89,7 @@ impl ControllerTls {
     pub(super) fn connect(&self, host: &str, socket: TcpStream) -> io::Result<Ends> {
         let tls = ClientTls::new(host, &Trust::Of(self.0.clone()), false);
         let tls = tls.map_err(io::Error::other)?.without_http();
-        Ends::secure(socket, |socket| Stream::connect(socket, &tls))
+        Ends::secure(socket, |socket| TlsStream::connect(socket, &tls))
             .map_err(|error| with_hint(error, "does the agent have --tls-cert, and for this name?"))
     }
 }
@@ -116,7 +116,7 @@ impl Ends {
 
     fn secure(
         socket: TcpStream,
-        shake: impl FnOnce(TcpStream) -> io::Result<Stream<TcpStream>>,
+        shake: impl FnOnce(TcpStream) -> io::Result<TlsStream<TcpStream>>,
     ) -> io::Result<Self> {
         socket.set_read_timeout(Some(HANDSHAKE_WITHIN))?;
         socket.set_write_timeout(Some(HANDSHAKE_WITHIN))?;

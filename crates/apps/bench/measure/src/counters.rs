@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counters {
+pub struct RunCounters {
     pub attempted: u64,
     /// TCP (and TLS) handshakes completed.
     pub tcp_connected: u64,
@@ -40,7 +40,7 @@ pub struct Counters {
     lost: BTreeMap<LostReason, u64>,
 }
 
-impl Counters {
+impl RunCounters {
     pub fn on_connect_failure(&mut self, reason: ConnectFailure) {
         add(&mut self.connect_failures, reason, 1);
     }
@@ -243,14 +243,14 @@ impl ConnectFailure {
 mod tests {
     use super::*;
 
-    fn sample() -> Counters {
-        let mut counters = Counters {
+    fn sample() -> RunCounters {
+        let mut counters = RunCounters {
             attempted: 10,
             tcp_connected: 8,
             upgraded: 7,
             subscribed: 7,
             closed_by_plan: 1,
-            ..Counters::default()
+            ..RunCounters::default()
         };
         counters.on_connect_failure(ConnectFailure::Status);
         counters.on_connect_failure(ConnectFailure::AddressNotAvailable);
@@ -291,12 +291,12 @@ mod tests {
             serde_json::json!({"status": 1, "address_not_available": 2})
         );
         assert_eq!(
-            serde_json::from_value::<Counters>(json.clone()).unwrap(),
+            serde_json::from_value::<RunCounters>(json.clone()).unwrap(),
             sample()
         );
         let mut wrong = json;
         wrong["lost"] = serde_json::json!({"bored": 1});
-        assert!(serde_json::from_value::<Counters>(wrong).is_err());
+        assert!(serde_json::from_value::<RunCounters>(wrong).is_err());
     }
 
     #[test]

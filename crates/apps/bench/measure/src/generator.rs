@@ -50,7 +50,7 @@ pub struct GeneratorHealth {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "verdict", rename_all = "snake_case")]
-pub enum Verdict {
+pub enum RunVerdict {
     Valid,
     /// Some of the figures, or all, are not the server's.
     Invalid {
@@ -61,7 +61,7 @@ pub enum Verdict {
     },
 }
 
-impl Verdict {
+impl RunVerdict {
     pub const fn is_valid(&self) -> bool {
         matches!(self, Self::Valid)
     }
@@ -95,7 +95,7 @@ impl GeneratorHealth {
     /// Judges the run. `measured_p99_us` is what the run found for the server, where it measured
     /// latency: what begins late is measured late, so lag counts by its share of that. Where no
     /// latency was measured, lag changes no figure.
-    pub fn verdict(&self, measured_p99_us: Option<u64>, limits: &GeneratorLimits) -> Verdict {
+    pub fn verdict(&self, measured_p99_us: Option<u64>, limits: &GeneratorLimits) -> RunVerdict {
         let mut reasons = Vec::new();
         if let Some((lag_us, p99_us)) = self.lag.percentile_us(99.0).zip(measured_p99_us) {
             let bound_us = (p99_us as f64 * limits.lag_share_max).max(limits.lag_floor_us as f64);
@@ -121,9 +121,9 @@ impl GeneratorHealth {
             ));
         }
         if reasons.is_empty() {
-            Verdict::Valid
+            RunVerdict::Valid
         } else {
-            Verdict::Invalid {
+            RunVerdict::Invalid {
                 latency_alone: reasons.len() == late,
                 reasons,
             }
@@ -165,8 +165,8 @@ mod tests {
 
     fn reasons(health: &GeneratorHealth, p99: Option<u64>) -> usize {
         match health.verdict(p99, &GeneratorLimits::default()) {
-            Verdict::Valid => 0,
-            Verdict::Invalid { reasons, .. } => reasons.len(),
+            RunVerdict::Valid => 0,
+            RunVerdict::Invalid { reasons, .. } => reasons.len(),
         }
     }
 
@@ -200,8 +200,8 @@ mod tests {
         health.lag.record_us(4000);
         health.on_thread_second(0.01, &limits);
         let said = |health: &GeneratorHealth| match health.verdict(Some(5000), &limits) {
-            Verdict::Valid => panic!("4 ms of 5 ms are not the server's"),
-            Verdict::Invalid {
+            RunVerdict::Valid => panic!("4 ms of 5 ms are not the server's"),
+            RunVerdict::Invalid {
                 reasons,
                 latency_alone,
             } => (reasons.join(" "), latency_alone),

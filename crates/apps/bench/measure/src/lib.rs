@@ -18,10 +18,10 @@ mod running;
 mod sequence;
 mod tally;
 
-pub use counters::{ConnectFailure, Counters, LostReason};
-pub use generator::{GeneratorHealth, GeneratorLimits, Verdict};
+pub use counters::{ConnectFailure, LostReason, RunCounters};
+pub use generator::{GeneratorHealth, GeneratorLimits, RunVerdict};
 pub use latency::{Latency, LatencySummary, LogWriter, PERCENTILES};
-pub use running::Running;
+pub use running::RunningSummary;
 pub use sequence::{DeliveryCounts, SequenceOutcome, TRACKS_MAX, Tracker, Tracks};
 pub use tally::{Histograms, Sums, Tally};
 pub use tally::{Sample, ServerSample};

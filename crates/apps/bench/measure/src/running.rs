@@ -12,7 +12,7 @@ use throng_types::units::grouped;
 ///
 /// The mean and the squared distances are updated value by value (Welford's method).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Running {
+pub struct RunningSummary {
     count: u64,
     min: f64,
     max: f64,
@@ -20,7 +20,7 @@ pub struct Running {
     squares: f64,
 }
 
-impl Running {
+impl RunningSummary {
     pub fn record(&mut self, ms: f64) {
         if self.count == 0 {
             (self.min, self.max) = (ms, ms);
@@ -118,7 +118,7 @@ mod tests {
     fn the_interval_is_that_of_the_published_block() {
         // n, mean and deviation of a published run, and the 90 % and 95 % intervals printed with
         // it.
-        let running = Running {
+        let running = RunningSummary {
             count: 7_089_699,
             min: 0.0,
             max: 2024.0,
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn figures_of_a_known_set() {
-        let mut running = Running::default();
+        let mut running = RunningSummary::default();
         for ms in [2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0] {
             running.record(ms);
         }
@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn without_messages_there_is_no_latency() {
         let mut text = String::new();
-        Running::default().write_lines(5, 0.0, &mut text);
+        RunningSummary::default().write_lines(5, 0.0, &mut text);
         assert_eq!(
             text,
             "Uptime: 5 s\nLatency: no messages yet\nTotal messages: 0\nFrequency: 0.00 \
@@ -170,7 +170,7 @@ mod tests {
             right in proptest::collection::vec(-5.0_f64..5000.0, 0..50),
         ) {
             let of = |values: &[f64]| {
-                let mut running = Running::default();
+                let mut running = RunningSummary::default();
                 values.iter().for_each(|&ms| running.record(ms));
                 running
             };

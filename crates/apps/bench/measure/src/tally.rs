@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ConnectFailure, Counters, DeliveryCounts, Latency, LostReason, Running};
+use crate::{ConnectFailure, DeliveryCounts, Latency, LostReason, RunCounters, RunningSummary};
 
 /// Most kinds of remarks that are kept; a server that invents a new one each time must not fill the
 /// memory.
@@ -16,12 +16,12 @@ const REMARKS_MAX: usize = 32;
 /// Figures of one worker, or of several: totals so far, and histograms of an interval.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    pub counters: Counters,
+    pub counters: RunCounters,
     pub deliveries: DeliveryCounts,
     /// Latencies since the last report.
     pub interval: Histograms,
     /// Mean and spread of all latencies, where they are wanted.
-    pub running: Option<Running>,
+    pub running: Option<RunningSummary>,
     pub due_events: u64,
     /// Connections that have begun and are neither usable nor failed.
     pub pending: u64,

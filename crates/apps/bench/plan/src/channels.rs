@@ -15,7 +15,7 @@ use crate::Scenario;
 use crate::template::{HoleScope, Template, TemplateError, Values};
 
 #[derive(Clone, Debug)]
-pub struct Channels {
+pub struct ChannelPlan {
     slots: Vec<Slot>,
     // Numbers of the channels that have a subscriber, when not all have; otherwise empty.
     subscribed: Vec<u32>,
@@ -45,7 +45,7 @@ enum Names {
     },
 }
 
-impl Channels {
+impl ChannelPlan {
     pub fn new(scenario: &Scenario) -> Result<Self, TemplateError> {
         let mut slots: Vec<Slot> = Vec::with_capacity(scenario.channels.len());
         let mut count = 0_u32;
@@ -198,21 +198,21 @@ mod tests {
     use proptest::prelude::{Just, prop_assert_eq, prop_oneof, proptest};
 
     use super::*;
-    use crate::{Dialect, Target, Transport, Workload};
+    use crate::{ClientTransport, Dialect, Target, Workload};
 
     fn scenario(clients: u64, templates: &[&str]) -> Scenario {
         let target = Target::parse("ws://h:1/").unwrap();
         let mut scenario = Scenario::new(
             Workload::Hold,
             vec![target],
-            Transport::websocket(Dialect::Plain),
+            ClientTransport::websocket(Dialect::Plain),
         );
         scenario.set_clients(clients, 100.0);
         scenario.channels = templates.iter().map(|&text| text.to_owned()).collect();
         scenario
     }
 
-    fn name(channels: &Channels, number: u32) -> String {
+    fn name(channels: &ChannelPlan, number: u32) -> String {
         let mut out = Vec::new();
         channels.write_name(number, &mut out);
         String::from_utf8(out).unwrap()
@@ -221,7 +221,7 @@ mod tests {
     #[test]
     fn groups_are_numbered_and_counted() {
         let channels =
-            Channels::new(&scenario(2500, &["group-{n%1000}", "news", "user-{n}"])).unwrap();
+            ChannelPlan::new(&scenario(2500, &["group-{n%1000}", "news", "user-{n}"])).unwrap();
         assert_eq!(channels.len(), 1000 + 1 + 2500);
         assert_eq!(
             channels.of_connection(1001).collect::<Vec<_>>(),
@@ -243,20 +243,20 @@ mod tests {
 
     #[test]
     fn channels_without_a_subscriber_are_passed_over() {
-        let channels = Channels::new(&scenario(5, &["c-{n*2+10}"])).unwrap();
+        let channels = ChannelPlan::new(&scenario(5, &["c-{n*2+10}"])).unwrap();
         assert_eq!(channels.len(), 5);
         let names: Vec<_> = (0..5)
             .map(|k| name(&channels, channels.nth(k).unwrap()))
             .collect();
         assert_eq!(names, ["c-10", "c-12", "c-14", "c-16", "c-18"]);
         assert_eq!(channels.nth(5), None);
-        assert!(Channels::new(&scenario(5, &[])).unwrap().is_empty());
+        assert!(ChannelPlan::new(&scenario(5, &[])).unwrap().is_empty());
     }
 
     #[test]
     fn random_and_sparse_names_are_listed() {
         for template in ["r-{rand:0-9}", "s-{n*1000}", "{n%3}-{n%2}"] {
-            let channels = Channels::new(&scenario(60, &[template])).unwrap();
+            let channels = ChannelPlan::new(&scenario(60, &[template])).unwrap();
             let due: u32 = (0..channels.len()).map(|k| channels.subscribers(k)).sum();
             assert_eq!(due, 60, "{template}");
         }
@@ -271,7 +271,7 @@ mod tests {
                 Just("{n}{n%2}")
             ],
         ) {
-            let channels = Channels::new(&scenario(clients, &[template])).unwrap();
+            let channels = ChannelPlan::new(&scenario(clients, &[template])).unwrap();
             let compiled = Template::compile(template, HoleScope::Channel, None).unwrap();
             let mut due = vec![0_u32; channels.len() as usize];
             for n in 0..clients {

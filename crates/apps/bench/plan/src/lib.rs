@@ -22,13 +22,13 @@ mod section;
 pub mod template;
 mod validate;
 
-pub use channels::Channels;
+pub use channels::ChannelPlan;
 pub use data::{DATA_BYTES_MAX, Data};
-pub use read::{ReadFile, read_toml_with};
+pub use read::{ScenarioFiles, read_toml_with};
 pub use redact::{MASK, Redactor};
 pub use scenario::{
-    ChannelChoice, Dialect, Marker, PeriodicMessage, Publish, RateSearch, Scenario, StatsdExport,
-    TlsTrust, Transport, Via, Workload,
+    ChannelChoice, ClientTransport, Dialect, Marker, PeriodicMessage, Publish, RateSearch,
+    Scenario, StatsdExport, TlsTrust, Via, Workload,
 };
 pub use section::Problem;
 pub(crate) use section::line_of;

@@ -33,8 +33,8 @@ use toml::de::DeTable;
 use crate::check::Check;
 use crate::ports::parse_sources;
 use crate::scenario::{
-    ChannelChoice, Dialect, Marker, PeriodicMessage, Publish, RateSearch, Scenario, StatsdExport,
-    Transport, Via, Workload,
+    ChannelChoice, ClientTransport, Dialect, Marker, PeriodicMessage, Publish, RateSearch,
+    Scenario, StatsdExport, Via, Workload,
 };
 use crate::schedule::{ArrivalPhase, Growth, Schedule, Spread, positive_rate};
 use crate::section::{Complaints, Problem, Section};
@@ -42,11 +42,11 @@ use crate::{Data, Target};
 
 /// Reader of the files that a scenario names: takes the name as it was written, returns the text or
 /// why it cannot be read.
-pub type ReadFile<'a> = &'a dyn Fn(&str) -> Result<String, String>;
+pub type ScenarioFiles<'a> = &'a dyn Fn(&str) -> Result<String, String>;
 
 /// Reads and validates a scenario, with the files that it names. On failure, every problem that was
 /// found, by line.
-pub fn read_toml_with(text: &str, file: ReadFile<'_>) -> Result<Scenario, Vec<Problem>> {
+pub fn read_toml_with(text: &str, file: ScenarioFiles<'_>) -> Result<Scenario, Vec<Problem>> {
     let table = DeTable::parse(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
         vec![Problem {
@@ -67,7 +67,7 @@ pub fn read_toml_with(text: &str, file: ReadFile<'_>) -> Result<Scenario, Vec<Pr
     }
 }
 
-fn read_root(mut root: Section<'_>, file: ReadFile<'_>) -> Scenario {
+fn read_root(mut root: Section<'_>, file: ScenarioFiles<'_>) -> Scenario {
     let kind = read_kind(&mut root);
     root.require("targets", "targets = [\"ws://host:port/path\"]");
     let targets = root.list("targets", Target::parse).unwrap_or_default();
@@ -172,22 +172,22 @@ const TRANSPORTS: [&str; 6] = [
     "raw",
 ];
 
-fn read_transport(root: &mut Section<'_>) -> Transport {
+fn read_transport(root: &mut Section<'_>) -> ClientTransport {
     let mut section = root.section_or_empty("transport");
     let word = section.word("kind", &TRANSPORTS).unwrap_or("websocket");
     let transport = match word {
-        "sse" => Transport::Sse {
+        "sse" => ClientTransport::Sse {
             headers: section.pairs("headers"),
         },
-        "http-stream" => Transport::HttpStream {
+        "http-stream" => ClientTransport::HttpStream {
             headers: section.pairs("headers"),
             content_type: section.text("content_type"),
         },
-        "raw" => Transport::Raw {
+        "raw" => ClientTransport::Raw {
             first: section.texts("first"),
             expect_http: section.flag("expect_http").unwrap_or(true),
         },
-        websocket => Transport::WebSocket {
+        websocket => ClientTransport::WebSocket {
             dialect: match websocket {
                 "centrifugo" => Dialect::Centrifugo {
                     token: section.text("token"),

@@ -9,7 +9,7 @@
 
 use serde_json::Value;
 
-use crate::{Data, Dialect, Scenario, Transport};
+use crate::{ClientTransport, Data, Dialect, Scenario};
 
 pub const MASK: &str = "***";
 
@@ -108,7 +108,7 @@ impl Redactor {
         });
         masked.unwrap_or_else(|_| {
             // A secret that is also a word of the scenario's own; so it goes without its texts.
-            let plain = Transport::websocket(Dialect::Plain);
+            let plain = ClientTransport::websocket(Dialect::Plain);
             Scenario {
                 clients: scenario.clients,
                 ..Scenario::new(scenario.kind.clone(), Vec::new(), plain)
@@ -258,7 +258,7 @@ fn value_behind(after: &str) -> Option<(usize, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Dialect, Target, Transport, Via, Workload};
+    use crate::{ClientTransport, Dialect, Target, Via, Workload};
 
     #[track_caller]
     fn check(text: &str, expect: &str) {
@@ -319,8 +319,8 @@ mod tests {
     fn scenario() -> Scenario {
         let target = Target::parse("ws://a:1/ws?jwt=s3cret-url").unwrap();
         let token = Some("s3cret-token".to_owned());
-        let mut transport = Transport::websocket(Dialect::Centrifugo { token });
-        if let Transport::WebSocket {
+        let mut transport = ClientTransport::websocket(Dialect::Centrifugo { token });
+        if let ClientTransport::WebSocket {
             headers,
             first_frames,
             ..
@@ -358,7 +358,7 @@ mod tests {
         let plain = Scenario::new(
             Workload::Hold,
             vec![Target::parse("ws://a:1/ws?channel={channel:url}").unwrap()],
-            Transport::websocket(Dialect::Plain),
+            ClientTransport::websocket(Dialect::Plain),
         );
         assert_eq!(Redactor::new(&plain, &[]).scenario(&plain), plain);
     }

@@ -21,7 +21,7 @@ pub struct Scenario {
     pub tls: TlsTrust,
     /// Source addresses of connections, in turn; empty leaves address and port to the kernel.
     pub sources: Vec<IpAddr>,
-    pub transport: Transport,
+    pub transport: ClientTransport,
     pub clients: u64,
     pub arrivals: Schedule,
     /// Spread of arrivals around their rate.
@@ -73,7 +73,7 @@ impl Default for StatsdExport {
 
 impl Scenario {
     /// Makes a scenario with defaults: 100 connections at 100 a second, held for 10 s.
-    pub fn new(kind: Workload, targets: Vec<Target>, transport: Transport) -> Self {
+    pub fn new(kind: Workload, targets: Vec<Target>, transport: ClientTransport) -> Self {
         let mut scenario = Self {
             name: kind.as_str().to_owned(),
             kind,
@@ -212,7 +212,7 @@ impl Workload {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum Transport {
+pub enum ClientTransport {
     WebSocket {
         dialect: Dialect,
         /// Frames sent in order once it is open, templates.
@@ -243,7 +243,7 @@ pub enum Transport {
     },
 }
 
-impl Transport {
+impl ClientTransport {
     pub const fn websocket(dialect: Dialect) -> Self {
         Self::WebSocket {
             dialect,

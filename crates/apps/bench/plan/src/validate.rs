@@ -1,6 +1,6 @@
 //! Checks of a scenario as a whole, whatever its source.
 
-use crate::scenario::{PeriodicMessage, Publish, Scenario, Transport, Via, Workload};
+use crate::scenario::{ClientTransport, PeriodicMessage, Publish, Scenario, Via, Workload};
 use crate::template::{HoleScope, Template};
 use crate::{Data, Problem, payload};
 
@@ -132,7 +132,7 @@ impl Checker {
         if let Some(token) = token {
             self.template("the token", token, HoleScope::Connection);
         }
-        if let Transport::Raw {
+        if let ClientTransport::Raw {
             first,
             expect_http: true,
         } = &scenario.transport

@@ -7,7 +7,7 @@
 
 use std::fmt::{self, Display, Write as _};
 
-use throng_bench_measure::{LatencySummary, PERCENTILES, Verdict};
+use throng_bench_measure::{LatencySummary, PERCENTILES, RunVerdict};
 use throng_bench_plan::check::{Figure, Metric};
 use throng_types::date;
 use throng_types::units::{format_bytes, format_us, grouped};
@@ -98,7 +98,7 @@ fn write_header(results: &Results, out: &mut String) -> fmt::Result {
         write!(out, "<span>{}</span>", Escaped(fact))?;
     }
     out.push_str("</p>\n");
-    if let Verdict::Invalid { reasons, .. } = &results.verdict {
+    if let RunVerdict::Invalid { reasons, .. } = &results.verdict {
         let warning = Escaped(results.verdict.warning().unwrap_or_default());
         write!(
             out,

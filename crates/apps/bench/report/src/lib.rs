@@ -18,7 +18,7 @@ pub use files::{ResultFile, files};
 pub use html::{comparison_page, report_page};
 pub use live::{Observer, RunPhase, Snapshot};
 pub use results::{
-    AgentSummary, CheckResult, LimitSetting, MachineInfo, Manifest, Results, ResultsError, SCHEMA,
-    ServerTotals, StepResult, Totals,
+    AgentSummary, CheckResult, LimitSetting, MachineInfo, Manifest, Results, ResultsError,
+    RunTotals, SCHEMA, ServerTotals, StepResult,
 };
 pub use text::summary;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use throng_bench_measure::{Counters, DeliveryCounts, LatencySummary, Sample, Verdict};
+use throng_bench_measure::{DeliveryCounts, LatencySummary, RunCounters, RunVerdict, Sample};
 use throng_bench_plan::Scenario;
 use throng_bench_plan::check::{Check, CheckOutcome, Figure, LatencyKind, Metric};
 
@@ -16,9 +16,9 @@ pub struct Results {
     pub schema: u32,
     pub manifest: Manifest,
     pub scenario: Scenario,
-    pub totals: Totals,
+    pub totals: RunTotals,
     pub server: Option<ServerTotals>,
-    pub verdict: Verdict,
+    pub verdict: RunVerdict,
     /// Figures by the names that checks use: µs, counts, shares, bytes, per second. Without those
     /// that were not measured.
     #[serde(default)]
@@ -70,10 +70,10 @@ pub struct LimitSetting {
 
 /// Counts of the whole run; deliveries and latency of its measured part.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Totals {
+pub struct RunTotals {
     /// Begin and end of the measured part, after arrivals and warm-up, in ms from the start.
     pub measured_ms: (u64, u64),
-    pub counters: Counters,
+    pub counters: RunCounters,
     pub deliveries: DeliveryCounts,
     /// Connections to which at least one delivery came, of those that expected one.
     pub connections_with_data: Option<(u64, u64)>,
@@ -144,9 +144,9 @@ impl Results {
             schema: SCHEMA,
             manifest: Manifest::default(),
             scenario: scenario.clone(),
-            totals: Totals::default(),
+            totals: RunTotals::default(),
             server: None,
-            verdict: Verdict::Valid,
+            verdict: RunVerdict::Valid,
             figures: BTreeMap::new(),
             checks: Vec::new(),
             steps: Vec::new(),

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use throng_bench_measure::{Counters, LatencySummary, Verdict};
+use throng_bench_measure::{LatencySummary, RunCounters, RunVerdict};
 use throng_bench_plan::check::{CheckOutcome, Figure, LatencyKind, Metric, Unit};
 use throng_types::units::{format_bytes, format_us, grouped};
 
@@ -122,7 +122,7 @@ fn write_summary(results: &Results, out: &mut String) -> std::fmt::Result {
             measured(result)
         )?;
     }
-    if let Verdict::Invalid { reasons, .. } = &results.verdict {
+    if let RunVerdict::Invalid { reasons, .. } = &results.verdict {
         let warning = results.verdict.warning().unwrap_or_default();
         writeln!(out, "INVALID      {warning}")?;
         for reason in reasons {
@@ -193,7 +193,7 @@ pub(crate) fn show(metric: Metric, value: f64) -> String {
 
 /// Lists "failed" and "lost" with each reason and its count, most frequent first.
 pub(crate) fn reasons(
-    counters: &Counters,
+    counters: &RunCounters,
 ) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
     let failed = counters.connect_failures().into_iter();
     let lost = counters.lost_reasons().into_iter();

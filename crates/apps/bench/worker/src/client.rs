@@ -23,7 +23,7 @@ use throng_ws::{Opcode, WsDecoder, WsEvent, WsRole, handshake};
 
 use throng_bench_measure::ConnectFailure;
 use throng_bench_plan::template::{Template, Values};
-use throng_bench_plan::{Dialect, Transport, Workload};
+use throng_bench_plan::{ClientTransport, Dialect, Workload};
 
 use crate::core::{SharedState, moment};
 use crate::session::{Client, Resume, Stage, Wire};
@@ -45,7 +45,7 @@ impl SharedState<'_> {
         let before = fx.out.len();
         let script = self.script;
         match &script.scenario.transport {
-            Transport::WebSocket { subprotocol, .. } => {
+            ClientTransport::WebSocket { subprotocol, .. } => {
                 let fixed =
                     { subprotocol.iter() }.map(|name| ("Sec-WebSocket-Protocol", name.as_str()));
                 let key = self.key_of(client);
@@ -53,7 +53,7 @@ impl SharedState<'_> {
                     handshake::encode_request(host, path, key, headers, fx.out);
                 });
             }
-            Transport::Sse { .. } => {
+            ClientTransport::Sse { .. } => {
                 let resume = client.resume.as_ref();
                 let id = resume.map_or("", |resume| resume.events.last_event_id());
                 let last = Some(("Last-Event-ID", id)).filter(|_| !id.is_empty());
@@ -65,12 +65,12 @@ impl SharedState<'_> {
                     throng_http1::encode_request("GET", path, host, headers, None, fx.out);
                 });
             }
-            Transport::HttpStream { .. } => {
+            ClientTransport::HttpStream { .. } => {
                 self.request(client, [], |host, path, headers| {
                     throng_http1::encode_request("GET", path, host, headers, None, fx.out);
                 });
             }
-            Transport::Raw { expect_http, .. } => {
+            ClientTransport::Raw { expect_http, .. } => {
                 let raw = |text: &[u8], out: &mut Vec<u8>| out.extend_from_slice(text);
                 self.render_first(client.n, raw, fx.out);
                 if !expect_http {
@@ -111,7 +111,7 @@ impl SharedState<'_> {
             client.resume = Some(Box::default());
         }
         let script = self.script;
-        let Transport::WebSocket { dialect, .. } = &script.scenario.transport else {
+        let ClientTransport::WebSocket { dialect, .. } = &script.scenario.transport else {
             return self.usable(id, client, fx);
         };
         match dialect {
@@ -160,7 +160,7 @@ impl SharedState<'_> {
             let catching_up = |resume: &Resume| !resume.catches_up_to.is_empty();
             catches_up = in_storm || client.resume.as_deref().is_some_and(catching_up);
             // Centrifugo says itself whether it recovered.
-            if let (Some(resume), Transport::Sse { .. }) =
+            if let (Some(resume), ClientTransport::Sse { .. }) =
                 (&mut client.resume, &self.script.scenario.transport)
             {
                 resume.awaits_first = true;
@@ -172,7 +172,7 @@ impl SharedState<'_> {
         }
         let scenario = &self.script.scenario;
         let now = fx.now.mono;
-        if let Transport::WebSocket {
+        if let ClientTransport::WebSocket {
             ping_interval_us: Some(every_us),
             ..
         } = scenario.transport
@@ -406,7 +406,7 @@ impl SharedState<'_> {
         let script = self.script;
         let status = response.status;
         match &script.scenario.transport {
-            Transport::WebSocket { .. } => {
+            ClientTransport::WebSocket { .. } => {
                 let key = self.key_of(client);
                 match handshake::check_response(status, |name| response.header(name), key) {
                     Ok(()) => Ok(Wire::Frames(WsDecoder::new(WsRole::Client))),
@@ -417,11 +417,11 @@ impl SharedState<'_> {
                     }
                 }
             }
-            Transport::Sse { .. } => self.check_stream(response, Some("text/event-stream")),
-            Transport::HttpStream { content_type, .. } => {
+            ClientTransport::Sse { .. } => self.check_stream(response, Some("text/event-stream")),
+            ClientTransport::HttpStream { content_type, .. } => {
                 self.check_stream(response, content_type.as_deref())
             }
-            Transport::Raw { .. } => match status {
+            ClientTransport::Raw { .. } => match status {
                 101 | 200..=299 => Ok(Wire::Bytes(None)),
                 _ => Err(self.refused_with(status)),
             },

@@ -19,4 +19,4 @@ pub use self::clock::{Clock, NEVER};
 pub use self::pool::{WorkerFigures, Workers};
 pub use self::publish::PublishPace;
 pub use self::script::{PrepareError, RunShare, Script};
-pub use self::worker::{Command, WorkerOptions};
+pub use self::worker::{WorkerCommand, WorkerOptions};

@@ -12,7 +12,7 @@ use throng_bench_measure::Tally;
 
 use crate::clock::{WakeTimer, Wakes};
 use crate::script::{PrepareError, Script};
-use crate::worker::{Command, Report, Worker, WorkerOptions};
+use crate::worker::{Report, Worker, WorkerCommand, WorkerOptions};
 
 /// Most bytes that publishers may have written and the kernel not taken. Beyond it the server is
 /// not merely slow.
@@ -34,7 +34,7 @@ pub struct WorkerFigures {
 
 /// Workers of this machine, each on a thread of its own.
 pub struct Workers {
-    mailboxes: Vec<MailboxSender<Command>>,
+    mailboxes: Vec<MailboxSender<WorkerCommand>>,
     threads: Vec<JoinHandle<std::io::Result<()>>>,
     reports: Receiver<Report>,
     latest: Vec<Option<Report>>,
@@ -90,7 +90,7 @@ impl Workers {
         })
     }
 
-    pub fn command(&self, make: impl Fn() -> Command) {
+    pub fn command(&self, make: impl Fn() -> WorkerCommand) {
         for mailbox in &self.mailboxes {
             let mut command = make();
             // A full mailbox is a worker that is busy: it empties it every turn. One that has ended
@@ -108,12 +108,12 @@ impl Workers {
     /// Asks all workers for their figures; with `behind` also for deliveries that are due and have
     /// not come.
     pub fn figures(&mut self, behind: bool) -> WorkerFigures {
-        self.command(|| Command::Report { behind });
+        self.command(|| WorkerCommand::Report { behind });
         self.gather(ANSWER_WITHIN, false)
     }
 
     pub fn finish(mut self) -> WorkerFigures {
-        self.command(|| Command::Finish);
+        self.command(|| WorkerCommand::Finish);
         let interval = self.gather(FINISH_WITHIN, true);
         for thread in std::mem::take(&mut self.threads) {
             // A worker that panicked has said so on standard error, and its figures are missing.

@@ -12,7 +12,7 @@ mod link;
 
 use std::collections::VecDeque;
 
-use throng_client::{ResponseReader, WebSocket};
+use throng_client::{ResponseReader, WebSocketClient};
 use throng_engine::{Accepted, Conns};
 use throng_types::ConnId;
 use throng_ws::Opcode;
@@ -52,7 +52,7 @@ enum LinkState {
 
 enum Reader {
     Answers(ResponseReader),
-    Socket(WebSocket),
+    Socket(WebSocketClient),
 }
 
 #[derive(Default)]

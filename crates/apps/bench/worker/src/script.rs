@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use throng_bench_plan::payload::Scanner;
 use throng_bench_plan::ports::{PortPlan, parse_port_range, parse_reserved_ports};
 use throng_bench_plan::template::{HoleScope, Template, TemplateError};
-use throng_bench_plan::{Channels, Data, Marker, Scenario, Target, TlsTrust, Via};
+use throng_bench_plan::{ChannelPlan, Data, Marker, Scenario, Target, TlsTrust, Via};
 use throng_tls::{Authorities, ClientTls, Trust};
 use throng_types::Rng;
 
@@ -134,7 +134,7 @@ pub(crate) struct PublishScript {
 pub struct Script {
     pub scenario: Scenario,
     pub(crate) part: RunShare,
-    pub(crate) channels: Channels,
+    pub(crate) channels: ChannelPlan,
     pub(crate) endpoints: Vec<Endpoint>,
     pub(crate) ports: Option<PortPlan>,
     pub(crate) headers: Headers,
@@ -156,7 +156,7 @@ impl Script {
             return Err(PrepareError::Scenario(sentences.collect()));
         }
         let data = scenario.data.as_ref();
-        let channels = Channels::new(scenario)?;
+        let channels = ChannelPlan::new(scenario)?;
         let endpoints = scenario
             .targets
             .iter()
@@ -335,7 +335,7 @@ fn plan_ports(
 
 #[cfg(test)]
 mod tests {
-    use throng_bench_plan::{Dialect, Target, Transport, Workload};
+    use throng_bench_plan::{ClientTransport, Dialect, Target, Workload};
 
     use super::*;
 
@@ -357,7 +357,7 @@ mod tests {
             Scenario::new(
                 Workload::Hold,
                 vec![target],
-                Transport::websocket(Dialect::Plain),
+                ClientTransport::websocket(Dialect::Plain),
             )
         };
         let refuse = |scenario: &Scenario| Script::new(scenario, RunShare::WHOLE).unwrap_err();

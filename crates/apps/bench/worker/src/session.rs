@@ -4,7 +4,7 @@
 //! something is published. Heads and messages that arrive in part are held while they do.
 
 use throng_client::HeadReader;
-use throng_client::centrifugo::Position;
+use throng_client::centrifugo::StreamPosition;
 use throng_http1::BodyDecoder;
 use throng_ws::WsDecoder;
 
@@ -63,14 +63,14 @@ pub(crate) struct Client {
 #[derive(Clone, Default)]
 pub(crate) struct Resume {
     pub(crate) events: throng_sse::SseDecoder,
-    pub(crate) positions: Vec<(String, Position)>,
+    pub(crate) positions: Vec<(String, StreamPosition)>,
     pub(crate) awaits_first: bool,
     /// After a storm: channels, each with the last number that was missed and has not come.
     pub(crate) catches_up_to: Vec<(u32, u64)>,
 }
 
 impl Resume {
-    pub(crate) fn position_of(&mut self, channel: &str) -> Option<&mut Position> {
+    pub(crate) fn position_of(&mut self, channel: &str) -> Option<&mut StreamPosition> {
         let mut positions = self.positions.iter_mut();
         Some(&mut positions.find(|(name, _)| name == channel)?.1)
     }

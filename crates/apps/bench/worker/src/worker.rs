@@ -15,7 +15,7 @@ use throng_engine::{Accepted, App, Closed, Conns, Effects, End};
 use throng_sys::errno::{EADDRINUSE, EADDRNOTAVAIL};
 use throng_types::{ConnId, Millis, Now, Rng};
 
-use throng_bench_measure::{ConnectFailure, Running, Tally};
+use throng_bench_measure::{ConnectFailure, RunningSummary, Tally};
 use throng_bench_plan::ports::Tuple;
 use throng_bench_plan::schedule::Pacer;
 
@@ -30,7 +30,7 @@ const BEGUN_PER_TURN: usize = 256;
 const SPARES_TRIED: usize = 16;
 
 #[derive(Debug)]
-pub enum Command {
+pub enum WorkerCommand {
     Report {
         /// True to count deliveries that are due and have not come, which looks at every
         /// connection.
@@ -103,7 +103,7 @@ impl<'s> Worker<'s> {
             running,
         } = *options;
         let mut core = SharedState::new(script, clock, number);
-        core.tally.running = running.then(Running::default);
+        core.tally.running = running.then(RunningSummary::default);
         let opens = number < openers;
         Self {
             core,
@@ -228,7 +228,7 @@ fn cpu_us() -> u64 {
 
 impl App for Worker<'_> {
     type Session = Session;
-    type Mail = Command;
+    type Mail = WorkerCommand;
 
     fn accept(&mut self, _: u8, _: SocketAddr, _: Now) -> Option<Accepted<Session>> {
         // A worker has no listeners.
@@ -274,25 +274,31 @@ impl App for Worker<'_> {
         }
     }
 
-    fn mail(&mut self, _: Option<usize>, command: Command, conns: &mut Conns<Session>, _: Now) {
+    fn mail(
+        &mut self,
+        _: Option<usize>,
+        command: WorkerCommand,
+        conns: &mut Conns<Session>,
+        _: Now,
+    ) {
         match command {
-            Command::Report { behind } => {
+            WorkerCommand::Report { behind } => {
                 let behind = if behind { self.behind(conns) } else { 0 };
                 self.send_report(false, behind);
             }
-            Command::Publish(pace) => {
+            WorkerCommand::Publish(pace) => {
                 if let Some(publishers) = &mut self.publishers {
                     publishers.set_pace(pace, &mut self.core);
                 }
             }
-            Command::StopPublishing => {
+            WorkerCommand::StopPublishing => {
                 self.core.says.clear();
                 if let Some(publishers) = &mut self.publishers {
                     publishers.end_pace(&mut self.core);
                 }
             }
-            Command::Measure { from_us, to_us } => self.core.measured_us = (from_us, to_us),
-            Command::NoMoreArrivals => {
+            WorkerCommand::Measure { from_us, to_us } => self.core.measured_us = (from_us, to_us),
+            WorkerCommand::NoMoreArrivals => {
                 self.core.stays = true;
                 if !self.core.resumes() {
                     self.core.ended = true;
@@ -302,12 +308,12 @@ impl App for Worker<'_> {
                     arrivals.end();
                 }
             }
-            Command::Storm { share, backoff_us } => self.storm(share, backoff_us, conns),
-            Command::Finish => self.finish(conns),
+            WorkerCommand::Storm { share, backoff_us } => self.storm(share, backoff_us, conns),
+            WorkerCommand::Finish => self.finish(conns),
         }
     }
 
-    fn take_mail(&mut self, _: usize) -> Option<Command> {
+    fn take_mail(&mut self, _: usize) -> Option<WorkerCommand> {
         None
     }
 

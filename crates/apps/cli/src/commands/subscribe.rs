@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use throng_client::{
-    Notice, ResponseReadError, Subscription, SubscriptionEvent, SubscriptionTransport,
+    ResponseReadError, Subscription, SubscriptionEvent, SubscriptionNotice, SubscriptionTransport,
 };
 use throng_types::ChannelName;
 use throng_ws::handshake::{self, UpgradeError};
@@ -227,22 +227,24 @@ impl Follower {
     }
 
     /// Handles a notice of the server about the stream itself.
-    fn heed(&mut self, notice: Notice) -> Result<Option<End>> {
+    fn heed(&mut self, notice: SubscriptionNotice) -> Result<Option<End>> {
         let is_final = notice.is_final();
         match notice {
-            Notice::Subscribed { .. } | Notice::Dropped(_) => Ok(None),
-            Notice::Unsubscribed(channel) => {
+            SubscriptionNotice::Subscribed { .. } | SubscriptionNotice::Dropped(_) => Ok(None),
+            SubscriptionNotice::Unsubscribed(channel) => {
                 self.args.channels.retain(|name| name.as_str() != channel);
                 if self.args.channels.is_empty() {
                     return Err(Failure::refused("no subscription is left"));
                 }
                 Ok(None)
             }
-            Notice::Disconnect { code, reason } if is_final => Err(Failure::refused(format!(
-                "{} ended the connection for good: {reason} ({code})",
-                self.server()
-            ))),
-            Notice::Disconnect { code, reason } => Ok(Some(End::Lost(format!(
+            SubscriptionNotice::Disconnect { code, reason } if is_final => {
+                Err(Failure::refused(format!(
+                    "{} ended the connection for good: {reason} ({code})",
+                    self.server()
+                )))
+            }
+            SubscriptionNotice::Disconnect { code, reason } => Ok(Some(End::Lost(format!(
                 "the server ended the connection: {reason} ({code})"
             )))),
         }
@@ -357,27 +359,28 @@ fn is_stream(transport: SubscriptionTransport, status: u16, media_type: &str) ->
     }
 }
 
-fn tell(notice: &Notice) {
+fn tell(notice: &SubscriptionNotice) {
     match notice {
-        Notice::Subscribed {
+        SubscriptionNotice::Subscribed {
             recovered: Some(true),
         } => {
             console::note("connected again, and nothing was missed");
         }
-        Notice::Subscribed {
+        SubscriptionNotice::Subscribed {
             recovered: Some(false),
         } => console::note(
             "connected again; publications were missed, since the history does not reach back so \
              far",
         ),
-        Notice::Dropped(count) => console::note(&format!(
+        SubscriptionNotice::Dropped(count) => console::note(&format!(
             "too slow: the server dropped {count} publications on the way here"
         )),
-        Notice::Unsubscribed(channel) => {
+        SubscriptionNotice::Unsubscribed(channel) => {
             console::note(&format!("the server ended the subscription to {channel:?}"));
         }
         // The end of a connection is told with what is done about it.
-        Notice::Subscribed { recovered: None } | Notice::Disconnect { .. } => {}
+        SubscriptionNotice::Subscribed { recovered: None }
+        | SubscriptionNotice::Disconnect { .. } => {}
     }
 }
 
@@ -410,7 +413,7 @@ fn mask_key() -> [u8; 4] {
 struct Turn {
     /// Why nothing more can be printed.
     unprinted: Option<io::Error>,
-    notices: Vec<Notice>,
+    notices: Vec<SubscriptionNotice>,
     /// Bytes to send to the server in return.
     answers: Vec<u8>,
     damage: Option<String>,

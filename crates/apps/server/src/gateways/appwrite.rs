@@ -6,8 +6,8 @@ use std::sync::mpsc::Receiver;
 
 use throng_appwrite::{Platforms, Rates, RefusalStyle};
 use throng_appwrite_api::{
-    Address, ApiOptions, AppwriteOptions, Call, DirectoryOptions, Offers, RedisUrlError, Reply,
-    Source,
+    Address, ApiOptions, AppwriteOptions, Call, DirectoryOptions, Offers, RedisSource,
+    RedisUrlError, Reply,
 };
 use throng_config::Config;
 use throng_engine::MailboxSender;
@@ -19,7 +19,7 @@ use throng_sys::random;
 use super::Sources;
 use super::appwrite_feed::{Inlet, Lookups, MakePeer, Openings, ShardInbox, World, inlet};
 use crate::options::StartError;
-use crate::shard::Mail;
+use crate::shard::ShardMail;
 
 #[derive(Clone)]
 pub(crate) struct AppwritePlan {
@@ -82,7 +82,7 @@ impl AppwritePlan {
     /// The ways into the shards, and their parts, both in the order of the mailboxes.
     pub(crate) fn parts(
         &self,
-        mailboxes: &[MailboxSender<Mail>],
+        mailboxes: &[MailboxSender<ShardMail>],
     ) -> (Vec<Inlet>, Vec<AppwritePart>) {
         let part = |mailbox| {
             let (inlet, news) = inlet(mailbox);
@@ -106,7 +106,7 @@ impl AppwritePlan {
     pub(crate) fn start(
         &self,
         config: &Config,
-        mailboxes: &[MailboxSender<Mail>],
+        mailboxes: &[MailboxSender<ShardMail>],
         host: impl FnOnce(MakePeer, Deliver<Reply>) -> io::Result<Host<Call>>,
     ) -> Result<Vec<AppwritePart>, StartError> {
         let (inlets, parts) = self.parts(mailboxes);
@@ -125,7 +125,9 @@ impl AppwritePlan {
             }))
         });
         let redis = section.and_then(|section| section.redis.as_ref());
-        let redis = redis.map(|url| Source::new(url.expose())).transpose()?;
+        let redis = redis
+            .map(|url| RedisSource::new(url.expose()))
+            .transpose()?;
         let options = AppwriteOptions {
             shards: inlets.len(),
             epoch: random::seed(),

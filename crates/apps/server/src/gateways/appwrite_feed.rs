@@ -18,7 +18,7 @@ use throng_session::counted_as;
 use throng_types::Now;
 
 use super::Sources;
-use crate::shard::Mail;
+use crate::shard::ShardMail;
 
 /// News that may wait for one shard. Queue: `news`.
 const NEWS_MAX: usize = 1024;
@@ -39,7 +39,7 @@ impl Inbox for ShardInbox {
 /// Hands news to one shard and wakes it. Gives them back while there is no room.
 pub type Inlet = Arc<dyn Fn(News) -> Result<(), News> + Send + Sync>;
 
-pub(crate) fn inlet(mailbox: MailboxSender<Mail>) -> (Inlet, Receiver<News>) {
+pub(crate) fn inlet(mailbox: MailboxSender<ShardMail>) -> (Inlet, Receiver<News>) {
     let (sender, receiver): (SyncSender<News>, _) = sync_channel(NEWS_MAX);
     let inlet = move |news| {
         let sent = sender.try_send(news);

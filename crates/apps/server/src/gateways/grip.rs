@@ -11,8 +11,8 @@ use throng_auth::Verifier;
 use throng_config::{Config, ForwardedFor, Grip as Section};
 use throng_engine::MailboxSender;
 use throng_gateway_grip::{
-    Backends, Grip, GripOptions, GripShared, Mail as GripMail, PortKind, Socket, StatsOptions,
-    Ticket,
+    Grip, GripOptions, GripShared, Mail as GripMail, OriginClient, OriginExchange, PortKind,
+    StatsOptions, ZmqSocket,
 };
 use throng_grip::command::ZmqUris;
 use throng_grip::proxy::XffRule;
@@ -25,7 +25,7 @@ use throng_types::ConnId;
 use super::GatewayMail;
 use super::origin::{Client, Deliver, Origin, OriginOptions};
 use crate::options::StartError;
-use crate::shard::Mail;
+use crate::shard::ShardMail;
 use crate::stats::PushpinMetrics;
 use reload::{Reload, Watch};
 
@@ -119,14 +119,17 @@ impl GripPlan {
             });
             match port {
                 PortKind::Http | PortKind::Metrics | PortKind::Stats => {}
-                PortKind::Zmq(Socket::Pull) => options.uris.publish_pull = uri,
-                PortKind::Zmq(Socket::Sub) => options.uris.publish_sub = uri,
-                PortKind::Zmq(Socket::Rep) => options.uris.command = uri,
+                PortKind::Zmq(ZmqSocket::Pull) => options.uris.publish_pull = uri,
+                PortKind::Zmq(ZmqSocket::Sub) => options.uris.publish_sub = uri,
+                PortKind::Zmq(ZmqSocket::Rep) => options.uris.command = uri,
             }
         }
     }
 
-    pub(crate) fn start(&mut self, mailboxes: &[MailboxSender<Mail>]) -> Result<(), StartError> {
+    pub(crate) fn start(
+        &mut self,
+        mailboxes: &[MailboxSender<ShardMail>],
+    ) -> Result<(), StartError> {
         let mailboxes = mailboxes.to_vec();
         let watch = self.watch.lock();
         if let Some(watch) = watch.unwrap_or_else(PoisonError::into_inner).take() {
@@ -140,7 +143,7 @@ impl GripPlan {
     }
 
     /// One shard's way to backends, once the driver was started.
-    pub(crate) fn driver(&self) -> Option<Box<dyn Backends>> {
+    pub(crate) fn driver(&self) -> Option<Box<dyn OriginClient>> {
         let origin = self.origin.as_ref()?.clone();
         Some(Box::new(Driver {
             client: origin.client(),
@@ -150,7 +153,7 @@ impl GripPlan {
     }
 
     /// One shard's gateway; on its thread.
-    pub(crate) fn gateway(&self, backends: Box<dyn Backends>) -> Grip {
+    pub(crate) fn gateway(&self, backends: Box<dyn OriginClient>) -> Grip {
         Grip::new(GripShared::new(self.options.clone()), backends)
     }
 }
@@ -158,7 +161,7 @@ impl GripPlan {
 /// Delivers a backend's event to the shard of its connection. Error: the event, if the shard has no
 /// room or has ended.
 pub(crate) fn deliver(
-    mailboxes: &[MailboxSender<Mail>],
+    mailboxes: &[MailboxSender<ShardMail>],
     conn: ConnId,
     token: u32,
     event: OriginEvent,
@@ -167,7 +170,7 @@ pub(crate) fn deliver(
         return Ok(());
     };
     let mail = GripMail::Origin { conn, token, event };
-    let sent = mailbox.send(Mail::to_gateway(GatewayMail::Grip(mail)));
+    let sent = mailbox.send(ShardMail::to_gateway(GatewayMail::Grip(mail)));
     sent.map_err(|back| match back.into_gateway() {
         Some(GatewayMail::Grip(GripMail::Origin { event, .. })) => event,
         // A mailbox gives back what it was given.
@@ -184,13 +187,13 @@ struct Driver {
     _reload: Reload,
 }
 
-impl Backends for Driver {
+impl OriginClient for Driver {
     fn submit(
         &self,
         conn: ConnId,
         token: u32,
         request: OriginRequest,
-    ) -> Result<Box<dyn Ticket>, OriginFailure> {
+    ) -> Result<Box<dyn OriginExchange>, OriginFailure> {
         let ticket = self.client.submit(conn, token, request)?;
         Ok(Box::new(ticket))
     }
@@ -205,9 +208,9 @@ pub(crate) const fn option(port: PortKind) -> &'static str {
         PortKind::Http => "http_publish",
         PortKind::Metrics => "prometheus",
         PortKind::Stats => "zmq_stats",
-        PortKind::Zmq(Socket::Pull) => "zmq_pull",
-        PortKind::Zmq(Socket::Sub) => "zmq_sub",
-        PortKind::Zmq(Socket::Rep) => "zmq_command",
+        PortKind::Zmq(ZmqSocket::Pull) => "zmq_pull",
+        PortKind::Zmq(ZmqSocket::Sub) => "zmq_sub",
+        PortKind::Zmq(ZmqSocket::Rep) => "zmq_command",
     }
 }
 
@@ -250,9 +253,9 @@ pub(crate) fn ports(section: &Section) -> Vec<(PortKind, SocketAddr)> {
     let zmq = PortKind::Zmq;
     let all = [
         (PortKind::Http, section.http_publish),
-        (zmq(Socket::Pull), section.zmq_pull),
-        (zmq(Socket::Sub), section.zmq_sub),
-        (zmq(Socket::Rep), section.zmq_command),
+        (zmq(ZmqSocket::Pull), section.zmq_pull),
+        (zmq(ZmqSocket::Sub), section.zmq_sub),
+        (zmq(ZmqSocket::Rep), section.zmq_command),
         (PortKind::Metrics, section.prometheus),
         (PortKind::Stats, section.zmq_stats),
     ];

@@ -86,7 +86,7 @@ pub(super) struct Ticket {
     id: TicketId,
 }
 
-impl throng_gateway_grip::Ticket for Ticket {
+impl throng_gateway_grip::OriginExchange for Ticket {
     fn grant(&self, bytes: usize) {
         self.calls.send(Call::Grant(self.id, bytes));
     }

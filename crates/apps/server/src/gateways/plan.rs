@@ -9,7 +9,7 @@ use throng_appwrite_api::{AppwritePeer, Call, Reply};
 use throng_config::{Config, Proxy};
 use throng_engine::MailboxSender;
 use throng_gateway_centrifuge::{Centrifuge, Mail as CentrifugeMail};
-use throng_gateway_grip::{Backends, Grip};
+use throng_gateway_grip::{Grip, OriginClient};
 use throng_gateway_plain::Plain;
 use throng_metrics::Counters;
 use throng_outward::{Deliver, Host};
@@ -22,7 +22,7 @@ use super::grip::{self, GripPlan};
 use super::proxy::{ProxyPart, ProxyPlan, SharedClient};
 use super::{GatewayMail, Gateways, Listed as _, OwnPort, Slot, Sources};
 use crate::options::StartError;
-use crate::shard::Mail;
+use crate::shard::ShardMail;
 
 /// [`Gateways`] before they run.
 pub(crate) struct GatewaysPlan {
@@ -90,7 +90,7 @@ impl GatewaysPlan {
     }
 
     /// Makes the reader that reads the gateways' sections again.
-    pub(crate) fn renewer(&self, mailboxes: &[MailboxSender<Mail>]) -> GatewaysRenewer {
+    pub(crate) fn renewer(&self, mailboxes: &[MailboxSender<ShardMail>]) -> GatewaysRenewer {
         GatewaysRenewer {
             mailboxes: mailboxes.to_vec(),
             asker: self.asker.clone(),
@@ -111,7 +111,7 @@ impl GatewaysPlan {
     /// `addresses`, in their order. Gives a part for each shard.
     pub(crate) fn start(
         mut self,
-        mailboxes: &[MailboxSender<Mail>],
+        mailboxes: &[MailboxSender<ShardMail>],
         addresses: &[SocketAddr],
     ) -> Result<Vec<GatewaysPart>, StartError> {
         let host = |make, deliver| throng_outward::start("appwrite", make, deliver);
@@ -134,7 +134,7 @@ impl GatewaysPlan {
 
     fn start_appwrite(
         &self,
-        mailboxes: &[MailboxSender<Mail>],
+        mailboxes: &[MailboxSender<ShardMail>],
         host: impl FnOnce(MakePeer, Deliver<Reply>) -> io::Result<Host<Call>>,
     ) -> Result<Vec<AppwritePart>, StartError> {
         let start = |plan: &AppwritePlan| plan.start(&self.config, mailboxes, host);
@@ -149,7 +149,7 @@ impl GatewaysPlan {
     /// Has `host` serve Appwrite's peer, and starts no other driver.
     pub(crate) fn with_appwrite(
         &self,
-        mailboxes: &[MailboxSender<Mail>],
+        mailboxes: &[MailboxSender<ShardMail>],
         host: impl FnOnce(AppwritePeer, Deliver<Reply>) -> Host<Call>,
     ) -> Result<Vec<GatewaysPart>, StartError> {
         let host = |make: MakePeer, deliver| Ok(host(make(), deliver));
@@ -166,7 +166,7 @@ impl GatewaysPlan {
     /// The ways of Appwrite's news into the shards, and the parts: no driver is started.
     pub(crate) fn without_drivers(
         &self,
-        mailboxes: &[MailboxSender<Mail>],
+        mailboxes: &[MailboxSender<ShardMail>],
     ) -> (Vec<Inlet>, Vec<GatewaysPart>) {
         let appwrite = self.appwrite.as_ref().map(|plan| plan.parts(mailboxes));
         let (inlets, parts) = appwrite.unwrap_or_default();
@@ -175,7 +175,7 @@ impl GatewaysPlan {
 
     fn parts(
         &self,
-        mailboxes: &[MailboxSender<Mail>],
+        mailboxes: &[MailboxSender<ShardMail>],
         appwrite: Vec<AppwritePart>,
     ) -> Vec<GatewaysPart> {
         let mut appwrite = appwrite.into_iter();
@@ -197,7 +197,7 @@ impl GatewaysPart {
     }
 
     /// Makes them with other backends of GRIP, which is off without any.
-    pub(crate) fn gateways_with(self, backends: Option<Box<dyn Backends>>) -> Gateways {
+    pub(crate) fn gateways_with(self, backends: Option<Box<dyn OriginClient>>) -> Gateways {
         let grip = self.grip.zip(backends);
         let (plain, centrifuge) = (self.plain, self.centrifuge);
         Gateways {
@@ -219,7 +219,7 @@ fn asking<G: Default>(
 
 /// Sections that were read last, and the ways to the shards and threads that use them.
 pub(crate) struct GatewaysRenewer {
-    mailboxes: Vec<MailboxSender<Mail>>,
+    mailboxes: Vec<MailboxSender<ShardMail>>,
     asker: SharedClient,
     /// The section that holds.
     proxy: Option<Proxy>,

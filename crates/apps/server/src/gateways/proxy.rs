@@ -18,7 +18,7 @@ use throng_types::ConnId;
 use super::GatewayMail;
 use super::origin::{Client, Origin, OriginOptions};
 use crate::options::StartError;
-use crate::shard::Mail;
+use crate::shard::ShardMail;
 
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 
@@ -135,13 +135,13 @@ impl ProxyPlan {
     pub(crate) fn start(
         &self,
         driver: &SharedClient,
-        mailboxes: &[MailboxSender<Mail>],
+        mailboxes: &[MailboxSender<ShardMail>],
         wrap: fn(BackendMail) -> GatewayMail,
     ) -> Result<Vec<ProxyPart>, StartError> {
         let origin = driver
             .origin(self.requests_max)
             .map_err(StartError::Shard)?;
-        let part = |mailbox: &MailboxSender<Mail>| ProxyPart {
+        let part = |mailbox: &MailboxSender<ShardMail>| ProxyPart {
             options: self.options.clone(),
             driver: Box::new(Driver {
                 client: origin.client(),
@@ -198,7 +198,7 @@ fn address(option: &str, url: &str, timeout_ms: u64) -> Result<Address, StartErr
 struct Driver {
     client: Client,
     plan: ProxyPlan,
-    mailbox: MailboxSender<Mail>,
+    mailbox: MailboxSender<ShardMail>,
     wrap: fn(BackendMail) -> GatewayMail,
     /// Ends with the last shard.
     _origin: Arc<Origin>,
@@ -240,7 +240,7 @@ impl Backends for Driver {
             if let Err(failure) = &answer {
                 tracing::warn!("proxy request failed: {}", failure.detail);
             }
-            Mail::to_gateway(wrap(BackendMail::Answered {
+            ShardMail::to_gateway(wrap(BackendMail::Answered {
                 conn,
                 number,
                 answer: answer.ok(),

@@ -1,4 +1,4 @@
-//! A shard as its gateways see it: the piece between [`Shard`] and the engine, the hub and the
+//! A shard as its gateways see it: the piece between [`ShardCalls`] and the engine, the hub and the
 //! queues to other shards.
 
 use std::collections::VecDeque;
@@ -9,7 +9,9 @@ use throng_broker::{Draft, Published, Refusal};
 use throng_engine::{Conns, Delivery, Kernel, Pieces};
 use throng_hub::Hub;
 use throng_metrics::Counter;
-use throng_session::{Context, Flow, Gateway, Http, Order, Own, Resume, Sender, Shard, Shared};
+use throng_session::{
+    Context, Flow, Gateway, Http, Order, Own, Resume, Sender, ShardCalls, Shared,
+};
 use throng_types::{Actions, ConnId, Frame, Now, Overflow, ShardId, Slots};
 
 use super::{Appwrite, Centrifuge, GatewayMail, Gateways, Grip, Listed, Plain, Session, Slot};
@@ -57,7 +59,7 @@ impl<'v, 'h, K: Kernel, G: Listed> View<'v, 'h, K, G> {
     }
 }
 
-impl<K: Kernel, G: Listed> Shard<G> for View<'_, '_, K, G> {
+impl<K: Kernel, G: Listed> ShardCalls<G> for View<'_, '_, K, G> {
     fn this(&self) -> ShardId {
         self.host.shard
     }

@@ -24,7 +24,7 @@ use super::keys::{Keys, key_of};
 use super::members::Members;
 use super::stream::{Ancestry, NEVER, Stream};
 use crate::{
-    ChannelMap, Draft, HistoryPage, HistoryQuery, LiveOptions, Namespaces, Overflow, Present,
+    ChannelMap, Draft, HistoryPage, HistoryQuery, LiveOptions, NamespaceOptions, Overflow, Present,
     Recovery, Refusal, ReplyLimit, Retention, Store, Subscribed, Version,
 };
 
@@ -56,7 +56,7 @@ pub struct MemoryOptions {
     pub streams_max: usize,
     /// Limits of one reply. Queue: `history reply`.
     pub reply: ReplyLimit,
-    pub namespaces: Arc<Namespaces>,
+    pub namespaces: Arc<NamespaceOptions>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -142,9 +142,10 @@ impl Journal {
 pub(super) struct Home {
     options: MemoryOptions,
     streams: ChannelMap<Stream>,
-    /// Streams that keep publications, by when to look for old ones.
+    /// Streams that keep publications, by when to look for old ones. Bound: one a stream.
     expiring: BTreeSet<(Millis, u32)>,
-    /// Streams that keep none and have no subscribers, by when to forget them.
+    /// Streams that keep none and have no subscribers, by when to forget them. Bound:
+    /// `streams_max`; the oldest is forgotten.
     idle: BTreeSet<(Millis, u32)>,
     share: Share,
     history_publications: usize,

@@ -18,6 +18,7 @@ pub(super) const KEYS_MAX: usize = 65_536;
 const ENTRY_BYTES: usize = 112;
 
 pub(super) struct Keys {
+    /// Positions of the publications by their keys. Bound: [`KEYS_MAX`].
     by_key: HashMap<Arc<str>, Option<Position>, FixedState>,
     /// Keys, oldest first. Bound: [`KEYS_MAX`].
     by_age: VecDeque<(Millis, Arc<str>)>,

@@ -59,7 +59,9 @@ ordered_by!(User, user);
 
 #[derive(Default)]
 struct List {
+    /// By client. Bound: one a subscription of the channel.
     members: BTreeSet<Member>,
+    /// Clients of each user. Bound: `members`.
     users: BTreeMap<User, u32>,
 }
 

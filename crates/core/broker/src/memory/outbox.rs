@@ -19,7 +19,7 @@ pub(super) const HELD_MAX: usize = 65_536;
 
 /// A message between the parts of two shards.
 #[derive(Debug)]
-pub enum Mail {
+pub enum BrokerMail {
     Request(Request),
     Reply(Reply),
     /// Publications that were asked for together, to the home of their channels.
@@ -42,7 +42,7 @@ const CAPACITY_KEPT: usize = 1024;
 #[derive(Default)]
 pub(super) struct Outbox {
     /// Bound: [`DELIVERIES_MAX`] and [`REQUESTS_MAX`]; replies always have room.
-    mail: VecDeque<Mail>,
+    mail: VecDeque<BrokerMail>,
     deliveries: u32,
     delivery_bytes: usize,
     /// Requests that were sent or wait here, and have no reply yet.
@@ -72,24 +72,24 @@ impl Outbox {
         self.unanswered = self.unanswered.saturating_sub(1);
     }
 
-    pub(super) fn push(&mut self, mail: Mail) {
+    pub(super) fn push(&mut self, mail: BrokerMail) {
         match &mail {
-            Mail::Reply(Reply::Delivery(publication)) => {
+            BrokerMail::Reply(Reply::Delivery(publication)) => {
                 self.deliveries += 1;
                 self.delivery_bytes += publication.cost_bytes();
             }
-            Mail::Reply(_)
-            | Mail::Published(_)
-            | Mail::Request(Request::Leave { .. } | Request::Quit { .. }) => {}
-            Mail::Request(_) => self.unanswered += 1,
-            Mail::Publications(drafts) => self.unanswered += drafts.len() as u32,
+            BrokerMail::Reply(_)
+            | BrokerMail::Published(_)
+            | BrokerMail::Request(Request::Leave { .. } | Request::Quit { .. }) => {}
+            BrokerMail::Request(_) => self.unanswered += 1,
+            BrokerMail::Publications(drafts) => self.unanswered += drafts.len() as u32,
         }
         self.mail.push_back(mail);
     }
 
-    pub(super) fn pop(&mut self) -> Option<Mail> {
+    pub(super) fn pop(&mut self) -> Option<BrokerMail> {
         let mail = self.mail.pop_front()?;
-        if let Mail::Reply(Reply::Delivery(publication)) = &mail {
+        if let BrokerMail::Reply(Reply::Delivery(publication)) = &mail {
             self.deliveries -= 1;
             self.delivery_bytes -= publication.cost_bytes();
         }

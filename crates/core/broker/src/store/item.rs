@@ -14,7 +14,7 @@ const CLOSED: u8 = 6;
 /// Event at a home, as a record has it.
 #[derive(Clone, Debug, PartialEq, Eq, Save)]
 #[repr(u8)]
-pub enum Item {
+pub enum LogEntry {
     /// A stream stands here or further, and keeps nothing up to here. What it keeps behind it
     /// follows, if it does not stand before it.
     Base {
@@ -61,7 +61,7 @@ pub struct UsedKey {
     pub(crate) position: Option<(u32, u64)>,
 }
 
-impl Item {
+impl LogEntry {
     /// Parses a record; `None` if it is not valid.
     #[must_use]
     pub fn of_record(record: &[u8]) -> Option<Self> {
@@ -154,16 +154,16 @@ mod tests {
         write_forgotten(&channel, 5, &mut records[2]);
         write_count(6, &mut records[3]);
         write_key("news\nk", 9, Some((1, 3)), &mut records[4]);
-        records.push(Item::closed());
+        records.push(LogEntry::closed());
         let items = [
-            Item::Base {
+            LogEntry::Base {
                 channel: channel.clone(),
                 generation: 1,
                 offset: 2,
                 version: Some(version),
                 tops: vec![(6, 7)],
             },
-            Item::Published {
+            LogEntry::Published {
                 channel: channel.clone(),
                 generation: 1,
                 offset: 3,
@@ -173,14 +173,14 @@ mod tests {
                 tags: publication.tags,
                 time_unix_ms: 8,
             },
-            Item::Forgotten { channel, count: 5 },
-            Item::Count(6),
-            Item::Key(UsedKey {
+            LogEntry::Forgotten { channel, count: 5 },
+            LogEntry::Count(6),
+            LogEntry::Key(UsedKey {
                 text: "news\nk".into(),
                 at_unix_ms: 9,
                 position: Some((1, 3)),
             }),
-            Item::Closed,
+            LogEntry::Closed,
         ];
         // As every build of this version of the format has written them.
         let on_disk: [&[u8]; 6] = [
@@ -196,7 +196,7 @@ mod tests {
         for ((record, item), bytes) in records.iter().zip(items).zip(on_disk) {
             check_saved(&item);
             assert_eq!((&record[..], item.saved().as_slice()), (bytes, bytes));
-            assert_eq!(Item::of_record(record), Some(item));
+            assert_eq!(LogEntry::of_record(record), Some(item));
         }
     }
 }

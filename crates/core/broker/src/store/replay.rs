@@ -11,9 +11,9 @@ use std::sync::Arc;
 
 use throng_types::{ChannelName, Publication, PublicationKind, ShardId};
 
-use super::item::{Item, UsedKey};
+use super::item::{LogEntry, UsedKey};
 use super::segment::{ANCESTORS_MAX, Begins, Head, Lineage};
-use crate::{ChannelMap, Namespaces, Version};
+use crate::{ChannelMap, NamespaceOptions, Version};
 
 /// Maximum number of idempotency keys that are read; the newest stay.
 const KEYS_MAX: usize = 1 << 20;
@@ -22,7 +22,7 @@ pub(crate) struct Loaded {
     pub(crate) generation: u32,
     pub(crate) top: u64,
     pub(crate) version: Option<Version>,
-    /// Up to which offset each earlier nonce is the same stream.
+    /// Up to which offset each earlier nonce is the same stream. Bound: [`ANCESTORS_MAX`].
     pub(crate) tops: Vec<(u32, u64)>,
     /// Publications, oldest first, without their positions. Bound: what the channel keeps.
     pub(crate) log: VecDeque<Publication>,
@@ -31,7 +31,9 @@ pub(crate) struct Loaded {
 pub struct Restored {
     pub(crate) lineage: Lineage,
     pub(crate) forgotten: u32,
+    /// Bound: what the segments hold.
     pub(crate) streams: Vec<(ChannelName, Loaded)>,
+    /// Oldest first. Bound: [`KEYS_MAX`].
     pub(crate) keys: Vec<UsedKey>,
 }
 
@@ -45,7 +47,7 @@ impl Restored {
 }
 
 pub struct Replay {
-    namespaces: Arc<Namespaces>,
+    namespaces: Arc<NamespaceOptions>,
     hash_seed: u64,
     now_unix_ms: u64,
     lineage: Option<Lineage>,
@@ -59,7 +61,7 @@ pub struct Replay {
 impl Replay {
     /// Starts to read a log. Publications older than their channel keeps them are left out.
     #[must_use]
-    pub fn new(namespaces: Arc<Namespaces>, hash_seed: u64, now_unix_ms: u64) -> Self {
+    pub fn new(namespaces: Arc<NamespaceOptions>, hash_seed: u64, now_unix_ms: u64) -> Self {
         Self {
             namespaces,
             hash_seed,
@@ -134,16 +136,16 @@ impl Replay {
     /// Takes a record behind a head; false if it is not valid.
     pub fn record(&mut self, record: &[u8]) -> bool {
         self.is_closed = false;
-        let Some(item) = Item::of_record(record) else {
+        let Some(item) = LogEntry::of_record(record) else {
             return false;
         };
         self.take(item);
         true
     }
 
-    fn take(&mut self, item: Item) {
+    fn take(&mut self, item: LogEntry) {
         match item {
-            Item::Base {
+            LogEntry::Base {
                 channel,
                 generation,
                 offset,
@@ -172,7 +174,7 @@ impl Replay {
                 }
                 self.streams.key_or_insert(&channel, || base);
             }
-            Item::Published {
+            LogEntry::Published {
                 channel,
                 generation,
                 offset,
@@ -193,20 +195,20 @@ impl Replay {
                 };
                 self.published(publication, (generation, offset), version);
             }
-            Item::Forgotten { channel, count } => {
+            LogEntry::Forgotten { channel, count } => {
                 self.counts(count);
                 if let Some(key) = self.streams.key(&channel) {
                     self.streams.remove(key);
                 }
             }
-            Item::Count(count) => self.counts(count),
-            Item::Key(key) => {
+            LogEntry::Count(count) => self.counts(count),
+            LogEntry::Key(key) => {
                 if self.keys.len() == KEYS_MAX {
                     self.keys.pop_front();
                 }
                 self.keys.push_back(key);
             }
-            Item::Closed => self.is_closed = true,
+            LogEntry::Closed => self.is_closed = true,
         }
     }
 

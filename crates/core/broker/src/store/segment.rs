@@ -122,12 +122,12 @@ pub fn write_frame(record: &[u8], out: &mut Vec<u8>) {
 
 /// Valid records at the beginning of a segment.
 #[derive(Clone, Debug)]
-pub struct Frames<'a> {
+pub struct SegmentRecords<'a> {
     bytes: &'a [u8],
     end: usize,
 }
 
-impl<'a> Frames<'a> {
+impl<'a> SegmentRecords<'a> {
     /// Reads the bytes of one segment from its beginning.
     #[must_use]
     pub const fn new(bytes: &'a [u8]) -> Self {
@@ -147,7 +147,7 @@ impl<'a> Frames<'a> {
     }
 }
 
-impl<'a> Iterator for Frames<'a> {
+impl<'a> Iterator for SegmentRecords<'a> {
     type Item = &'a [u8];
 
     fn next(&mut self) -> Option<&'a [u8]> {
@@ -234,7 +234,7 @@ mod tests {
     fn a_segment_that_is_torn_at_any_byte_gives_what_is_whole() {
         let (records, bytes) = segment();
         for cut in 0..=bytes.len() {
-            let mut frames = Frames::new(&bytes[..cut]);
+            let mut frames = SegmentRecords::new(&bytes[..cut]);
             let read: Vec<&[u8]> = frames.by_ref().take(9).collect();
             assert!(read.len() <= records.len() && read.iter().eq(&records[..read.len()]));
             assert_eq!(frames.is_whole(), frames.end() == cut, "{cut}");
@@ -254,7 +254,7 @@ mod tests {
         for place in 0..bytes.len() * 8 {
             let mut bytes = bytes.clone();
             bytes[place / 8] ^= 1 << (place % 8);
-            let mut frames = Frames::new(&bytes);
+            let mut frames = SegmentRecords::new(&bytes);
             let read: Vec<&[u8]> = frames.by_ref().take(9).collect();
             assert!(read.len() < records.len(), "bit {place}");
             assert!(read.iter().eq(&records[..read.len()]), "bit {place}");
@@ -264,6 +264,6 @@ mod tests {
 
     #[test]
     fn zeros_are_no_records() {
-        assert_eq!(Frames::new(&[0; 64]).next(), None);
+        assert_eq!(SegmentRecords::new(&[0; 64]).next(), None);
     }
 }

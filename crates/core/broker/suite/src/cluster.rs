@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use throng_broker::{
-    Broker, BrokerStats, ChannelOptions, Draft, Namespaces, PresenceOptions, Receiver, Refusal,
-    Reply, ReplyLimit, Request, Retention, Ticket,
+    Broker, BrokerStats, ChannelOptions, Draft, NamespaceOptions, PresenceOptions, Receiver,
+    Refusal, Reply, ReplyLimit, Request, Retention, Ticket,
 };
 use throng_types::{ChannelName, Now, Rng, ShardId};
 
@@ -31,7 +31,7 @@ pub struct Setup {
     /// Channels without history; `kept:` and `long:` with history and recovery; `past:` with
     /// history, but without recovery; `last:` with the newest publication as all that is recovered;
     /// `seen:` with a list of members who hear of each other.
-    pub namespaces: Arc<Namespaces>,
+    pub namespaces: Arc<NamespaceOptions>,
 }
 
 impl Setup {
@@ -73,7 +73,7 @@ impl Setup {
                 members_max: MEMBERS_MAX,
                 bytes_max: 8192,
             },
-            namespaces: Arc::new(Namespaces::new(ChannelOptions::default(), named)),
+            namespaces: Arc::new(NamespaceOptions::new(ChannelOptions::default(), named)),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use throng_broker::{Presence, Present, Refusal, Reply, Request};
+use throng_broker::{ChannelMember, Present, Refusal, Reply, Request};
 use throng_types::{PublicationKind, Publisher, ShardId};
 
 use crate::cluster::MEMBERS_MAX;
@@ -12,8 +12,8 @@ use crate::tester::{Tester, name};
 /// A channel with a list of members that are told of each other.
 const CHANNEL: &str = "seen:a";
 
-fn presence(client: &str, user: &str) -> Presence {
-    Presence {
+fn presence(client: &str, user: &str) -> ChannelMember {
+    ChannelMember {
         who: Arc::new(Publisher {
             client: client.into(),
             user: user.into(),
@@ -24,7 +24,7 @@ fn presence(client: &str, user: &str) -> Presence {
     }
 }
 
-fn come(tester: &mut Tester, shard: ShardId, presence: Presence) -> u32 {
+fn come(tester: &mut Tester, shard: ShardId, presence: ChannelMember) -> u32 {
     tester.ask(shard, |ticket| Request::Subscribe {
         ticket,
         channel: name(CHANNEL),
@@ -33,7 +33,7 @@ fn come(tester: &mut Tester, shard: ShardId, presence: Presence) -> u32 {
     })
 }
 
-fn quit(tester: &mut Tester, shard: ShardId, presence: Presence) {
+fn quit(tester: &mut Tester, shard: ShardId, presence: ChannelMember) {
     let channel = name(CHANNEL);
     tester.ask(shard, |_| Request::Quit { channel, presence });
 }
@@ -65,7 +65,7 @@ pub fn members_are_those_who_came_and_have_not_left(tester: &mut Tester) {
     let watcher = ShardId(few - 1);
     tester.subscribe(watcher, CHANNEL, None);
     // By client: on which shard, and as which user. A client stays on its shard.
-    let mut there: BTreeMap<u64, Presence> = BTreeMap::new();
+    let mut there: BTreeMap<u64, ChannelMember> = BTreeMap::new();
     for _ in 0..400 {
         let n = tester.rng.below(24);
         let shard = ShardId((n % u64::from(few)) as u8);

@@ -1,6 +1,6 @@
 //! Queues between a peer and its tasks, and among tasks.
 //!
-//! Rule for "full": [`Sender::send`] gives the item back, [`Sender::put`] waits.
+//! Rule for "full": [`QueueSender::send`] gives the item back, [`QueueSender::put`] waits.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -28,14 +28,14 @@ impl<T> Shared<T> {
 }
 
 /// Puts items in. Clones lead to the same queue.
-pub struct Sender<T>(Rc<RefCell<Shared<T>>>);
+pub struct QueueSender<T>(Rc<RefCell<Shared<T>>>);
 
 /// Takes items out, in their order.
-pub struct Receiver<T>(Rc<RefCell<Shared<T>>>);
+pub struct QueueReceiver<T>(Rc<RefCell<Shared<T>>>);
 
 /// Makes a queue of at most so many items.
 #[must_use]
-pub fn queue<T>(max: usize) -> (Sender<T>, Receiver<T>) {
+pub fn queue<T>(max: usize) -> (QueueSender<T>, QueueReceiver<T>) {
     let shared = Rc::new(RefCell::new(Shared {
         items: VecDeque::new(),
         max,
@@ -44,10 +44,10 @@ pub fn queue<T>(max: usize) -> (Sender<T>, Receiver<T>) {
         waker: None,
         puts: Vec::new(),
     }));
-    (Sender(shared.clone()), Receiver(shared))
+    (QueueSender(shared.clone()), QueueReceiver(shared))
 }
 
-impl<T> Sender<T> {
+impl<T> QueueSender<T> {
     /// Puts an item in.
     ///
     /// # Errors
@@ -87,14 +87,14 @@ impl<T> Sender<T> {
     }
 }
 
-impl<T> Clone for Sender<T> {
+impl<T> Clone for QueueSender<T> {
     fn clone(&self) -> Self {
         self.0.borrow_mut().senders += 1;
         Self(self.0.clone())
     }
 }
 
-impl<T> Drop for Sender<T> {
+impl<T> Drop for QueueSender<T> {
     fn drop(&mut self) {
         let mut shared = self.0.borrow_mut();
         shared.senders -= 1;
@@ -106,7 +106,7 @@ impl<T> Drop for Sender<T> {
     }
 }
 
-impl<T> Receiver<T> {
+impl<T> QueueReceiver<T> {
     /// Waits for an item; `None` once all senders are gone and nothing is left.
     pub async fn next(&mut self) -> Option<T> {
         poll_fn(|cx| self.poll_next(cx)).await
@@ -127,7 +127,7 @@ impl<T> Receiver<T> {
     }
 }
 
-impl<T> Drop for Receiver<T> {
+impl<T> Drop for QueueReceiver<T> {
     fn drop(&mut self) {
         let mut shared = self.0.borrow_mut();
         shared.is_closed = true;

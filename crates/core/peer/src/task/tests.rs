@@ -6,7 +6,7 @@ use std::rc::Rc;
 use throng_types::Now;
 
 use super::{Either, Late, Net, Tasks, first, queue};
-use crate::{Context, Dial, DialTls, Ended, Flow, LinkEvent, LinkId, Want, Wants};
+use crate::{Dial, DialTls, Ended, LinkEvent, LinkId, PeerContext, ReadFlow, Want, Wants};
 
 /// Tasks, and a host that records their wishes.
 #[derive(Default)]
@@ -18,7 +18,8 @@ struct Host {
 
 impl Host {
     fn run(&mut self) -> Vec<Want> {
-        self.tasks.run(&mut Context::new(self.now, &mut self.wants));
+        self.tasks
+            .run(&mut PeerContext::new(self.now, &mut self.wants));
         std::iter::from_fn(|| self.wants.take()).collect()
     }
 
@@ -94,8 +95,14 @@ fn what_nobody_reads_holds_the_link() {
     host.tasks.event(LINK, LinkEvent::Connected);
     host.run();
     let half = vec![0; super::INPUT_BYTES_MAX / 2];
-    assert_eq!(host.tasks.event(LINK, LinkEvent::Bytes(&half)), Flow::More);
-    assert_eq!(host.tasks.event(LINK, LinkEvent::Bytes(&half)), Flow::Hold);
+    assert_eq!(
+        host.tasks.event(LINK, LinkEvent::Bytes(&half)),
+        ReadFlow::More
+    );
+    assert_eq!(
+        host.tasks.event(LINK, LinkEvent::Bytes(&half)),
+        ReadFlow::Hold
+    );
     assert_eq!(host.run(), []);
     assert_eq!(host.pass(10), [Want::Resume(LINK)]);
     assert_eq!(host.pass(9), []);

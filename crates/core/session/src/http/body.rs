@@ -13,7 +13,7 @@ use crate::{Context, SessionLimits};
 #[derive(Save)]
 pub(super) struct Coming {
     decoder: BodyDecoder,
-    /// Bytes received so far; bounded by the decoder's limit.
+    /// Bytes received so far. Bound: the decoder's limit.
     pub(super) body: Vec<u8>,
     began: Millis,
 }

@@ -21,7 +21,7 @@ pub struct Exchange {
     peer: IpAddr,
     /// Whether the connection may serve another request after this one.
     pub keep_alive: bool,
-    /// Requests behind this one.
+    /// Requests behind this one. Bound: one read, or what [`Exchange::keep`] is told.
     raw: Vec<u8>,
     /// Nothing is read, because a request is behind this one.
     is_paused: bool,

@@ -9,7 +9,7 @@
 //!   with `Sec-Fetch-Site` or `Origin`, which pages cannot forge (Fetch section 3.2). `SameSite`
 //!   keeps the cookie from other sites, but other ports of one host are the same site.
 
-use throng_auth::{Credentials, is_same_origin};
+use throng_auth::{ApiCredentials, is_same_origin};
 use throng_http1::{Request, query};
 use throng_metrics::Counter;
 
@@ -75,7 +75,7 @@ pub(super) fn login<S>(
 fn has_key(incoming: &Incoming<'_, '_>, cx: &Context<'_>) -> Option<bool> {
     let request = incoming.request;
     let from_query = query::pairs(request.query()).find(|(name, _)| name == "api_key");
-    let credentials = Credentials {
+    let credentials = ApiCredentials {
         x_api_key: request.header("x-api-key"),
         authorization: request.header("authorization"),
         query: from_query.as_ref().map(|(_, key)| &**key),

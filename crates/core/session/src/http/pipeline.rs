@@ -29,7 +29,7 @@ use throng_hub::Answer;
 use super::request::Incoming;
 use crate::publishing::{publish, publish_all};
 use crate::route::Claim;
-use crate::{Context, Publications, PublishResult};
+use crate::{Context, Publications, PublishOutcome};
 
 /// Requests of one connection that may be without an answer. Queue: `pipelined requests`.
 const WAITING_MAX: usize = 1024;
@@ -38,7 +38,7 @@ const KEPT: usize = 16;
 
 /// Writes the answer to a request from the results of its publications.
 pub type WriteAnswer =
-    fn(results: &[PublishResult], style: u8, keep_alive: bool, cx: &mut Context<'_>);
+    fn(results: &[PublishOutcome], style: u8, keep_alive: bool, cx: &mut Context<'_>);
 
 /// A request that was carried out and whose answer comes later.
 pub struct Later {
@@ -54,7 +54,7 @@ pub struct Later {
 
 enum State {
     /// The one publication, the usual case.
-    One(Option<PublishResult>),
+    One(Option<PublishOutcome>),
     Many(Publications),
     /// The answer as it stands; `write` is of no use.
     Written(Vec<u8>),

@@ -35,7 +35,7 @@ pub struct Incoming<'r, 'b> {
 pub struct Reject {
     pub status: u16,
     pub sentence: String,
-    /// Fields that belong to the status.
+    /// Fields that belong to the status. Bound: a few, which the code names.
     pub headers: Vec<(&'static str, &'static str)>,
 }
 

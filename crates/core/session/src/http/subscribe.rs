@@ -17,11 +17,11 @@ use crate::{AuthError, Context, Identity, Shared, authenticate};
 /// The parameters that subscribers bring in their URL.
 #[derive(Clone, Default)]
 pub struct Params<'a> {
-    /// `channel`, as often as it stands there.
+    /// `channel`, as often as it stands there. Bound: the request's head.
     pub channels: Vec<Cow<'a, str>>,
     /// `Authorization: Bearer`, or `token`.
     pub token: Option<Cow<'a, str>>,
-    /// `sub_token`, as often as it stands there: subscription tokens.
+    /// `sub_token`, as often as it stands there: subscription tokens. Bound: the request's head.
     pub sub_tokens: Vec<Cow<'a, str>>,
     /// The header `Last-Event-ID`, or a parameter of that name.
     pub last_event_id: Option<Cow<'a, str>>,
@@ -116,6 +116,7 @@ fn bearer(value: &str) -> Option<&str> {
 pub struct Entry {
     /// Identity from the token; `None` without one.
     pub identity: Option<Box<Identity>>,
+    /// Subscriptions of the connection. Bound: `limits.channels_max`.
     pub channels: Vec<InitialSubscription>,
 }
 

@@ -4,7 +4,7 @@
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use throng_client::{Exchange, ExchangeError};
+use throng_client::{ExchangeError, IncomingResponse};
 use throng_http1::encode_request;
 
 /// Longest wait for a server to answer whether it is ready.
@@ -86,5 +86,5 @@ fn is_held(address: SocketAddr) -> Result<bool, ExchangeError> {
     let mut request = Vec::new();
     let (target, host) = (Dialect::Grip.target("probe"), address.to_string());
     encode_request("GET", &target, &host, &[], None, &mut request);
-    Ok(Exchange::send(stream, &request)?.status == 200)
+    Ok(IncomingResponse::send(stream, &request)?.status == 200)
 }

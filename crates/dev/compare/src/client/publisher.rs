@@ -13,7 +13,7 @@ use std::ops::ControlFlow;
 use anyhow::{Context as _, Result, bail, ensure};
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
-use throng_client::{ResponseEvent, ResponseReader, WebSocket};
+use throng_client::{ResponseEvent, ResponseReader, WebSocketClient};
 use throng_http1::HttpLimits;
 use throng_ws::{Masking, Opcode, WsEvent, WsLimits, encode_message};
 
@@ -275,7 +275,7 @@ impl Answer {
 /// Throng's WebSocket for publishers: messages out, acknowledgements in.
 #[derive(Debug)]
 struct Acks {
-    socket: WebSocket,
+    socket: WebSocketClient,
     acknowledged: u64,
     taken: u64,
 }
@@ -287,7 +287,7 @@ impl Acks {
         let host = address.to_string();
         let protocol = ("Sec-WebSocket-Protocol", "throng-publish");
         Self {
-            socket: WebSocket::open(&host, "/pub", KEY, &[protocol], limits, out),
+            socket: WebSocketClient::open(&host, "/pub", KEY, &[protocol], limits, out),
             acknowledged: 0,
             taken: 0,
         }

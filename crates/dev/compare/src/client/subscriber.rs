@@ -10,9 +10,9 @@ use std::net::SocketAddr;
 use anyhow::{Context as _, Result, bail, ensure};
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
-use throng_client::{HeadReader, Lines, WebSocket};
+use throng_client::{HeadReader, Lines, WebSocketClient};
 use throng_http1::{BodyDecoder, HttpLimits, ResponseBody, encode_request};
-use throng_tls::Link;
+use throng_tls::TlsLink;
 use throng_ws::{WsEvent, WsLimits};
 
 use super::dialect::Dialect;
@@ -39,7 +39,7 @@ pub(super) struct Subscriber {
 
 /// TLS between the socket and what reads.
 struct Secure {
-    link: Link,
+    link: TlsLink,
     request: Vec<u8>,
 }
 
@@ -58,7 +58,7 @@ enum State {
 
 #[derive(Debug)]
 enum Reader {
-    Socket(WebSocket),
+    Socket(WebSocketClient),
     /// An event stream before its head has arrived.
     Head(HeadReader),
     Events(Events),
@@ -90,7 +90,7 @@ impl Subscriber {
         let host = address.to_string();
         let reader = match dialect {
             Dialect::WebSocket | Dialect::Secure => {
-                let socket = WebSocket::open(&host, target, KEY, &[], LIMITS, &mut request);
+                let socket = WebSocketClient::open(&host, target, KEY, &[], LIMITS, &mut request);
                 Reader::Socket(socket)
             }
             Dialect::Grip => {
@@ -101,7 +101,7 @@ impl Subscriber {
         };
         let mut secure = None;
         if dialect == Dialect::Secure {
-            let mut link = Link::client(&CLIENT)?;
+            let mut link = TlsLink::client(&CLIENT)?;
             let mut hello = Vec::new();
             link.start(&mut hello)?;
             let request = std::mem::replace(&mut request, hello);
@@ -230,7 +230,7 @@ fn send_request(stream: &mut TcpStream, request: &[u8]) -> Result<bool> {
 }
 
 fn take_frames(
-    socket: &mut WebSocket,
+    socket: &mut WebSocketClient,
     input: &mut [u8],
     tally: &mut Tally,
     now_ns: u64,

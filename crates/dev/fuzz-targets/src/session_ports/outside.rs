@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use throng_appwrite::FeedMessage;
 use throng_gateway_appwrite::{Inbox, Lookup, News, Outside, PresenceCall, QueueFull};
-use throng_gateway_grip::{Backends, Ticket};
+use throng_gateway_grip::{OriginClient, OriginExchange};
 use throng_http1::origin::{OriginFailure, OriginFailureKind, OriginRequest};
 use throng_types::{ConnId, Now};
 
@@ -41,13 +41,13 @@ impl Inbox for NoNews {
 /// Backends that are never reached; orders are only looked at here.
 pub(super) struct NoBackends;
 
-impl Backends for NoBackends {
+impl OriginClient for NoBackends {
     fn submit(
         &self,
         _: ConnId,
         _: u32,
         _: OriginRequest,
-    ) -> Result<Box<dyn Ticket>, OriginFailure> {
+    ) -> Result<Box<dyn OriginExchange>, OriginFailure> {
         Err(OriginFailure {
             fault: OriginFailureKind::Busy,
             detail: String::new(),

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use throng_backend::{AskLimits, Call, Reply, TicketId, WholeAnswer};
 use throng_http1::field::Header;
-use throng_http1::origin::{Destination, Target};
+use throng_http1::origin::{Destination, OriginTarget};
 use throng_http1::origin::{OriginEvent, OriginFailureKind, OriginRequest, RequestRest};
 use throng_outward::CallSender;
 use throng_types::{ConnId, ShardId};
@@ -161,7 +161,7 @@ impl Calls {
         }
         let response_timeout_ms = net.pick(&[0, 2_000]);
         net.note(format_args!("call {n}: {method} {rest:?} to {targets:?}"));
-        let targets = { targets.iter() }.map(|at| Target::from_url(&format!("http://{at}")));
+        let targets = { targets.iter() }.map(|at| OriginTarget::from_url(&format!("http://{at}")));
         let request = OriginRequest {
             to: Arc::new(Destination {
                 connect_timeout_ms: 1_000,

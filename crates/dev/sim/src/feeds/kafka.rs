@@ -6,7 +6,7 @@ mod wire;
 
 use std::collections::BTreeMap;
 
-use throng_feeds::{KafkaOptions, KafkaTopics, SourceOptions};
+use throng_feeds::{KafkaFeedOptions, KafkaTopics, SourceOptions};
 
 use self::group::{Group, NONE};
 use self::wire::{Out, Reader, Record, Request, TOPIC, batch, framed, take_request};
@@ -432,7 +432,7 @@ impl Source for Kafka {
             begins_with_newest: false,
             data_bytes_max: DATA_BYTES_MAX,
         };
-        let options = KafkaOptions::new("kafka://10.0.0.1,10.0.0.2,10.0.0.3", reads);
+        let options = KafkaFeedOptions::new("kafka://10.0.0.1,10.0.0.2,10.0.0.3", reads);
         SourceOptions::Kafka(options.expect("a good URL"))
     }
 

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use serde_json::{Value, json};
-use throng_feeds::{NatsOptions, NatsStream, SourceOptions};
+use throng_feeds::{NatsFeedOptions, NatsStream, SourceOptions};
 
 use super::server::{Around, Source};
 use super::witness::DATA_BYTES_MAX;
@@ -374,7 +374,7 @@ impl Source for Nats {
             begins_with_newest: false,
             data_bytes_max: DATA_BYTES_MAX,
         };
-        SourceOptions::Nats(NatsOptions::new("nats://10.0.0.1", reads).expect("a good URL"))
+        SourceOptions::Nats(NatsFeedOptions::new("nats://10.0.0.1", reads).expect("a good URL"))
     }
 
     fn came(&mut self, conn: usize, _: usize, around: &mut Around<'_>) {

@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use throng_broker::{Refusal, home_of};
-use throng_feeds::{Call, Feed, FeedOptions, FeedsPeer, Order, Reply, Round, SourceOptions};
+use throng_feeds::{Call, Feed, FeedOptions, FeedOrder, FeedsPeer, Reply, Round, SourceOptions};
 use throng_outward::{CallSender, Outward};
 
 use super::witness::{DATA_BYTES_MAX, Witness};
@@ -80,22 +80,22 @@ impl Node {
             refuses: net.pick(&[0, 0, 10, 50, 100]),
             haste: net.pick(&[100, 100, 10]),
         };
-        node.order(Order::Go);
+        node.order(FeedOrder::Go);
         node
     }
 
-    fn order(&self, order: Order) {
+    fn order(&self, order: FeedOrder) {
         assert!(self.calls.send(Call::Order(order)));
     }
 
     /// Tells the feed to go on.
     pub(super) fn go(&mut self) {
         self.idle = None;
-        self.order(Order::Go);
+        self.order(FeedOrder::Go);
     }
 
     /// Tells the feed to give its source back, or to end.
-    pub(super) fn give_back(&mut self, order: Order) {
+    pub(super) fn give_back(&mut self, order: FeedOrder) {
         self.order(order);
         let (who, idle) = channel();
         assert!(self.calls.send(Call::WhenIdle(who)));

@@ -9,7 +9,7 @@ use aws_lc_rs::hmac::{HMAC_SHA256, Key, sign};
 use aws_lc_rs::pbkdf2::{PBKDF2_HMAC_SHA256, derive};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use throng_feeds::{PostgresOptions, SourceOptions};
+use throng_feeds::{PostgresFeedOptions, SourceOptions};
 
 use super::server::{Around, Source};
 use super::witness::DATA_BYTES_MAX;
@@ -367,7 +367,8 @@ impl Source for Postgres {
     fn options(&self) -> SourceOptions {
         let url = format!("postgres://me:{PASSWORD}@10.0.0.1/db");
         let (notify, poll_ms) = (Some("c"), self.poll_ms);
-        let options = PostgresOptions::new(&url, "feed", "outbox", notify, poll_ms, DATA_BYTES_MAX);
+        let options =
+            PostgresFeedOptions::new(&url, "feed", "outbox", notify, poll_ms, DATA_BYTES_MAX);
         SourceOptions::Postgres(options.expect("a good URL"))
     }
 

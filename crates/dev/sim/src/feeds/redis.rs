@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use throng_feeds::{RedisOptions, SourceOptions};
+use throng_feeds::{RedisFeedOptions, SourceOptions};
 
 use super::server::{Around, Source};
 use crate::cluster::broker::{Copies, Kept};
@@ -263,7 +263,7 @@ impl Redis {
 
 impl Source for Redis {
     fn options(&self) -> SourceOptions {
-        let options = RedisOptions::new("redis://10.0.0.1:6379", "feed", STREAM, GROUP);
+        let options = RedisFeedOptions::new("redis://10.0.0.1:6379", "feed", STREAM, GROUP);
         SourceOptions::Redis(options.expect("an address"))
     }
 

@@ -5,7 +5,9 @@
 use std::sync::LazyLock;
 
 use throng_testkit::Authority;
-use throng_tls::{Certificates, ClientTls, Link, MinVersion, Records, ServerTls, Site, Trust};
+use throng_tls::{
+    Certificates, ClientTls, MinVersion, RecordLayer, ServerTls, Site, TlsLink, Trust,
+};
 
 use crate::net::Net;
 
@@ -15,7 +17,7 @@ static ALL: LazyLock<([ServerTls; 2], ClientTls)> = LazyLock::new(|| {
     let site = Site::read_certificate("", issued.certificate.as_bytes()).expect("a certificate");
     let site = site.with_key(issued.key.as_bytes()).expect("its key");
     let shown = Certificates::new(&[site]);
-    let servers = [Records::Rustls, Records::Lean]
+    let servers = [RecordLayer::Rustls, RecordLayer::Lean]
         .map(|records| ServerTls::new(&shown, MinVersion::Tls12, records, None).expect("good"));
     let client = ClientTls::new("localhost", &Trust::Anybody, false);
     (servers, client.expect("good"))
@@ -28,13 +30,13 @@ pub(super) fn server(seed: u64) -> ServerTls {
 
 /// TLS state of a client's end.
 pub(super) struct Secure {
-    link: Link,
+    link: TlsLink,
 }
 
 impl Secure {
     /// Begins to shake hands.
     pub(super) fn connect(net: &Net, conn: usize) -> Self {
-        let mut link = Link::client(&ALL.1).expect("there is randomness");
+        let mut link = TlsLink::client(&ALL.1).expect("there is randomness");
         let mut wire = Vec::new();
         link.start(&mut wire).expect("nothing has been heard yet");
         net.client_send(conn, &wire);

@@ -34,7 +34,7 @@ struct Floor {
     queued: BTreeMap<u32, usize>,
 }
 
-impl throng_session::Shard<Appwrite> for Floor {
+impl throng_session::ShardCalls<Appwrite> for Floor {
     fn this(&self) -> ShardId {
         ShardId(0)
     }

@@ -109,7 +109,7 @@ fn a_blocked_user_is_a_guest() {
     shard.open(0, FILES, "Cookie: a_session_bench=ann\r\n");
     let lookup = shard.lookup();
     let body = json!({"$id": "ann", "status": false, "emailVerification": true}).to_string();
-    let identity = Identity::from_account(body.as_bytes(), &[]).expect("an account");
+    let identity = AppwriteIdentity::from_account(body.as_bytes(), &[]).expect("an account");
     shard.answer(&lookup, LookupReply::User(Arc::new(identity)));
     let connected = shard.frames(0).remove(0);
     assert_eq!(connected["data"]["user"], Value::Null, "{connected}");

@@ -8,7 +8,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use throng_auth::{KeyConfig, Verifier};
-use throng_broker::{BackendId, ChannelOptions, Namespaces, ProxySwitches, Retention, home_of};
+use throng_broker::{
+    BackendId, ChannelOptions, NamespaceOptions, ProxySwitches, Retention, home_of,
+};
 use throng_gateway_centrifuge::{Centrifuge, Session};
 use throng_hub::{Answer, Batch, Command, Format, Hub, Patch, ReplyTo, Sink};
 use throng_session::{Ask, Event, Gateway, Port, ProxyOptions, Question, Shared, Survey};
@@ -73,7 +75,7 @@ impl Sink for Outlet {
 /// `anyone:` for all, `asked:` for those that a backend lets in, `other:` for those that the second
 /// one lets in, `latest:` with the newest publication, `changed:` as differences or filtered,
 /// `zipped:` compressed; others need a token of their own.
-fn options() -> Namespaces {
+fn options() -> NamespaceOptions {
     let closed = ChannelOptions::default();
     let open = ChannelOptions {
         subscribe: true,
@@ -138,7 +140,7 @@ fn options() -> Namespaces {
         ("zipped", zipped),
         ("throng", anyone),
     ];
-    Namespaces::new(closed, named.map(|(name, it)| (name.into(), it)).into())
+    NamespaceOptions::new(closed, named.map(|(name, it)| (name.into(), it)).into())
 }
 
 /// Connection of a client, the hubs behind it, and its output so far.

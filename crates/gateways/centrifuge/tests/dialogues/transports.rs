@@ -12,7 +12,7 @@ use throng_gateway_centrifuge::{Centrifuge, Mail, Order, Session};
 use throng_hub::Hub;
 use throng_session::{
     BackendMail, BackendOptions, Backends, Event, Flow, Gateway as _, NodeReply, Own, Port,
-    ProxyOptions, Question, Sender, Shard, Shared, Survey, SurveyReply,
+    ProxyOptions, Question, Sender, ShardCalls, Shared, Survey, SurveyReply,
 };
 use throng_solo::{Order as AnyOrder, Solo};
 use throng_types::{ChannelName, ConnId, Frame, Millis, Now, ShardId};
@@ -67,7 +67,7 @@ impl Floor {
     }
 }
 
-impl Shard<Centrifuge> for Floor {
+impl ShardCalls<Centrifuge> for Floor {
     fn this(&self) -> ShardId {
         self.this
     }

@@ -9,7 +9,7 @@ use throng_grip::stats::SubscriptionMode;
 use throng_types::{ChannelName, ConnId, Load, Millis, Save, Saved};
 
 use super::lap::Lap;
-use super::{ClientInfo, Connected, News, Subscriber};
+use super::{ClientInfo, ConnectionReport, StatsEvent, Subscriber};
 
 const MINUTE_MS: u64 = 60_000;
 /// Between two signs of life of one WebSocket, in milliseconds.
@@ -23,6 +23,7 @@ struct Known {
     counted_at: Millis,
     /// Time of the last report of activity.
     active_at: Millis,
+    /// Bound: the client's subscriptions.
     channels: BTreeMap<ChannelName, SubscriptionMode>,
 }
 
@@ -42,8 +43,8 @@ impl Known {
         }
     }
 
-    fn news(&self, is_new: bool, minutes: u64) -> News {
-        News::Connected(Box::new(Connected {
+    fn news(&self, is_new: bool, minutes: u64) -> StatsEvent {
+        StatsEvent::Connected(Box::new(ConnectionReport {
             client: self.client.clone(),
             is_new,
             minutes,
@@ -57,7 +58,7 @@ pub(crate) struct Book {
     known: BTreeMap<ConnId, Known>,
     lap: Lap<ConnId>,
     /// News of one turn. Bound: they are taken at the end of each turn.
-    news: Vec<News>,
+    news: Vec<StatsEvent>,
 }
 
 impl Book {
@@ -91,9 +92,10 @@ impl Book {
         };
         let minutes = known.minutes(now);
         for (channel, mode) in std::mem::take(&mut known.channels) {
-            self.news.push(News::Left(known.subscriber(&channel, mode)));
+            self.news
+                .push(StatsEvent::Left(known.subscriber(&channel, mode)));
         }
-        self.news.push(News::Gone {
+        self.news.push(StatsEvent::Gone {
             id: Box::new(known.client.id),
             route: known.client.route,
             minutes,
@@ -112,7 +114,7 @@ impl Book {
         };
         if known.channels.insert(channel.clone(), mode).is_none() {
             let subscriber = known.subscriber(channel, mode);
-            self.news.push(News::Subscribed(subscriber));
+            self.news.push(StatsEvent::Subscribed(subscriber));
         }
     }
 
@@ -122,7 +124,8 @@ impl Book {
             return;
         };
         if let Some(mode) = known.channels.remove(channel) {
-            self.news.push(News::Left(known.subscriber(channel, mode)));
+            self.news
+                .push(StatsEvent::Left(known.subscriber(channel, mode)));
         }
     }
 
@@ -130,7 +133,7 @@ impl Book {
     pub(crate) fn beat(&mut self, conn: ConnId) {
         if let Some(known) = self.known.get(&conn) {
             let route = known.client.route.clone();
-            self.news.push(News::Active { route });
+            self.news.push(StatsEvent::Active { route });
         }
     }
 
@@ -141,12 +144,12 @@ impl Book {
         {
             known.active_at = now;
             let route = known.client.route.clone();
-            self.news.push(News::Active { route });
+            self.news.push(StatsEvent::Active { route });
         }
     }
 
     /// Takes news about something else than a client.
-    pub(crate) fn note(&mut self, news: News) {
+    pub(crate) fn note(&mut self, news: StatsEvent) {
         self.news.push(news);
     }
 
@@ -194,13 +197,13 @@ impl Book {
             self.news.push(known.news(false, 0));
             for (channel, mode) in &known.channels {
                 let subscriber = known.subscriber(channel, *mode);
-                self.news.push(News::Subscribed(subscriber));
+                self.news.push(StatsEvent::Subscribed(subscriber));
             }
         }
     }
 
     /// Takes the news since the last call.
-    pub(crate) fn take(&mut self) -> Vec<News> {
+    pub(crate) fn take(&mut self) -> Vec<StatsEvent> {
         std::mem::take(&mut self.news)
     }
 }

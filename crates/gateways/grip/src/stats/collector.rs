@@ -13,7 +13,7 @@ use throng_grip::stats::{RouteStats, StatsPacket, SubscriptionMode};
 use throng_types::{ChannelName, Millis};
 
 use super::lap::{Lap, STEP_MS};
-use super::{Connected, News, RouteId, StatsOptions, Subscriber, Transports, bit};
+use super::{ConnectionReport, RouteId, StatsEvent, StatsOptions, Subscriber, Transports, bit};
 use crate::forms::own_name;
 
 /// Channels that linger; beyond that the first ones stop early. Bound of `lingering`.
@@ -83,10 +83,10 @@ impl Collector {
         })
     }
 
-    pub(crate) fn add(&mut self, news: News, now: Millis) {
+    pub(crate) fn add(&mut self, news: StatsEvent, now: Millis) {
         match news {
-            News::Connected(connected) => self.connected(&connected, now),
-            News::Gone { id, route, minutes } => {
+            StatsEvent::Connected(connected) => self.connected(&connected, now),
+            StatsEvent::Gone { id, route, minutes } => {
                 let since = self.route(&route, now);
                 since.report.minutes += minutes;
                 since.connections = since.connections.saturating_sub(1);
@@ -95,10 +95,10 @@ impl Collector {
                     self.push(&StatsPacket::Disconnected { id }, &route);
                 }
             }
-            News::Active { route } => *self.activity.entry(route).or_default() += 1,
-            News::Subscribed(subscriber) => self.subscribed(subscriber),
-            News::Left(subscriber) => self.left(subscriber, now),
-            News::Published {
+            StatsEvent::Active { route } => *self.activity.entry(route).or_default() += 1,
+            StatsEvent::Subscribed(subscriber) => self.subscribed(subscriber),
+            StatsEvent::Left(subscriber) => self.left(subscriber, now),
+            StatsEvent::Published {
                 channel,
                 id,
                 transports,
@@ -106,7 +106,7 @@ impl Collector {
         }
     }
 
-    fn connected(&mut self, connected: &Connected, now: Millis) {
+    fn connected(&mut self, connected: &ConnectionReport, now: Millis) {
         let client = &connected.client;
         let since = self.route(&client.route, now);
         since.report.minutes += connected.minutes;

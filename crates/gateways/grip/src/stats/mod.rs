@@ -41,7 +41,7 @@ pub struct StatsOptions {
 #[derive(Debug)]
 pub enum StatsMail {
     /// News from a shard, for the collector.
-    News(Vec<News>),
+    News(Vec<StatsEvent>),
     /// Whether the sending shard has readers.
     Reads(bool),
     /// Packets for the readers of the receiving shard.
@@ -56,8 +56,8 @@ type Transports = u8;
 
 /// Report of a shard to the collector.
 #[derive(Clone, Debug)]
-pub enum News {
-    Connected(Box<Connected>),
+pub enum StatsEvent {
+    Connected(Box<ConnectionReport>),
     /// A connection has closed.
     Gone {
         id: Box<ClientId>,
@@ -92,7 +92,7 @@ pub(crate) struct ClientInfo {
 
 /// Connection as reported to the collector.
 #[derive(Clone, Debug)]
-pub struct Connected {
+pub struct ConnectionReport {
     client: ClientInfo,
     /// Whether this is its first report.
     is_new: bool,

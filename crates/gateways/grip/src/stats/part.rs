@@ -10,7 +10,7 @@ use throng_types::{ConnId, Millis, Save as _, Saved, ShardId};
 
 use super::book::Book;
 use super::collector::Collector;
-use super::{News, StatsMail, bit};
+use super::{StatsEvent, StatsMail, bit};
 use crate::GripShard;
 use crate::event::Session;
 use crate::order::Mail;
@@ -104,7 +104,7 @@ impl Statistics {
         }))
     }
 
-    fn add(&mut self, news: Vec<News>, own: &GripShared, shard: &impl GripShard) {
+    fn add(&mut self, news: Vec<StatsEvent>, own: &GripShared, shard: &impl GripShard) {
         let now = shard.now().mono;
         if let Some(collector) = self.collector(own, shard) {
             for news in news {
@@ -182,7 +182,7 @@ impl GripShared {
     }
 
     /// Takes the news since the last call; `None` without statistics.
-    fn stats_news(&self, now: Millis) -> Option<Vec<News>> {
+    fn stats_news(&self, now: Millis) -> Option<Vec<StatsEvent>> {
         let mut book = self.book_of_clients.as_ref()?.borrow_mut();
         book.step(now);
         Some(book.take())
@@ -195,7 +195,7 @@ impl GripShared {
 }
 
 /// News of an item that is about to be published; none without statistics.
-pub(crate) fn published(draft: &Draft, own: &GripShared) -> Option<News> {
+pub(crate) fn published(draft: &Draft, own: &GripShared) -> Option<StatsEvent> {
     own.book_of_clients.as_ref()?;
     let item = Item::decode(&draft.channel, &draft.payload.bytes)?;
     let forms = [
@@ -204,7 +204,7 @@ pub(crate) fn published(draft: &Draft, own: &GripShared) -> Option<News> {
         (SubscriptionMode::WebSocket, item.ws_message.is_some()),
     ];
     let bits = forms.map(|(mode, is_there)| u8::from(is_there) * bit(mode));
-    Some(News::Published {
+    Some(StatsEvent::Published {
         channel: draft.channel.clone(),
         id: item.id.map(Into::into),
         transports: bits.iter().sum(),

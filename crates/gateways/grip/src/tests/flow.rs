@@ -7,7 +7,7 @@ use throng_session::Gateway;
 
 use super::world::{SHARDS, World, name_on};
 use super::*;
-use crate::{PortKind, Socket};
+use crate::{PortKind, ZmqSocket};
 
 fn granted(world: &World) -> usize {
     world.played.0.borrow().granted
@@ -112,7 +112,7 @@ fn paths_of_publishers_are_known() {
 /// A publisher by ZeroMQ that has finished its handshake, before all shards.
 fn pushes() -> (World, ConnId) {
     let mut world = World::with(options_with(|options| {
-        options.ports = vec![PortKind::Zmq(Socket::Pull)];
+        options.ports = vec![PortKind::Zmq(ZmqSocket::Pull)];
     }));
     let publisher = world.connect_own(0, 0);
     world.say(publisher, greeting("PUSH"));

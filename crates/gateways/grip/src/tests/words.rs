@@ -89,7 +89,7 @@ pub(super) fn frame_of(masking: Masking, text: &str) -> Vec<u8> {
 }
 
 impl Client {
-    /// What it got: frames if it is a WebSocket by now, behind the head that made it one.
+    /// Returns bytes for it as text; frames if it is a WebSocket, behind the head that made it one.
     pub(super) fn texts_of(&mut self, bytes: &[u8]) -> Vec<String> {
         let is_websocket = { self.solo.session() }.is_some_and(|session| session.is_websocket());
         let end_of_head = bytes.windows(4).position(|end| end == b"\r\n\r\n");

@@ -4,14 +4,14 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 
-use throng_broker::{ChannelOptions, Draft, Namespaces, Published, Refusal, home_of};
+use throng_broker::{ChannelOptions, Draft, NamespaceOptions, Published, Refusal, home_of};
 use throng_hub::{Batch, Format, Hub, Patch, ReplyTo, Sink};
-use throng_session::{Context, FormKind, Gateway, Sender, Shard, Shared};
+use throng_session::{Context, FormKind, Gateway, Sender, ShardCalls, Shared};
 use throng_types::{Actions, Frame, Now};
 
 use super::*;
-use crate::exchanges::Ticket;
-use crate::{Backends, Mail, Session};
+use crate::exchanges::OriginExchange;
+use crate::{Mail, OriginClient, Session};
 
 pub(super) const SHARDS: u8 = 3;
 /// Rounds of all shards after which everything must be quiet.
@@ -36,7 +36,7 @@ impl Floor {
     pub(super) fn new(this: u8, own: Rc<GripShared>) -> Self {
         let options = ChannelOptions::default();
         let named = vec![(crate::NAMESPACE.into(), options)];
-        let namespaces = Arc::new(Namespaces::new(options, named));
+        let namespaces = Arc::new(NamespaceOptions::new(options, named));
         Self {
             this,
             clients: BTreeMap::new(),
@@ -54,7 +54,7 @@ impl Floor {
     }
 }
 
-impl Shard<Grip> for Floor {
+impl ShardCalls<Grip> for Floor {
     fn this(&self) -> ShardId {
         ShardId(self.this)
     }
@@ -256,13 +256,13 @@ impl Played {
     }
 }
 
-impl Backends for Played {
+impl OriginClient for Played {
     fn submit(
         &self,
         conn: ConnId,
         token: u32,
         request: OriginRequest,
-    ) -> Result<Box<dyn Ticket>, OriginFailure> {
+    ) -> Result<Box<dyn OriginExchange>, OriginFailure> {
         self.room()?;
         self.0.borrow_mut().asked.push((conn, token, request));
         Ok(Box::new(Hand {
@@ -278,7 +278,7 @@ impl Backends for Played {
     }
 }
 
-impl Ticket for Hand {
+impl OriginExchange for Hand {
     fn grant(&self, bytes: usize) {
         self.log.0.borrow_mut().granted += bytes;
     }

@@ -15,7 +15,7 @@ use throng_types::cases;
 use super::words::*;
 use super::world::{SHARDS, World, name_on};
 use super::*;
-use crate::{PortKind, Socket, StatsOptions};
+use crate::{PortKind, StatsOptions, ZmqSocket};
 
 #[test]
 fn exchanges_with_backends() {
@@ -51,7 +51,7 @@ fn play(text: &str) {
 /// Milliseconds between two reports.
 const REPORT_MS: u64 = 10_000;
 
-/// What a connection's output is made of.
+/// Kind of a connection's output.
 #[derive(Clone, Copy, PartialEq)]
 enum Output {
     Http,
@@ -88,7 +88,7 @@ impl Pages for Metrics {
 impl Stage {
     /// Shards with all that may be configured; reports are as often as this.
     fn new(home: u8, report_interval_ms: u64) -> Self {
-        let sockets = [Socket::Pull, Socket::Sub, Socket::Rep].map(PortKind::Zmq);
+        let sockets = [ZmqSocket::Pull, ZmqSocket::Sub, ZmqSocket::Rep].map(PortKind::Zmq);
         let mut ports = vec![PortKind::Http, PortKind::Metrics, PortKind::Stats];
         ports.extend(sockets);
         let mut world = World::with(options_with(|options| {
@@ -300,7 +300,7 @@ impl Stage {
         }
     }
 
-    /// What exchanges came to since the last look.
+    /// Returns the effects on exchanges since the last call.
     fn exchanges(&mut self) -> Vec<String> {
         let mut log = self.world.played.0.borrow_mut();
         let dropped = std::mem::take(&mut log.dropped);

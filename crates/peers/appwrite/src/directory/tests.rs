@@ -1,6 +1,6 @@
 //! A directory before an API that answers when the test lets it.
 
-use throng_appwrite::{Credential, Identity};
+use throng_appwrite::{AppwriteIdentity, Credential};
 use throng_http1::origin::{OriginFailure, OriginFailureKind};
 use throng_types::ShardId;
 
@@ -31,7 +31,7 @@ struct Stage {
     /// Answers: whom they were for, and the user; empty if it is nobody.
     told: VecDeque<(u32, String)>,
     /// The identity of the last user that was told.
-    identity: Option<Identity>,
+    identity: Option<AppwriteIdentity>,
     /// Whether each answer was remembered, and whether Appwrite did not say.
     said: Vec<(bool, bool)>,
     notes: Vec<Note>,

@@ -47,7 +47,7 @@ impl Fixture {
         let counters = Arc::new(Counters::new());
         let offers = Offers::default();
         let address = Address::from_url("http://a:80/v1", 60_000).unwrap();
-        let source = Source::new(&format!("redis://r:{REDIS_PORT}/0")).unwrap();
+        let source = RedisSource::new(&format!("redis://r:{REDIS_PORT}/0")).unwrap();
         let peer = AppwritePeer::new(AppwriteOptions {
             shards: 1,
             epoch: 1,
@@ -82,7 +82,10 @@ impl Fixture {
         (fixture, link)
     }
 
-    fn act<R>(&mut self, act: impl FnOnce(&mut AppwritePeer, &mut Context<'_, Reply>) -> R) -> R {
+    fn act<R>(
+        &mut self,
+        act: impl FnOnce(&mut AppwritePeer, &mut PeerContext<'_, Reply>) -> R,
+    ) -> R {
         let (result, wants) = self.play.act(act);
         self.carry_out(wants);
         result
@@ -113,7 +116,7 @@ impl Fixture {
         }
     }
 
-    fn event(&mut self, link: LinkId, event: LinkEvent<'_>) -> Flow {
+    fn event(&mut self, link: LinkId, event: LinkEvent<'_>) -> ReadFlow {
         self.act(|peer, cx| peer.event(link, event, cx))
     }
 
@@ -191,11 +194,11 @@ impl Fixture {
         *self.redis.last_key_value().expect("a link to Redis").0
     }
 
-    fn says(&mut self, link: LinkId, text: &str) -> Flow {
+    fn says(&mut self, link: LinkId, text: &str) -> ReadFlow {
         self.event(link, LinkEvent::Bytes(text.as_bytes()))
     }
 
-    fn publishes(&mut self, link: LinkId, event: &str) -> Flow {
+    fn publishes(&mut self, link: LinkId, event: &str) -> ReadFlow {
         let bytes = event.len();
         let text = format!("*3\r\n$7\r\nmessage\r\n$8\r\nrealtime\r\n${bytes}\r\n{event}\r\n");
         self.says(link, &text)
@@ -344,7 +347,7 @@ fn without_room_nothing_is_taken_and_offers_are_refused() {
     let (mut fixture, link) = Fixture::listening();
     let mut published = 0;
     // Until what is read of Redis is full too.
-    while fixture.publishes(link, &event("", published)) == Flow::More {
+    while fixture.publishes(link, &event("", published)) == ReadFlow::More {
         published += 1;
         assert!(published < 1 << 20);
     }

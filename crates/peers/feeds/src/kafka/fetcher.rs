@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use throng_kafka_protocol::request::{self, FetchLimits};
-use throng_kafka_protocol::{Broker, Fetched, OffsetAnswer, Place};
-use throng_peer::task::{Receiver, Sender, Task, queue};
+use throng_kafka_protocol::{BrokerNode, Fetched, OffsetAnswer, TopicPartition};
+use throng_peer::task::{QueueReceiver, QueueSender, Task, queue};
 
 use super::link::{Client, Link, checked};
 use crate::source::{ANSWER_MS, Fault, LOOK_MS};
@@ -21,11 +21,11 @@ const LIMITS: FetchLimits = FetchLimits {
 const ANSWER_MAX_MS: u64 = ANSWER_MS + LOOK_MS;
 
 pub(super) enum Ask {
-    Records(Vec<(Place, i64)>),
+    Records(Vec<(TopicPartition, i64)>),
     /// The newest offsets, or the oldest.
     Offsets {
         newest: bool,
-        places: Vec<(Place, ())>,
+        places: Vec<(TopicPartition, ())>,
     },
 }
 
@@ -36,18 +36,18 @@ pub(super) enum Reply {
 
 /// The feed's end of the task, which ends with it.
 pub(super) struct Fetcher {
-    pub(super) broker: Broker,
-    asks: Sender<Ask>,
+    pub(super) broker: BrokerNode,
+    asks: QueueSender<Ask>,
     /// After a fault the task has ended.
-    replies: Receiver<Result<Reply, Fault>>,
+    replies: QueueReceiver<Result<Reply, Fault>>,
     /// The offsets that are asked for now; none if nothing is asked.
-    asked: Option<HashMap<Place, i64>>,
+    asked: Option<HashMap<TopicPartition, i64>>,
     _task: Task,
 }
 
 impl Fetcher {
     /// `bell` is rung for each reply.
-    pub(super) fn start(client: &Rc<Client>, broker: &Broker, bell: Sender<()>) -> Self {
+    pub(super) fn start(client: &Rc<Client>, broker: &BrokerNode, bell: QueueSender<()>) -> Self {
         let (asks, asked) = queue(1);
         let (sends, replies) = queue(1);
         let run = run(client.clone(), broker.clone(), asked, sends, bell);
@@ -75,7 +75,7 @@ impl Fetcher {
     }
 
     /// Takes a reply, with the offsets that were asked for.
-    pub(super) fn reply(&mut self) -> Option<(HashMap<Place, i64>, Result<Reply, Fault>)> {
+    pub(super) fn reply(&mut self) -> Option<(HashMap<TopicPartition, i64>, Result<Reply, Fault>)> {
         let reply = self.replies.try_next()?;
         Some((self.asked.take().unwrap_or_default(), reply))
     }
@@ -83,10 +83,10 @@ impl Fetcher {
 
 async fn run(
     client: Rc<Client>,
-    broker: Broker,
-    mut asks: Receiver<Ask>,
-    replies: Sender<Result<Reply, Fault>>,
-    bell: Sender<()>,
+    broker: BrokerNode,
+    mut asks: QueueReceiver<Ask>,
+    replies: QueueSender<Result<Reply, Fault>>,
+    bell: QueueSender<()>,
 ) {
     let at = |fault| Fault(format!("{}:{}: {fault}", broker.host, broker.port));
     let mut link = Link::connect(&client, &broker.host, broker.port).await;

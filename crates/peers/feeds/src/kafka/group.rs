@@ -9,8 +9,8 @@ use std::rc::Rc;
 
 use throng_kafka_protocol::request::{self, Who};
 use throng_kafka_protocol::{
-    ErrorCode, Joined, Metadata, OffsetAnswer, Place, ReadBody, Synced, WAY, assignment, deal,
-    subscription, topics_of,
+    ErrorCode, Joined, Metadata, OffsetAnswer, ReadBody, Synced, TopicPartition, WAY, assignment,
+    deal, subscription, topics_of,
 };
 use throng_types::Millis;
 
@@ -42,7 +42,7 @@ enum Phase {
 pub(super) enum Step {
     Waits,
     /// Partitions that it has just got, in place of those that it had.
-    New(Vec<Place>),
+    New(Vec<TopicPartition>),
     In,
 }
 
@@ -176,7 +176,7 @@ impl Group {
         let topics: Vec<&String> = topics.into_iter().collect();
         let metadata = self.link.ask(request::metadata(&topics)).await?;
         let places = metadata.topics.iter().flat_map(|topic| {
-            topic.partitions.iter().map(|partition| Place {
+            topic.partitions.iter().map(|partition| TopicPartition {
                 topic: topic.name.clone(),
                 partition: partition.partition,
             })
@@ -184,7 +184,7 @@ impl Group {
         Ok(deal(&members, places))
     }
 
-    async fn synced(&mut self, synced: &Synced) -> Result<Option<Vec<Place>>, Fault> {
+    async fn synced(&mut self, synced: &Synced) -> Result<Option<Vec<TopicPartition>>, Fault> {
         self.phase = Phase::Out;
         if synced.error != ErrorCode::NONE {
             return self.lost(synced.error).await.map(|()| None);
@@ -211,7 +211,10 @@ impl Group {
     }
 
     /// Whether the coordinator has the offsets now.
-    pub(super) async fn commit(&mut self, offsets: &[(Place, i64)]) -> Result<bool, Fault> {
+    pub(super) async fn commit(
+        &mut self,
+        offsets: &[(TopicPartition, i64)],
+    ) -> Result<bool, Fault> {
         if offsets.is_empty() {
             return Ok(true);
         }
@@ -229,7 +232,7 @@ impl Group {
     /// Up to where the group has done these partitions.
     pub(super) async fn offsets(
         &mut self,
-        places: &[(Place, ())],
+        places: &[(TopicPartition, ())],
     ) -> Result<Vec<OffsetAnswer>, Fault> {
         let fetch = request::offset_fetch(&self.client.options.reads.group, places);
         let (error, offsets) = self.link.ask(fetch).await?;

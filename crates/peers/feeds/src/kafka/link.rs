@@ -5,13 +5,13 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use throng_kafka_protocol::{
-    ErrorCode, FrameFault, Frames, ReadBody, Request, request, unsupported,
+    ErrorCode, FrameFault, FrameSplitter, ReadBody, Request, request, unsupported,
 };
 use throng_peer::task::{Late, Net};
 use throng_peer::{Dial, DialTls};
 use throng_types::Rng;
 
-use super::options::{KafkaOptions, Login, Mechanism};
+use super::options::{KafkaFeedOptions, Login, Mechanism};
 use crate::scram::{self, Scram};
 use crate::source::{ANSWER_MS, Fault, Setup};
 
@@ -20,7 +20,7 @@ const FRAME_BYTES_MAX: u32 = 64 << 20;
 
 pub(super) struct Client {
     pub(super) net: Net,
-    pub(super) options: KafkaOptions,
+    pub(super) options: KafkaFeedOptions,
     /// Member id in the group. Outlives connections: a feed that comes back is not taken for one
     /// more member.
     pub(super) member: Rc<RefCell<String>>,
@@ -28,7 +28,7 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub(super) fn new(options: &KafkaOptions, setup: Setup) -> Rc<Self> {
+    pub(super) fn new(options: &KafkaFeedOptions, setup: Setup) -> Rc<Self> {
         Rc::new(Self {
             net: setup.net,
             options: options.clone(),
@@ -41,7 +41,7 @@ impl Client {
 pub(super) struct Link {
     client: Rc<Client>,
     link: throng_peer::task::Link,
-    frames: Frames,
+    frames: FrameSplitter,
     next_number: i32,
     /// Numbers of questions that are not answered yet; brokers answer in order.
     /// Bound: one, since nothing is asked before the last answer but a good-bye.
@@ -66,7 +66,7 @@ impl Link {
         let mut link = Self {
             client: client.clone(),
             link: link.map_err(|why| named(why.into()))?,
-            frames: Frames::new(FRAME_BYTES_MAX),
+            frames: FrameSplitter::new(FRAME_BYTES_MAX),
             next_number: 0,
             asked: VecDeque::new(),
         };

@@ -43,7 +43,7 @@ pub struct KafkaTopics {
 }
 
 #[derive(Clone)]
-pub struct KafkaOptions {
+pub struct KafkaFeedOptions {
     /// Brokers that know all others.
     pub(super) hosts: Vec<(String, u16)>,
     pub(super) is_secure: bool,
@@ -51,7 +51,7 @@ pub struct KafkaOptions {
     pub(super) reads: KafkaTopics,
 }
 
-impl KafkaOptions {
+impl KafkaFeedOptions {
     /// `url` is `kafka://user:password@host:port,host:port`, with `kafkas://` for TLS and
     /// `?sasl=plain`, `scram-sha-256` or `scram-sha-512` (the default) for clients with a password.
     ///
@@ -110,7 +110,7 @@ impl KafkaOptions {
 mod tests {
     use super::*;
 
-    fn options(url: &str) -> Result<KafkaOptions, UrlError> {
+    fn options(url: &str) -> Result<KafkaFeedOptions, UrlError> {
         let reads = KafkaTopics {
             feed: "f".to_owned(),
             topics: vec!["t".to_owned()],
@@ -119,7 +119,7 @@ mod tests {
             begins_with_newest: false,
             data_bytes_max: 10,
         };
-        KafkaOptions::new(url, reads)
+        KafkaFeedOptions::new(url, reads)
     }
 
     #[test]

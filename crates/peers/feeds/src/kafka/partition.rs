@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use throng_kafka_protocol::{Batch, Record, RecordFault, Records};
+use throng_kafka_protocol::{Record, RecordBatch, RecordFault, Records};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Start {
@@ -27,7 +27,7 @@ pub(super) struct Partition {
     /// The offset after the last record that there is, once it is known.
     end: Option<i64>,
     /// Bound: what one answer brings, since nothing is fetched until it is taken.
-    batches: VecDeque<Batch>,
+    batches: VecDeque<RecordBatch>,
     /// The batch that is being read, and its last offset.
     records: Option<(Records, i64)>,
 }
@@ -66,7 +66,7 @@ impl Partition {
     }
 
     /// Takes what was fetched from an offset, if that is the one that is wanted.
-    pub(super) fn take_in(&mut self, asked: i64, end: i64, batches: Vec<Batch>) {
+    pub(super) fn take_in(&mut self, asked: i64, end: i64, batches: Vec<RecordBatch>) {
         if self.wanted() != Some(asked) {
             return;
         }
@@ -79,7 +79,7 @@ impl Partition {
 
     /// Bytes that wait, packed.
     pub(super) fn bytes(&self) -> usize {
-        self.batches.iter().map(Batch::bytes).sum()
+        self.batches.iter().map(RecordBatch::bytes).sum()
     }
 
     /// The offset after the last record that was given.
@@ -151,7 +151,7 @@ mod tests {
     use super::super::tests::BATCH;
     use super::*;
 
-    fn batch() -> Vec<Batch> {
+    fn batch() -> Vec<RecordBatch> {
         batches(&BATCH.into(), &[]).unwrap()
     }
 

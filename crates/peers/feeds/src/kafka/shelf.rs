@@ -6,10 +6,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use throng_kafka_protocol::{
-    BatchFault, Broker, ErrorCode, Fetched, Metadata, OffsetAnswer, Place, Record, RecordFault,
-    batches,
+    BatchFault, BrokerNode, ErrorCode, Fetched, Metadata, OffsetAnswer, Record, RecordFault,
+    TopicPartition, batches,
 };
-use throng_peer::task::{Receiver, Sender, queue};
+use throng_peer::task::{QueueReceiver, QueueSender, queue};
 use throng_types::Millis;
 
 use super::fetcher::{Ask, Fetcher, Reply};
@@ -30,19 +30,19 @@ const FAILURES_MAX: u32 = 8;
 pub(super) struct Shelf {
     client: Rc<Client>,
     /// Bound: what the group deals.
-    partitions: BTreeMap<Place, Partition>,
+    partitions: BTreeMap<TopicPartition, Partition>,
     /// The partition whose turn it is.
     turn: usize,
-    brokers: HashMap<i32, Broker>,
+    brokers: HashMap<i32, BrokerNode>,
     /// Number of partitions of each topic.
     counts: BTreeMap<Arc<str>, usize>,
     refresh_at: Millis,
-    /// One for each broker that leads a partition.
+    /// One for each broker that leads a partition. Bound: `brokers`.
     fetchers: BTreeMap<i32, Fetcher>,
-    /// Failures of brokers since they worked.
+    /// Failures of brokers since they worked. Bound: one a broker that has led a partition.
     failures: HashMap<i32, u32>,
     /// Rung by fetchers that have replied.
-    bell: (Sender<()>, Receiver<()>),
+    bell: (QueueSender<()>, QueueReceiver<()>),
 }
 
 impl Shelf {
@@ -67,11 +67,11 @@ impl Shelf {
     /// These partitions are the feed's own now, and no others.
     pub(super) async fn begin(
         &mut self,
-        places: Vec<Place>,
+        places: Vec<TopicPartition>,
         group: &mut Group,
     ) -> Result<(), Fault> {
-        let asked: BTreeSet<Place> = places.into_iter().collect();
-        let asked: Vec<(Place, ())> = asked.into_iter().map(|place| (place, ())).collect();
+        let asked: BTreeSet<TopicPartition> = places.into_iter().collect();
+        let asked: Vec<(TopicPartition, ())> = asked.into_iter().map(|place| (place, ())).collect();
         let offsets = match asked.is_empty() {
             true => Vec::new(),
             false => group.offsets(&asked).await?,
@@ -121,7 +121,7 @@ impl Shelf {
         let mut leaders = HashMap::new();
         for topic in metadata.topics {
             for partition in topic.partitions {
-                let place = Place {
+                let place = TopicPartition {
                     topic: topic.name.clone(),
                     partition: partition.partition,
                 };
@@ -173,18 +173,20 @@ impl Shelf {
 
     /// The next question to a broker: where to begin, before anything is read.
     fn wanted(&self, leader: i32) -> Option<Ask> {
-        let led = |(_, it): &(&Place, &Partition)| it.leader == Some(leader);
+        let led = |(_, it): &(&TopicPartition, &Partition)| it.leader == Some(leader);
         for (start, newest) in [(Start::Oldest, false), (Start::Newest, true)] {
             let places = self.partitions.iter().filter(led);
             let places = places.filter(|(_, it)| it.start == start);
-            let places: Vec<(Place, ())> = places.map(|(place, _)| (place.clone(), ())).collect();
+            let places: Vec<(TopicPartition, ())> =
+                places.map(|(place, _)| (place.clone(), ())).collect();
             if !places.is_empty() {
                 return Some(Ask::Offsets { newest, places });
             }
         }
         let offsets = self.partitions.iter().filter(led);
-        let offset = |(place, it): (&Place, &Partition)| Some((place.clone(), it.wanted()?));
-        let offsets: Vec<(Place, i64)> = offsets.filter_map(offset).collect();
+        let offset =
+            |(place, it): (&TopicPartition, &Partition)| Some((place.clone(), it.wanted()?));
+        let offsets: Vec<(TopicPartition, i64)> = offsets.filter_map(offset).collect();
         (!offsets.is_empty()).then_some(Ask::Records(offsets))
     }
 
@@ -206,7 +208,7 @@ impl Shelf {
     fn take_in(
         &mut self,
         broker: i32,
-        asked: &HashMap<Place, i64>,
+        asked: &HashMap<TopicPartition, i64>,
         reply: Result<Reply, Fault>,
     ) -> Result<(), Fault> {
         match reply {
@@ -246,7 +248,11 @@ impl Shelf {
         }
     }
 
-    fn fetched(&mut self, asked: &HashMap<Place, i64>, fetched: &Fetched) -> Result<(), Fault> {
+    fn fetched(
+        &mut self,
+        asked: &HashMap<TopicPartition, i64>,
+        fetched: &Fetched,
+    ) -> Result<(), Fault> {
         let place = &fetched.place;
         let asked = asked.get(place).copied();
         let partition = self.partitions.get_mut(place);
@@ -305,7 +311,7 @@ impl Shelf {
     }
 
     /// The next record: of the same partition as before while it has some.
-    pub(super) fn next_record(&mut self) -> Result<Option<(Place, Record)>, Fault> {
+    pub(super) fn next_record(&mut self) -> Result<Option<(TopicPartition, Record)>, Fault> {
         let count = self.partitions.len();
         for _ in 0..count {
             let partition = self.partitions.iter_mut().nth(self.turn % count);
@@ -329,8 +335,9 @@ impl Shelf {
     }
 
     /// Offsets that the coordinator does not know yet.
-    pub(super) fn uncommitted(&self) -> Vec<(Place, i64)> {
-        let offset = |(place, it): (&Place, &Partition)| Some((place.clone(), it.uncommitted()?));
+    pub(super) fn uncommitted(&self) -> Vec<(TopicPartition, i64)> {
+        let offset =
+            |(place, it): (&TopicPartition, &Partition)| Some((place.clone(), it.uncommitted()?));
         self.partitions.iter().filter_map(offset).collect()
     }
 
@@ -369,7 +376,7 @@ fn why(fault: &BatchFault) -> String {
     }
 }
 
-fn unreadable(place: &Place, offset: i64, why: String) -> Fault {
+fn unreadable(place: &TopicPartition, offset: i64, why: String) -> Fault {
     Fault(format!(
         "{place} cannot be read from offset {offset} on: {why}"
     ))

@@ -4,13 +4,13 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
-use throng_kafka_protocol::{Api, ErrorCode, Header, Place, Record};
+use throng_kafka_protocol::{Api, ErrorCode, Header, Record, TopicPartition};
 use throng_peer::task::Net;
 use throng_peer::{Ended, LinkEvent, LinkId, Want};
 use throng_play::Talk;
 use throng_types::Rng;
 
-use super::{KafkaOptions, KafkaTopics, connect, event};
+use super::{KafkaFeedOptions, KafkaTopics, connect, event};
 use crate::event::Event;
 use crate::source::{Setup, Source as _};
 
@@ -26,7 +26,7 @@ const LENGTH: i64 = 5;
 /// A broker waits so long for records.
 const LONG_MS: u64 = 250;
 
-fn options(url: &str) -> KafkaOptions {
+fn options(url: &str) -> KafkaFeedOptions {
     let reads = KafkaTopics {
         feed: "f".to_owned(),
         topics: vec!["t".to_owned()],
@@ -35,7 +35,7 @@ fn options(url: &str) -> KafkaOptions {
         begins_with_newest: false,
         data_bytes_max: 1000,
     };
-    KafkaOptions::new(url, reads).expect("a URL")
+    KafkaFeedOptions::new(url, reads).expect("a URL")
 }
 
 fn setup(net: Net) -> Setup {
@@ -399,7 +399,7 @@ fn a_record_is_an_event() {
         value: Some(value.to_vec()),
     };
     let options = options("kafka://a");
-    let place = Place {
+    let place = TopicPartition {
         topic: "t".into(),
         partition: 3,
     };

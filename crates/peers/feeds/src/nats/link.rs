@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, VecDeque};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::Value;
-use throng_nats_link::{CredentialsFile, Handshake, Target};
+use throng_nats_link::{CredentialsFile, Handshake, ServerAddress};
 use throng_nats_protocol::{ApiError, Op, write};
 use throng_types::Millis;
 
 use super::message::Message;
-use super::options::NatsOptions;
+use super::options::NatsFeedOptions;
 use crate::source::{ANSWER_MS, Fault, Setup};
 
 pub(super) use throng_nats_link::ASKED_MAX;
@@ -55,7 +55,7 @@ impl Word {
 }
 
 pub(super) struct Link {
-    link: throng_nats_link::Link,
+    link: throng_nats_link::NatsLink,
     /// `host:port`, for messages about faults.
     at: String,
     channel_header: String,
@@ -69,7 +69,10 @@ pub(super) struct Link {
 
 impl Link {
     /// Connects to the first server that lets us in.
-    pub(super) async fn connect(options: &NatsOptions, setup: &mut Setup) -> Result<Self, Fault> {
+    pub(super) async fn connect(
+        options: &NatsFeedOptions,
+        setup: &mut Setup,
+    ) -> Result<Self, Fault> {
         let mut last = Fault::new("it has no address");
         for target in &options.targets {
             match Self::connect_to(target, options, setup).await {
@@ -81,8 +84,8 @@ impl Link {
     }
 
     async fn connect_to(
-        target: &Target,
-        options: &NatsOptions,
+        target: &ServerAddress,
+        options: &NatsFeedOptions,
         setup: &mut Setup,
     ) -> Result<Self, Fault> {
         let token: [u8; 12] = setup.rng.bytes();

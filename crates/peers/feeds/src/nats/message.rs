@@ -1,6 +1,6 @@
 //! A message, and the event that it is.
 
-use throng_nats_protocol::Delivery;
+use throng_nats_protocol::MessageMetadata;
 
 use super::options::NatsStream;
 use crate::event::Event;
@@ -15,7 +15,7 @@ pub(super) struct Message {
     subject: String,
     /// Subject on which it is acknowledged.
     pub(super) reply: String,
-    pub(super) delivery: Delivery,
+    pub(super) delivery: MessageMetadata,
     channel: Option<String>,
     tags: Option<String>,
     /// A mark that something is deleted, and nothing else.
@@ -42,7 +42,7 @@ impl Message {
         Some(Self {
             subject: message.subject.to_owned(),
             reply: reply.to_owned(),
-            delivery: Delivery::read(reply)?,
+            delivery: MessageMetadata::read(reply)?,
             channel: headers.get(channel_header).map(str::to_owned),
             tags: headers.get(TAGS_HEADER).map(str::to_owned),
             is_mark: headers.get(MARK_HEADER).is_some(),

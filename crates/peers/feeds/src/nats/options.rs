@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use throng_nats_link::{Target, targets};
+use throng_nats_link::{ServerAddress, targets};
 
 use crate::url::UrlError;
 
@@ -24,12 +24,12 @@ pub struct NatsStream {
 }
 
 #[derive(Clone)]
-pub struct NatsOptions {
-    pub(super) targets: Vec<Target>,
+pub struct NatsFeedOptions {
+    pub(super) targets: Vec<ServerAddress>,
     pub(super) reads: NatsStream,
 }
 
-impl NatsOptions {
+impl NatsFeedOptions {
     /// `url` is `nats://user:password@host:port` or `nats://token@host:port`, several behind
     /// commas, with `tls://` where TLS must be spoken.
     ///
@@ -61,7 +61,7 @@ pub(super) mod tests {
 
     #[test]
     fn addresses() {
-        let options = |url| NatsOptions::new(url, reads(None, false));
+        let options = |url| NatsFeedOptions::new(url, reads(None, false));
         let good = options("nats://me:secret@a,nats://b").ok().unwrap();
         assert_eq!(good.targets.len(), 2);
         assert!(options("redis://a").is_err());

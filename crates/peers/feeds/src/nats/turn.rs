@@ -1,7 +1,7 @@
 //! Whether it is this node's turn to read, by what the consumer says and by the numbers of its
 //! deliveries. The head of the module above argues why that keeps the order.
 
-use throng_nats_protocol::Delivery;
+use throng_nats_protocol::MessageMetadata;
 use throng_types::Millis;
 
 use crate::source::LOOK_MS;
@@ -128,7 +128,7 @@ impl Turn {
 
     /// A delivery; false if an earlier one went to another node, or if it is nobody's turn. It is
     /// to be given back then.
-    pub(super) fn came(&mut self, delivery: &Delivery) -> bool {
+    pub(super) fn came(&mut self, delivery: &MessageMetadata) -> bool {
         let is_next = self.stage != Stage::Watches && delivery.consumer_seq == self.next;
         self.next += u64::from(is_next);
         self.unacknowledged += u64::from(is_next && delivery.times == 1);

@@ -16,7 +16,7 @@ pub(super) enum SslMode {
 }
 
 #[derive(Clone)]
-pub struct PostgresOptions {
+pub struct PostgresFeedOptions {
     pub(super) host: String,
     pub(super) port: u16,
     pub(super) user: String,
@@ -35,7 +35,7 @@ pub struct PostgresOptions {
     pub(super) text_bytes_max: usize,
 }
 
-impl PostgresOptions {
+impl PostgresFeedOptions {
     /// `url` is `postgres://user:password@host:port/database`. `table` may have a schema before a
     /// dot; `notify` names the channel on which the database says that there are rows.
     ///
@@ -90,7 +90,7 @@ impl PostgresOptions {
     }
 }
 
-impl PostgresOptions {
+impl PostgresFeedOptions {
     pub(super) const fn row_bytes_max(&self) -> usize {
         self.text_bytes_max + 4 * (NAME_MAX + TAGS_MAX) + (64 << 10)
     }
@@ -110,8 +110,8 @@ pub(super) fn literal(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn options(url: &str) -> Result<PostgresOptions, UrlError> {
-        PostgresOptions::new(url, "f", "app.Out\"box", None, 1_000, 10)
+    fn options(url: &str) -> Result<PostgresFeedOptions, UrlError> {
+        PostgresFeedOptions::new(url, "f", "app.Out\"box", None, 1_000, 10)
     }
 
     #[test]

@@ -5,7 +5,7 @@ use throng_peer::{Dial, DialTls};
 use throng_postgres_protocol::{Auth, Decoder, Message, ServerError, write};
 use throng_types::Rng;
 
-use super::options::{PostgresOptions, SslMode};
+use super::options::{PostgresFeedOptions, SslMode};
 use crate::scram::{self, Hash, Scram};
 use crate::source::{ANSWER_MS, Fault};
 
@@ -34,7 +34,7 @@ impl Session {
     /// Reaches the server, by TLS where it is to be so.
     pub(super) async fn connect(
         net: &Net,
-        options: &PostgresOptions,
+        options: &PostgresFeedOptions,
         rows_max: usize,
     ) -> Result<Self, Fault> {
         let (host, port) = (&options.host, options.port);
@@ -60,7 +60,7 @@ impl Session {
     /// Authenticates, until the server is ready.
     pub(super) async fn introduce(
         &mut self,
-        options: &PostgresOptions,
+        options: &PostgresFeedOptions,
         rng: &mut Rng,
     ) -> Result<(), Fault> {
         let parameters = [
@@ -174,10 +174,10 @@ impl Session {
         loop {
             let message = self.decoder.next_message();
             let message = message.map_err(|fault| match fault {
-                throng_postgres_protocol::Fault::Length => {
+                throng_postgres_protocol::MessageError::Length => {
                     Fault::new("a message of it is longer than any row that was asked for")
                 }
-                throng_postgres_protocol::Fault::Short => {
+                throng_postgres_protocol::MessageError::Short => {
                     Fault::new("it does not speak like PostgreSQL")
                 }
             })?;
@@ -217,7 +217,7 @@ fn said(error: &ServerError) -> Fault {
 }
 
 /// Asks for TLS, which the server may not speak; gives whether it does.
-async fn secure(net: &Net, link: &mut Link, options: &PostgresOptions) -> Result<bool, Fault> {
+async fn secure(net: &Net, link: &mut Link, options: &PostgresFeedOptions) -> Result<bool, Fault> {
     let mut ask = Vec::new();
     write::ask_tls(&mut ask);
     link.write(ask);

@@ -1,9 +1,9 @@
-use throng_nats_protocol::{Op, Target};
+use throng_nats_protocol::{Op, ServerAddress};
 use throng_peer::task::Net;
 use throng_peer::{Ended, LinkEvent, LinkId, Want};
 use throng_play::Talk;
 
-use super::Link;
+use super::NatsLink;
 use crate::Handshake;
 
 const INFO: &str = "INFO {\"headers\":true,\"server_id\":\"S\",\"max_payload\":99}\r\n";
@@ -16,12 +16,12 @@ struct Server(Talk);
 /// A server that a task connects to. `talk` is what the task does when it is in; its text, or the
 /// error before it, is the outcome.
 fn server<F: Future<Output = String> + 'static>(
-    talk: impl FnOnce(Net, Link) -> F + 'static,
+    talk: impl FnOnce(Net, NatsLink) -> F + 'static,
 ) -> Server {
     let (mut task, wants) = Talk::start(|net| async move {
-        let target = Target {
+        let target = ServerAddress {
             host: "h".to_owned(),
-            ..Target::default()
+            ..ServerAddress::default()
         };
         let handshake = Handshake {
             target: &target,

@@ -6,7 +6,7 @@ use throng_peer::{Dial, LinkEvent, Want};
 use throng_play::Talk;
 
 use super::*;
-use crate::Source;
+use crate::RedisSource;
 
 /// A task whose wishes are shown as text.
 struct Host(Talk);
@@ -59,9 +59,9 @@ fn shown(wants: Vec<Want>) -> Vec<String> {
 
 fn connected(url: &'static str) -> (Host, Vec<String>) {
     Host::of(|net| async move {
-        let source = Source::new(url).expect("a URL");
+        let source = RedisSource::new(url).expect("a URL");
         let place = source.find(&net, 9, None).await?;
-        let mut link = Link::connect(&net, &place, 9, None, 1 << 20).await?;
+        let mut link = RedisLink::connect(&net, &place, 9, None, 1 << 20).await?;
         link.ask(&[b"PING"]).await
     })
 }
@@ -111,7 +111,7 @@ fn sentinels_are_asked_in_turn_without_credentials() {
 fn the_next_may_be_late_but_not_stop() {
     let (mut host, _) = Host::of(|net| async move {
         let place = Place::new("redis://a:1").expect("a URL");
-        let mut link = Link::connect(&net, &place, 9, None, 1 << 20).await?;
+        let mut link = RedisLink::connect(&net, &place, 9, None, 1 << 20).await?;
         let none = link.next_within(20).await?;
         let some = link.next_within(20).await?;
         Ok::<_, RedisError>((none, some, link.next_within(20).await.is_err()))

@@ -14,7 +14,7 @@ const LINK: LinkId = LinkId(1);
 struct Host {
     play: Play<BrokerPeer<Played<true>>>,
     wake_at: Option<Millis>,
-    flow: Flow,
+    flow: ReadFlow,
 }
 
 impl Host {
@@ -23,7 +23,7 @@ impl Host {
         let mut host = Self {
             play: Play::new(BrokerPeer::new(Played::new(true))),
             wake_at: None,
-            flow: Flow::More,
+            flow: ReadFlow::More,
         };
         assert_eq!(host.act(|peer, cx| peer.call((), cx)), ["dial 1"]);
         host
@@ -35,7 +35,7 @@ impl Host {
         let shaken = host.event(LINK, LinkEvent::Connected);
         assert_eq!(shaken, ["write 1 hello"]);
         assert_eq!(host.says("+"), [""; 0]);
-        assert_eq!(host.flow, Flow::More);
+        assert_eq!(host.flow, ReadFlow::More);
         assert!(host.is_up());
         host
     }
@@ -150,7 +150,7 @@ fn a_connection_that_is_cut_is_made_again_after_longer_and_longer_pauses() {
     let again = LinkId(10);
     host.event(again, LinkEvent::Connected);
     host.event(again, LinkEvent::Bytes(b"+"));
-    assert_eq!(host.flow, Flow::More);
+    assert_eq!(host.flow, ReadFlow::More);
     assert!(host.is_up());
     host.ends(10, Ended::ByPeer);
     assert!(host.pause() <= 100, "pauses begin anew");
@@ -187,14 +187,14 @@ fn a_full_shard_holds_the_link() {
     let shard = host.node().shards[0].clone();
     (0..REPLIES_MAX).for_each(|_| shard.reply(Reply::Broken(channel())));
     assert_eq!(host.says("ab"), [""; 0]);
-    assert_eq!((host.flow, &*host.node().words), (Flow::Hold, ""));
+    assert_eq!((host.flow, &*host.node().words), (ReadFlow::Hold, ""));
     assert_eq!(host.wakes(), [""; 0]);
     assert_eq!(host.node().words, "");
     assert!(shard.take(&mut Default::default()), "it was full");
     assert_eq!(host.act(|peer, cx| peer.call((), cx)), ["resume 1"]);
     assert_eq!(host.node().words, "ab");
     assert_eq!(host.says("c"), [""; 0]);
-    assert_eq!((host.flow, &*host.node().words), (Flow::More, "abc"));
+    assert_eq!((host.flow, &*host.node().words), (ReadFlow::More, "abc"));
 }
 
 #[test]
@@ -203,7 +203,7 @@ fn many_words_take_several_turns_and_the_end_comes_behind_them() {
         let mut host = Host::up();
         host.says(&"a".repeat(2 * AT_ONCE + 1));
         let taken = |host: &mut Host| host.node().words.len();
-        assert_eq!((host.flow, taken(&mut host)), (Flow::Hold, AT_ONCE));
+        assert_eq!((host.flow, taken(&mut host)), (ReadFlow::Hold, AT_ONCE));
         assert_eq!(host.wake_at, Some(host.play.now.mono));
         if has_ended {
             host.ends(1, Ended::ByPeer);

@@ -5,22 +5,22 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use throng_broker::{
-    ChannelOptions, Draft, Moving, Namespaces, Presence, Recovery, Refusal, Reply, Request,
-    Retention, Ticket,
+    ChannelMember, ChannelOptions, Draft, Moving, NamespaceOptions, Recovery, Refusal, Reply,
+    Request, Retention, Ticket,
 };
 use throng_peer::task::{Link, Net};
 use throng_types::{ChannelName, Epoch, Position, Publication, Rng};
 
 use crate::agent::tests::publication;
-use crate::agent::{AUDIT_MS, Looked, Mode, Status};
-use crate::channels::Channels as _;
+use crate::agent::{AUDIT_MS, HistoryMatch, Looked, Mode};
+use crate::channels::NodeChannels as _;
 use crate::core::Core;
 use crate::io::NodeIo;
 use crate::io::RemoteOptions;
 use crate::node::Node as _;
 use crate::queues::{NodeEvent, ToNodes};
 use crate::queues::{QueuedReply, ShardQueues};
-use crate::verbs::{Connector, Fault, Messages};
+use crate::verbs::{BrokerFault, Connector, Messages};
 use crate::verbs::{PendingSubscribe, Purpose, Query, Verbs};
 
 /// Connects by one question, whose answer is one byte.
@@ -123,7 +123,7 @@ impl<const ONE_ROAD: bool> Played<ONE_ROAD> {
             ..ChannelOptions::default()
         };
         let options = RemoteOptions {
-            namespaces: Arc::new(Namespaces::new(plain, Vec::new())),
+            namespaces: Arc::new(NamespaceOptions::new(plain, Vec::new())),
             ..RemoteOptions::for_tests()
         };
         let shards = [(); 2]
@@ -193,7 +193,7 @@ impl<const ONE_ROAD: bool> Played<ONE_ROAD> {
         let found = found.map(|offset| publication(Some(Position { offset, ..position })).shared());
         Looked {
             position,
-            status: fits.map_or(Status::Lost, |_| Status::Fits),
+            status: fits.map_or(HistoryMatch::Lost, |_| HistoryMatch::Fits),
             publications: found.collect(),
         }
     }
@@ -239,7 +239,7 @@ impl<const ONE_ROAD: bool> Played<ONE_ROAD> {
     }
 
     /// Lets time pass, and does what is due.
-    fn later(&mut self, ms: u64) -> Result<(), Fault> {
+    fn later(&mut self, ms: u64) -> Result<(), BrokerFault> {
         self.core.io.now_ms += ms;
         self.tick()
     }
@@ -283,10 +283,10 @@ impl<const ONE_ROAD: bool> Verbs for Played<ONE_ROAD> {
         }
     }
 
-    fn message(&mut self, word: u8) -> Result<(), Fault> {
+    fn message(&mut self, word: u8) -> Result<(), BrokerFault> {
         self.words.push(char::from(word));
         match word {
-            b'x' => Err(Fault("that cannot be".to_owned())),
+            b'x' => Err(BrokerFault("that cannot be".to_owned())),
             _ => Ok(()),
         }
     }
@@ -303,7 +303,7 @@ impl<const ONE_ROAD: bool> Verbs for Played<ONE_ROAD> {
         self.oldest_ms = self.oldest_ms.map(|_| self.core.io.now_ms);
     }
 
-    fn begin_tick(&mut self) -> Result<(), Fault> {
+    fn begin_tick(&mut self) -> Result<(), BrokerFault> {
         Ok(())
     }
 
@@ -354,17 +354,17 @@ impl<const ONE_ROAD: bool> Verbs for Played<ONE_ROAD> {
         self.come.push("not come");
     }
 
-    fn come_later(&mut self, subscribe: &PendingSubscribe) -> Option<Presence> {
+    fn come_later(&mut self, subscribe: &PendingSubscribe) -> Option<ChannelMember> {
         subscribe.presence.clone()
     }
 
-    fn quit(&mut self, _: &ChannelName, _: &Presence) {}
+    fn quit(&mut self, _: &ChannelName, _: &ChannelMember) {}
 
     fn present(&mut self, _: u8, _: Ticket, _: &ChannelName, _: bool) {}
 
-    fn take_somebody(&mut self, _: ChannelName, _: Presence) {}
+    fn take_somebody(&mut self, _: ChannelName, _: ChannelMember) {}
 
-    fn give_somebody(&mut self, _: ChannelName, _: &Presence) {}
+    fn give_somebody(&mut self, _: ChannelName, _: &ChannelMember) {}
 
     fn own(&self) -> &str {
         "own"

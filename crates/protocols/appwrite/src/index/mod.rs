@@ -115,7 +115,7 @@ impl Index {
     pub fn subscribe(
         &mut self,
         connection: u32,
-        subscriptions: &[Subscription<'_>],
+        subscriptions: &[IndexedSubscription<'_>],
     ) -> Result<(), IndexError> {
         let row = self
             .connections
@@ -133,7 +133,7 @@ impl Index {
     fn subscribe_all(
         &mut self,
         connection: u32,
-        subscriptions: &[Subscription<'_>],
+        subscriptions: &[IndexedSubscription<'_>],
     ) -> Result<(), IndexError> {
         let row = self
             .connections
@@ -370,7 +370,7 @@ impl From<IndexError> for RealtimeError {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct Subscription<'s> {
+pub struct IndexedSubscription<'s> {
     pub id: &'s str,
     /// Channels under the connection's identity.
     pub channels: &'s [String],
@@ -469,9 +469,9 @@ impl Index {
             return None;
         }
         self.insert(connection, &project, &roles).ok()?;
-        let parts: Vec<Subscription<'_>> = parts
+        let parts: Vec<IndexedSubscription<'_>> = parts
             .iter()
-            .map(|(id, channels, filter)| Subscription {
+            .map(|(id, channels, filter)| IndexedSubscription {
                 id,
                 channels,
                 filter,

@@ -65,7 +65,7 @@ fn agrees_one_by_one(index: &mut Index, event: &FeedMessage, found: &BTreeMap<u3
 
 fn subscribe(index: &mut Index, connection: u32, id: &str, channels: &[&str]) {
     let channels: Vec<String> = channels.iter().map(|&c| c.to_owned()).collect();
-    let subscription = Subscription {
+    let subscription = IndexedSubscription {
         id,
         channels: &channels,
         filter: &QueryFilter::ALL,
@@ -177,7 +177,7 @@ fn a_known_id_changes_the_channels_it_names() {
     index.insert(0, "p", &["guests"]).unwrap();
     subscribe(&mut index, 0, "s", &["x", "y"]);
     let channels = ["y".to_owned()];
-    let changed = Subscription {
+    let changed = IndexedSubscription {
         id: "s",
         channels: &channels,
         filter: &one,
@@ -235,7 +235,7 @@ fn refusals_change_nothing() {
     index.insert(0, "p", &["guests"]).unwrap();
     assert_eq!(index.insert(0, "q", &["guests"]), Err(IndexError::Known));
     let channels = ["x".to_owned()];
-    let with = |id| Subscription {
+    let with = |id| IndexedSubscription {
         id,
         channels: &channels,
         filter: &QueryFilter::ALL,
@@ -303,7 +303,7 @@ fn events_visit_few() {
         let filter =
             QueryFilter::parse(&[query.to_string()], &limits, RealtimeError::MessageQuery).unwrap();
         let channels = ["messages".to_owned()];
-        let by_query = Subscription {
+        let by_query = IndexedSubscription {
             id: "room",
             channels: &channels,
             filter: &filter,
@@ -610,9 +610,9 @@ fn subscribe_both(
             (id_name(*id), channels, filter_of(*query))
         })
         .collect();
-    let subscriptions: Vec<Subscription<'_>> = owned
+    let subscriptions: Vec<IndexedSubscription<'_>> = owned
         .iter()
-        .map(|(id, channels, filter)| Subscription {
+        .map(|(id, channels, filter)| IndexedSubscription {
             id,
             channels,
             filter,

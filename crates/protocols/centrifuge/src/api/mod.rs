@@ -24,6 +24,6 @@ pub use request::{
     UnsubscribeRequest, parse, parse_batch, parse_legacy,
 };
 pub use response::{
-    ApiResult, ConnectionInfo, Connections, NodeInfo, PublishResult, encode_bare_error,
+    ApiResult, ConnectionInfo, ConnectionsResult, NodeInfo, PublishResult, encode_bare_error,
     encode_batch_reply, encode_legacy, encode_response,
 };

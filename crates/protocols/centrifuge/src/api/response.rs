@@ -49,7 +49,7 @@ pub struct ConnectionInfo<'a> {
 
 /// Connections that fit a request.
 #[derive(Clone, Copy, Debug)]
-pub struct Connections<'a> {
+pub struct ConnectionsResult<'a> {
     /// At most as many as were asked for.
     pub rows: &'a [ConnectionInfo<'a>],
     /// Number of connections that fit.
@@ -81,7 +81,7 @@ pub enum ApiResult<'a> {
     /// Result of [`Method::Channels`] if not all were wanted, and the number of all.
     SomeChannels(&'a [(&'a str, u32)], u32),
     /// Result of [`Method::Connections`] with its count.
-    Connections(Connections<'a>),
+    Connections(ConnectionsResult<'a>),
     /// Result of [`Method::Info`], a row a node.
     Info(&'a [NodeInfo<'a>]),
 }
@@ -194,7 +194,7 @@ fn append_channels(channels: &[(&str, u32)], found: Option<u32>, out: &mut Vec<u
     result.close();
 }
 
-fn append_connections(found: &Connections<'_>, out: &mut Vec<u8>) {
+fn append_connections(found: &ConnectionsResult<'_>, out: &mut Vec<u8>) {
     let mut result = Object::open(out);
     append_list(found.rows, result.value("connections"), |row, out| {
         let mut object = Object::open(out);
@@ -315,7 +315,7 @@ mod tests {
             num_subs: 2,
             channels: vec!["c"],
         };
-        let found = Connections {
+        let found = ConnectionsResult {
             rows: &[row],
             num_found: 3,
             is_cut: false,

@@ -72,7 +72,7 @@ fn both_forms_are_read_alike() {
 fn text_is_borrowed() {
     let frame = r#"{"subscribe":{"channel":"chat:42","flag":3},"id":2}"#;
     let command = Codec::Json.commands(frame.as_bytes()).next();
-    let Some(Ok(Command {
+    let Some(Ok(ClientCommand {
         request: ClientRequest::Subscribe(subscribe),
         ..
     })) = command

@@ -4,7 +4,7 @@
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 
-use throng_http1::origin::{Destination, Target, TargetAddress, TargetError};
+use throng_http1::origin::{Destination, OriginTarget, TargetAddress, TargetError};
 
 use crate::headers::Header;
 use crate::routes::{Domain, DuplicateRoute, Protocol, Route, Routes};
@@ -229,7 +229,7 @@ fn header(text: &str) -> Result<Header, RouteErrorKind> {
     }
 }
 
-fn target(section: &Section) -> Result<Target, RouteErrorKind> {
+fn target(section: &Section) -> Result<OriginTarget, RouteErrorKind> {
     let address = match section.value.as_str() {
         "test" => TargetAddress::Test,
         zhttp if zhttp.starts_with("zhttp/") || zhttp.starts_with("zhttpreq/") => {
@@ -237,7 +237,7 @@ fn target(section: &Section) -> Result<Target, RouteErrorKind> {
         }
         address => TargetAddress::parse(address)?,
     };
-    let mut target = Target::new(address);
+    let mut target = OriginTarget::new(address);
     for (name, value) in &section.options {
         match name.as_str() {
             "ssl" => target.tls = true,

@@ -1,13 +1,13 @@
 use proptest::prelude::*;
 
 use super::*;
-use throng_http1::origin::{Target, TargetAddress};
+use throng_http1::origin::{OriginTarget, TargetAddress};
 
 use crate::headers::Header;
 use throng_types::cases;
 
-fn origin(host: &str, port: u16) -> Target {
-    Target::new(TargetAddress::Origin {
+fn origin(host: &str, port: u16) -> OriginTarget {
+    OriginTarget::new(TargetAddress::Origin {
         host: host.to_owned(),
         port,
     })
@@ -31,7 +31,7 @@ fn lines_of_real_files() {
     // Debian's file, the seed's, the test harness of the Fastly command line.
     assert_eq!(
         line("* test").to.targets,
-        [Target::new(TargetAddress::Test)]
+        [OriginTarget::new(TargetAddress::Test)]
     );
     assert_eq!(line("* localhost:80").to.targets, [origin("localhost", 80)]);
     let found = line("id=backend,replace_beg=/p 10.0.0.1:443,over_http,ssl,host=example.com");

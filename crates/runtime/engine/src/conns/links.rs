@@ -8,7 +8,7 @@ use std::mem;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
 
-use throng_tls::{Fault, Link, Shaken};
+use throng_tls::{Shaken, TlsFault, TlsLink};
 use throng_types::ConnId;
 
 /// Memory that sealing and opening keep from one connection to the next.
@@ -33,16 +33,16 @@ pub struct TlsEvent {
 pub enum TlsNews {
     Shaken(Shaken),
     /// The handshake failed; the connection ends.
-    Refused(Fault),
+    Refused(TlsFault),
     /// TLS failed after the handshake; the connection ends.
-    Broken(Fault),
+    Broken(TlsFault),
     /// A server ended the connection without TLS's word for it (close_notify): something may be
     /// missing behind the bytes that came.
     Truncated,
 }
 
 pub(super) struct Entry {
-    pub(super) link: Link,
+    pub(super) link: TlsLink,
     /// The app's first deadline, counted from the end of the handshake. In milliseconds; a later
     /// one than 49 days is that.
     pub(super) deadline_ms: Option<NonZeroU32>,

@@ -5,7 +5,7 @@
 //!
 //! A connection keeps its place and its generation, so that its id stays what it was.
 
-use throng_tls::Link;
+use throng_tls::TlsLink;
 use throng_types::{ConnId, Millis, Save};
 
 use super::links::Entry;
@@ -25,7 +25,7 @@ pub struct SavedConn {
     is_paused: bool,
     queue: Option<Outbound>,
     /// The keys, if TLS is spoken.
-    tls: Option<Link>,
+    tls: Option<TlsLink>,
 }
 
 impl SavedConn {
@@ -46,7 +46,7 @@ impl<S, K: Kernel> Conns<S, K> {
     pub fn movable(&self) -> impl Iterator<Item = ConnId> {
         let slots = self.slots.iter().filter(move |(index, slot)| {
             let link = self.secured.links.peek(*index).map(|entry| &entry.link);
-            !slot.has(STAYS) && self.reads(slot.out) && link.is_none_or(Link::can_move)
+            !slot.has(STAYS) && self.reads(slot.out) && link.is_none_or(TlsLink::can_move)
         });
         slots.map(|(index, slot)| ConnId::new(self.shard, index, slot.generation))
     }

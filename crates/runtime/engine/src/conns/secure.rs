@@ -1,6 +1,6 @@
 //! Connections on which TLS is spoken: sealed when written, opened when read.
 //!
-//! Owns each such connection's [`Link`], by the place of its slot; a plain connection has a flag
+//! Owns each such connection's [`TlsLink`], by the place of its slot; a plain connection has a flag
 //! that is not set, and nothing else. Never: decides who speaks TLS; the listener does, or whoever
 //! connects.
 //!
@@ -18,7 +18,7 @@ use std::mem;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
 
-use throng_tls::{ClientTls, Fault, Link};
+use throng_tls::{ClientTls, TlsFault, TlsLink};
 use throng_types::{ConnId, Millis};
 
 use super::links::{Entry, Intake, Taken, TlsEvent, TlsNews};
@@ -38,7 +38,7 @@ impl<S, K: Kernel> Conns<S, K> {
         tls: &ClientTls,
     ) -> io::Result<ConnId> {
         let id = self.open(source, target, accepted)?;
-        self.secure(id.index(), Link::client(tls), None);
+        self.secure(id.index(), TlsLink::client(tls), None);
         self.watch(id.index());
         Ok(id)
     }
@@ -49,7 +49,7 @@ impl<S, K: Kernel> Conns<S, K> {
         let is_plain = { self.slots.get(id.index()) }
             .is_some_and(|slot| !slot.has(flag::SECURE | flag::LEAVING) && slot.out == NO_QUEUE);
         if self.session(id).is_some() && is_plain {
-            self.secure(id.index(), Link::client(tls), None);
+            self.secure(id.index(), TlsLink::client(tls), None);
             self.start_shaking(id.index());
         }
     }
@@ -59,7 +59,7 @@ impl<S, K: Kernel> Conns<S, K> {
     pub(crate) fn secure(
         &mut self,
         index: u32,
-        link: Result<Link, Fault>,
+        link: Result<TlsLink, TlsFault>,
         deadline: Option<Millis>,
     ) {
         let Some(slot) = self.slots.get_mut(index) else {
@@ -153,7 +153,7 @@ impl<S, K: Kernel> Conns<S, K> {
     }
 
     /// Ends a connection whose peer does not keep to TLS: an alert may be on its way.
-    pub(super) fn give_up(&mut self, index: u32, fault: Fault) {
+    pub(super) fn give_up(&mut self, index: u32, fault: TlsFault) {
         self.tell(index, |is_shaking| {
             if is_shaking {
                 TlsNews::Refused(fault)
@@ -186,7 +186,7 @@ impl<S, K: Kernel> Conns<S, K> {
         {
             return false;
         }
-        self.tell(index, |_| TlsNews::Refused(Fault::TimedOut));
+        self.tell(index, |_| TlsNews::Refused(TlsFault::TimedOut));
         if let Some(slot) = self.slots.get_mut(index) {
             slot.flags &= !flag::SHAKING;
         }
@@ -198,7 +198,7 @@ impl<S, K: Kernel> Conns<S, K> {
     pub(super) fn leaves(&mut self, index: u32, why: Closed) {
         let slot = self.slots.get(index);
         if slot.is_some_and(|slot| slot.has(flag::SHAKING)) && why != Closed::ByApp {
-            self.tell(index, |_| TlsNews::Refused(Fault::Gone));
+            self.tell(index, |_| TlsNews::Refused(TlsFault::Gone));
         }
     }
 
@@ -399,7 +399,7 @@ impl<S, K: Kernel> Conns<S, K> {
 /// Why nothing more is written to a connection now.
 enum Trouble {
     Kernel(io::Error),
-    Tls(Fault),
+    Tls(TlsFault),
     Nothing,
 }
 

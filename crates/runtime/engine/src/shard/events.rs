@@ -9,7 +9,7 @@
 use std::io;
 use std::net::SocketAddr;
 
-use throng_tls::Link;
+use throng_tls::TlsLink;
 use throng_types::Now;
 
 use super::{LOOK_BYTES, LOOK_BYTES_PER_READ, Listener, READ_BYTES, Running};
@@ -126,7 +126,8 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
             self.conns.prefer(id);
         }
         if let Some(Some(tls)) = self.tls.get(usize::from(listener)) {
-            self.conns.secure(id.index(), Link::server(tls), deadline);
+            self.conns
+                .secure(id.index(), TlsLink::server(tls), deadline);
         }
         // Its request is most likely there already: then it is served within this turn, and
         // the reactor has nothing to tell. In a turn that has read enough, the reactor tells of

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use throng_engine::{Closed, ConnLimits, Conns, End, Overflow};
 use throng_testkit::Authority;
 use throng_tls::{
-    Authorities, Certificates, ClientTls, Link, MinVersion, Records, ServerTls, Site, Trust,
+    Authorities, Certificates, ClientTls, MinVersion, RecordLayer, ServerTls, Site, TlsLink, Trust,
 };
 use throng_types::ConnId;
 
@@ -28,7 +28,7 @@ static BOTH: LazyLock<(ServerTls, ClientTls)> = LazyLock::new(|| {
     let site = Site::read_certificate("", issued.certificate.as_bytes()).unwrap();
     let site = site.with_key(issued.key.as_bytes()).unwrap();
     let shown = Certificates::new(&[site]);
-    let server = ServerTls::new(&shown, MinVersion::Tls12, Records::Rustls, None).unwrap();
+    let server = ServerTls::new(&shown, MinVersion::Tls12, RecordLayer::Rustls, None).unwrap();
     let trust = Trust::Of(Authorities::read(authority.pem().as_bytes()).unwrap());
     (server, ClientTls::new("localhost", &trust, true).unwrap())
 });
@@ -40,7 +40,7 @@ fn rig(manner: Manner, limits: ConnLimits) -> Rig {
 /// A client's end of TLS over a blocking socket.
 struct Client {
     socket: TcpStream,
-    link: Link,
+    link: TlsLink,
     plain: Vec<u8>,
     /// The server has said that nothing more comes.
     is_told: bool,
@@ -52,7 +52,7 @@ impl Client {
         let (socket, id) = rig.client();
         let mut client = Self {
             socket,
-            link: Link::client(&BOTH.1).unwrap(),
+            link: TlsLink::client(&BOTH.1).unwrap(),
             plain: Vec::new(),
             is_told: false,
         };
@@ -243,7 +243,7 @@ fn hands_must_be_shaken_in_time() {
     let mut silent = connect(rig.addr);
     let mut halfway = connect(rig.addr);
     let mut hello = Vec::new();
-    Link::client(&BOTH.1).unwrap().start(&mut hello).unwrap();
+    TlsLink::client(&BOTH.1).unwrap().start(&mut hello).unwrap();
     halfway.write_all(&hello[..100]).unwrap();
     for client in [&mut silent, &mut halfway] {
         let mut rest = Vec::new();

@@ -3,7 +3,7 @@
 //! Never: takes a flag for granted. One that is not listed here is not offered; an expectation that
 //! a [`throng_tls::Link`] says nothing about is noted.
 
-use throng_tls::{Records, Shaken};
+use throng_tls::{RecordLayer, Shaken};
 
 const TLS12: u16 = 0x0303;
 const TLS13: u16 = 0x0304;
@@ -16,7 +16,7 @@ pub(crate) struct Flags {
     pub(crate) port: u16,
     pub(crate) number: u64,
     pub(crate) is_ipv6: bool,
-    pub(crate) records: Records,
+    pub(crate) records: RecordLayer,
     pub(crate) certificate: String,
     pub(crate) key: String,
     /// The file of the authorities whose clients are let in, if all must show a certificate.
@@ -65,7 +65,7 @@ impl Flags {
             port: 0,
             number: 0,
             is_ipv6: false,
-            records: Records::Lean,
+            records: RecordLayer::Lean,
             certificate: String::new(),
             key: String::new(),
             clients: None,
@@ -131,8 +131,8 @@ impl Flags {
                 "notes" | "read-size" => _ = value()?,
                 "records" => {
                     flags.records = match value()?.as_str() {
-                        "lean" => Records::Lean,
-                        "rustls" => Records::Rustls,
+                        "lean" => RecordLayer::Lean,
+                        "rustls" => RecordLayer::Rustls,
                         _ => return Err(refuse()),
                     }
                 }

@@ -3,7 +3,7 @@
 //!
 //! The runner plays a client that keeps to the protocol or breaks it. It says by flags what the
 //! server shall do, and listens; this program connects, says its number, and is a server from then
-//! on: [`Link`] as the engine uses it, with the record layer that `-records` names. It says all
+//! on: [`TlsLink`] as the engine uses it, with the record layer that `-records` names. It says all
 //! data back with every bit flipped.
 //!
 //! Ends with 0 if all went well, with 1 and a word on standard error if not, and with 89 for a flag
@@ -18,7 +18,8 @@ use std::net::{Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpStream};
 use std::process::ExitCode;
 
 use throng_tls::{
-    Authorities, CertificateError, Certificates, Fault, Link, MinVersion, Records, ServerTls, Site,
+    Authorities, CertificateError, Certificates, MinVersion, RecordLayer, ServerTls, Site,
+    TlsFault, TlsLink,
 };
 
 use crate::flags::{Case, Flags};
@@ -124,7 +125,7 @@ fn exchange(
     tls: &ServerTls,
     socket: &mut TcpStream,
 ) -> Result<(), End> {
-    let mut link = Link::server(tls).map_err(|fault| failed(word(&fault)))?;
+    let mut link = TlsLink::server(tls).map_err(|fault| failed(word(&fault)))?;
     let mut has_begun = false;
     let mut bytes = vec![0; if flags.is_slow { 1 } else { READ_BYTES }];
     loop {
@@ -135,7 +136,7 @@ fn exchange(
         };
         if count == 0 {
             return match link.shaken() {
-                None => Err(failed(word(&Fault::Gone))),
+                None => Err(failed(word(&TlsFault::Gone))),
                 Some(_) if flags.needs_close => Err(failed("NoCloseNotify")),
                 Some(_) => Ok(()),
             };
@@ -165,16 +166,16 @@ fn exchange(
         if is_over || has_begun && flags.closes && !flags.needs_close {
             return Ok(());
         }
-        if has_begun && flags.records == Records::Lean && !link.can_move() {
+        if has_begun && flags.records == RecordLayer::Lean && !link.can_move() {
             return Err((MUST_NOT_BE, "records are rustls', not ours".to_owned()));
         }
     }
 }
 
 /// A fault in the words of `tests/bogo/cases.toml`.
-fn word(fault: &Fault) -> String {
+fn word(fault: &TlsFault) -> String {
     match fault {
-        Fault::Refused(error) => format!("{error:?}"),
+        TlsFault::Refused(error) => format!("{error:?}"),
         other => format!("{other:?}"),
     }
 }

@@ -7,12 +7,12 @@ use super::records::{only, suites};
 use super::*;
 
 /// The link as another process has it, and what was still to be sent by this one.
-fn moved(link: &mut Link) -> (Link, Vec<u8>) {
+fn moved(link: &mut TlsLink) -> (TlsLink, Vec<u8>) {
     let mut wire = Vec::new();
     assert!(link.can_move());
     assert!(link.leave_rustls(&mut wire).expect("rustls gives its keys"));
     let bytes = link.saved();
-    let moved = Link::load_whole(&bytes).expect("what was saved");
+    let moved = TlsLink::load_whole(&bytes).expect("what was saved");
     assert_eq!(moved.saved(), bytes);
     (moved, wire)
 }
@@ -25,7 +25,7 @@ impl End {
     }
 }
 
-const BOTH: [Records; 2] = [Records::Rustls, Records::Lean];
+const BOTH: [RecordLayer; 2] = [RecordLayer::Rustls, RecordLayer::Lean];
 
 #[test]
 fn a_link_goes_on_where_it_was() {
@@ -59,7 +59,7 @@ fn a_link_goes_on_where_it_was() {
 /// place.
 #[test]
 fn a_link_leaves_rustls_wherever_its_client_is_cut() {
-    let (tls, client) = both_with(Records::Rustls);
+    let (tls, client) = both_with(RecordLayer::Rustls);
     for suite in suites() {
         let client = only(&client, suite);
         for cut in 0.. {
@@ -101,7 +101,7 @@ fn keys_and_half_a_request_for_new_ones_move() {
             client.forge(records::HANDSHAKE, before, &mut wire);
             server.take(&wire);
             // What rustls has seen of a message is still in there.
-            let is_with_rustls = records == Records::Rustls && round == 0;
+            let is_with_rustls = records == RecordLayer::Rustls && round == 0;
             assert_eq!(server.link.can_move(), !is_with_rustls);
             if !is_with_rustls {
                 server.move_on();
@@ -122,7 +122,7 @@ fn keys_and_half_a_request_for_new_ones_move() {
 /// rustls keeps its answer to a request for new keys back until it has something to say.
 #[test]
 fn new_keys_of_rustls_move_with_its_answer_or_without_one() {
-    let (tls, client) = both_with(Records::Rustls);
+    let (tls, client) = both_with(RecordLayer::Rustls);
     for suite in suites().filter(|suite| suite.tls13().is_some()) {
         for (requests, speaks) in [
             (&[0][..], false),
@@ -158,7 +158,7 @@ fn new_keys_of_rustls_move_with_its_answer_or_without_one() {
 /// A link that does not move after all goes on as it is, and may be asked to move again.
 #[test]
 fn a_link_that_left_rustls_needs_not_move() {
-    let (tls, client) = both_with(Records::Rustls);
+    let (tls, client) = both_with(RecordLayer::Rustls);
     for suite in suites() {
         let (mut server, mut client) = ends(&tls, &only(&client, suite));
         let mut wire = Vec::new();
@@ -179,7 +179,7 @@ fn a_link_that_left_rustls_needs_not_move() {
 
 #[test]
 fn damaged_links_are_refused_or_harmless() {
-    let (server, client) = both_with(Records::Lean);
+    let (server, client) = both_with(RecordLayer::Lean);
     for client in [&client, &only_tls12(&client)] {
         let (mut server, mut client) = ends(&server, client);
         carry(&mut server, &mut client, 1000);
@@ -187,13 +187,13 @@ fn damaged_links_are_refused_or_harmless() {
         server.take(&client.wire[..7]);
         let bytes = server.link.saved();
         for cut in 0..bytes.len() {
-            assert!(Link::load_whole(&bytes[..cut]).is_none(), "{cut}");
+            assert!(TlsLink::load_whole(&bytes[..cut]).is_none(), "{cut}");
         }
         for at in 0..bytes.len() {
             for wrong in [0, 1, 2, 5, 31, 0xff] {
                 let mut bytes = bytes.clone();
                 bytes[at] = wrong;
-                let Some(link) = Link::load_whole(&bytes) else {
+                let Some(link) = TlsLink::load_whole(&bytes) else {
                     continue;
                 };
                 let mut end = End::new(link);

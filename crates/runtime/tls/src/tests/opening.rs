@@ -33,7 +33,7 @@ fn in_records(hello: &[u8], bytes: usize) -> Vec<u8> {
 #[track_caller]
 fn told(server: &ServerTls, bytes: &[u8]) -> (Vec<u8>, String) {
     let mut all = [1, 2, 7, 1000].map(|most| {
-        let mut end = End::new(Link::server(server).unwrap());
+        let mut end = End::new(TlsLink::server(server).unwrap());
         bytes.chunks(most).for_each(|piece| end.take(piece));
         let fault = end.fault.take().expect("an end");
         // It takes and gives nothing any more.
@@ -48,7 +48,7 @@ fn told(server: &ServerTls, bytes: &[u8]) -> (Vec<u8>, String) {
 }
 
 fn servers() -> impl Iterator<Item = ServerTls> {
-    [Records::Rustls, Records::Lean]
+    [RecordLayer::Rustls, RecordLayer::Lean]
         .into_iter()
         .map(|records| both_with(records).0)
 }

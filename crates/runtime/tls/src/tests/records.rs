@@ -190,8 +190,8 @@ fn is_refused_earlier(acts: &[&Act]) -> bool {
 
 #[test]
 fn both_record_layers_take_and_refuse_the_same() {
-    let (rustls, _) = both_with(Records::Rustls);
-    let (lean, _) = both_with(Records::Lean);
+    let (rustls, _) = both_with(RecordLayer::Rustls);
+    let (lean, _) = both_with(RecordLayer::Lean);
     let client = ClientTls::new("localhost", &Trust::Anybody, false).unwrap();
     for client in [&client, &only_tls12(&client)] {
         let is_tls13 = shaken(&lean, client).1.shaken().is_tls13;
@@ -226,7 +226,7 @@ fn both_record_layers_take_and_refuse_the_same() {
 #[test]
 fn each_suite_is_spoken_both_ways() {
     let mut count = 0;
-    for records in [Records::Lean, Records::Rustls] {
+    for records in [RecordLayer::Lean, RecordLayer::Rustls] {
         let (server, client) = both_with(records);
         for suite in suites() {
             count += 1;
@@ -234,7 +234,7 @@ fn each_suite_is_spoken_both_ways() {
             carry(&mut one, &mut other, 1000);
             assert_eq!(
                 one.link.lean().is_some(),
-                records == Records::Lean,
+                records == RecordLayer::Lean,
                 "{suite:?}"
             );
             let long = vec![3; 70_000];
@@ -252,7 +252,7 @@ fn each_suite_is_spoken_both_ways() {
 
 #[test]
 fn keys_follow_each_other_whoever_asks() {
-    let (server, client) = both_with(Records::Lean);
+    let (server, client) = both_with(RecordLayer::Lean);
     for suite in suites().filter(|suite| suite.tls13().is_some()) {
         let (mut server, mut client) = shaken(&server, &only(&client, suite));
         let mut expect = Vec::new();
@@ -282,7 +282,7 @@ fn keys_follow_each_other_whoever_asks() {
 /// once if not; it must come to the same end.
 #[test]
 fn a_hello_ends_alike_whatever_its_records_cuts_and_damage() {
-    let servers = [Records::Rustls, Records::Lean].map(|records| both_with(records).0);
+    let servers = [RecordLayer::Rustls, RecordLayer::Lean].map(|records| both_with(records).0);
     let client = ClientTls::new("localhost", &Trust::Anybody, false).unwrap();
     let hello = ends(&servers[0], &client).1.wire[5..].to_vec();
     let mut state = 1_u64;
@@ -308,7 +308,7 @@ fn a_hello_ends_alike_whatever_its_records_cuts_and_damage() {
         }
         let cuts: Vec<usize> = (0..below(20)).map(|_| 1 + below(100)).collect();
         let ended = servers.each_ref().map(|server| {
-            let mut end = End::new(Link::server(server).unwrap());
+            let mut end = End::new(TlsLink::server(server).unwrap());
             let mut rest = &wire[..];
             for cut in &cuts {
                 let (piece, behind) = rest.split_at(rest.len().min(*cut));
@@ -329,7 +329,7 @@ fn a_hello_ends_alike_whatever_its_records_cuts_and_damage() {
 /// alone: with rustls, the keys that come next would be lost.
 #[test]
 fn keys_may_follow_each_other_at_once() {
-    let (server, client) = both_with(Records::Lean);
+    let (server, client) = both_with(RecordLayer::Lean);
     for suite in suites().filter(|suite| suite.tls13().is_some()) {
         for (request, most) in [0, 1]
             .into_iter()
@@ -359,8 +359,8 @@ fn keys_may_follow_each_other_at_once() {
 
 #[test]
 fn a_request_for_keys_right_behind_the_handshake_is_answered() {
-    let (server, client) = both_with(Records::Lean);
-    let mut server = End::new(Link::server(&server).unwrap());
+    let (server, client) = both_with(RecordLayer::Lean);
+    let mut server = End::new(TlsLink::server(&server).unwrap());
     let mut client = AsLibrary::new(&client);
     client.to(&mut server);
     client.hear(&mut server);
@@ -377,7 +377,7 @@ fn a_request_for_keys_right_behind_the_handshake_is_answered() {
 
 #[test]
 fn a_client_may_renew_its_keys_32_times_between_data() {
-    for records in [Records::Rustls, Records::Lean] {
+    for records in [RecordLayer::Rustls, RecordLayer::Lean] {
         let (server, client) = both_with(records);
         // Whether or not it asks for new keys of the server's.
         for asks in [0, 1] {
@@ -404,7 +404,7 @@ fn a_client_may_renew_its_keys_32_times_between_data() {
 /// RFC 8446 section 5.1, RFC 5246 section 6.2.3: by its length alone, before the rest has come.
 #[test]
 fn a_sealed_record_that_is_too_long_is_told_so() {
-    let (server, client) = both_with(Records::Lean);
+    let (server, client) = both_with(RecordLayer::Lean);
     let [most, more] = [0x4800_u16, 0x4801].map(|bytes| {
         let [high, low] = bytes.to_be_bytes();
         Act::Raw(vec![DATA, 3, 3, high, low])
@@ -418,8 +418,8 @@ fn a_sealed_record_that_is_too_long_is_told_so() {
 
 #[test]
 fn empty_records_have_a_price() {
-    let (rustls, _) = both_with(Records::Rustls);
-    let (lean, _) = both_with(Records::Lean);
+    let (rustls, _) = both_with(RecordLayer::Rustls);
+    let (lean, _) = both_with(RecordLayer::Lean);
     let client = ClientTls::new("localhost", &Trust::Anybody, false).unwrap();
     for client in [&client, &only_tls12(&client)] {
         let fault = |server: &ServerTls, acts: &[Act]| {
@@ -447,8 +447,8 @@ fn empty_records_have_a_price() {
 /// TLS 1.2: the first request gets a warning, the second one ends the connection.
 #[test]
 fn a_request_to_shake_hands_anew_is_refused_whatever_its_records() {
-    let (rustls, _) = both_with(Records::Rustls);
-    let (lean, _) = both_with(Records::Lean);
+    let (rustls, _) = both_with(RecordLayer::Rustls);
+    let (lean, _) = both_with(RecordLayer::Lean);
     let client = ClientTls::new("localhost", &Trust::Anybody, false).unwrap();
     let client = only_tls12(&client);
     let hello = ends(&lean, &client).1.wire[5..].to_vec();
@@ -478,7 +478,7 @@ fn a_request_to_shake_hands_anew_is_refused_whatever_its_records() {
 
 #[test]
 fn used_up_keys_are_replaced_or_end_the_connection() {
-    let (server, client) = both_with(Records::Lean);
+    let (server, client) = both_with(RecordLayer::Lean);
     for suite in suites() {
         let (mut server, mut client) = shaken(&server, &only(&client, suite));
         let has_limit = format!("{:?}", suite.suite()).contains("AES");
@@ -489,7 +489,7 @@ fn used_up_keys_are_replaced_or_end_the_connection() {
         server.wire.clear();
         let sealed = server.link.seal(b"after", &mut server.wire);
         if has_limit && suite.tls13().is_none() {
-            assert!(matches!(sealed, Err(Fault::Exhausted)), "{suite:?}");
+            assert!(matches!(sealed, Err(TlsFault::Exhausted)), "{suite:?}");
             continue;
         }
         sealed.unwrap();
@@ -551,8 +551,8 @@ impl AsLibrary {
 
 #[test]
 fn rustls_asks_for_new_keys_and_gets_them() {
-    let (server, client) = both_with(Records::Lean);
-    let mut server = End::new(Link::server(&server).unwrap());
+    let (server, client) = both_with(RecordLayer::Lean);
+    let mut server = End::new(TlsLink::server(&server).unwrap());
     let mut client = AsLibrary::new(&client);
     client.talk(&mut server);
     assert!(server.link.lean().is_some());
@@ -573,5 +573,5 @@ fn rustls_asks_for_new_keys_and_gets_them() {
 #[test]
 fn a_connection_of_ours_is_small() {
     assert!(size_of::<Lean>() <= 256, "{}", size_of::<Lean>());
-    assert!(size_of::<Link>() <= 64, "{}", size_of::<Link>());
+    assert!(size_of::<TlsLink>() <= 64, "{}", size_of::<TlsLink>());
 }

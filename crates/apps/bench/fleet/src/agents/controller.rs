@@ -4,7 +4,7 @@
 //! - No agent starts before all that are still there are ready.
 //! - A lost agent keeps the figures of its last report; its connections count as lost.
 
-use throng_bench_measure::{Counters, DeliveryCounts, LostReason};
+use throng_bench_measure::{DeliveryCounts, LostReason, RunCounters};
 use throng_bench_plan::Scenario;
 use throng_bench_report::{AgentSummary, MachineInfo};
 
@@ -55,7 +55,7 @@ impl Controller {
             clock: ClockEstimator::default(),
             machine: None,
             heard_us: now_us,
-            counters: Counters::default(),
+            counters: RunCounters::default(),
             deliveries: DeliveryCounts::default(),
             steps: false,
         });
@@ -141,8 +141,8 @@ impl Controller {
     }
 
     /// Adds up the counts of all agents, those of lost ones up to their last report.
-    pub(crate) fn totals(&self) -> (Counters, DeliveryCounts) {
-        let mut counters = Counters::default();
+    pub(crate) fn totals(&self) -> (RunCounters, DeliveryCounts) {
+        let mut counters = RunCounters::default();
         let mut deliveries = DeliveryCounts::default();
         for link in &self.links {
             counters.merge(&link.counters);
@@ -295,7 +295,7 @@ struct Link {
     clock: ClockEstimator,
     machine: Option<MachineInfo>,
     heard_us: u64,
-    counters: Counters,
+    counters: RunCounters,
     deliveries: DeliveryCounts,
     steps: bool,
 }

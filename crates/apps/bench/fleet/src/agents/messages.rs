@@ -5,7 +5,7 @@
 use aws_lc_rs::hmac::{HMAC_SHA256, Key, sign, verify as verify_mac};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use throng_bench_measure::{Counters, DeliveryCounts, Histograms, Sample, Sums};
+use throng_bench_measure::{DeliveryCounts, Histograms, RunCounters, Sample, Sums};
 use throng_bench_plan::Scenario;
 use throng_bench_report::MachineInfo;
 
@@ -100,7 +100,7 @@ pub(crate) struct RateStep {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Progress {
     pub(crate) sample: Sample,
-    pub(crate) counters: Counters,
+    pub(crate) counters: RunCounters,
     pub(crate) deliveries: DeliveryCounts,
     #[serde(flatten)]
     pub(crate) interval: Histograms,

@@ -9,7 +9,9 @@ use std::path::Path;
 
 use throng_bench_fleet::{Finished, RunOptions, WatchServer, run_scenario};
 use throng_bench_plan::schedule::Growth;
-use throng_bench_plan::{Dialect, Publish, RateSearch, Scenario, Target, Transport, Via, Workload};
+use throng_bench_plan::{
+    ClientTransport, Dialect, Publish, RateSearch, Scenario, Target, Via, Workload,
+};
 use throng_bench_report::Results;
 
 use crate::server::Server;
@@ -30,9 +32,9 @@ pub(crate) fn run(scenario: &Scenario) -> Finished {
 /// Twenty connections, held for a short while.
 pub(crate) fn scenario(kind: Workload, url: &str) -> Scenario {
     let transport = if url.starts_with("ws") {
-        Transport::websocket(Dialect::Plain)
+        ClientTransport::websocket(Dialect::Plain)
     } else {
-        Transport::Sse {
+        ClientTransport::Sse {
             headers: Vec::new(),
         }
     };

@@ -2,7 +2,7 @@
 
 use throng_bench_fleet::{RunOptions, run_observed};
 use throng_bench_plan::check::{BenchExit, CheckOutcome};
-use throng_bench_plan::{Transport, Via, Workload};
+use throng_bench_plan::{ClientTransport, Via, Workload};
 use throng_bench_report::{RunPhase, Snapshot};
 
 use crate::server::Server;
@@ -265,7 +265,7 @@ fn no_secret_is_shown_or_kept() {
     let mut scenario = scenario(Workload::FanOut, &url);
     scenario.name = "with s3cret-url in it".into();
     scenario.channels = vec!["news".into()];
-    if let Transport::WebSocket { headers, .. } = &mut scenario.transport {
+    if let ClientTransport::WebSocket { headers, .. } = &mut scenario.transport {
         for (name, value) in [
             ("Authorization", "Bearer s3cret-bearer"),
             ("Cookie", "sid=s3cret-cookie"),

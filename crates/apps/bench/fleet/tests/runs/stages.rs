@@ -6,7 +6,7 @@ use throng_bench_fleet::{run_observed, run_scenario};
 use throng_bench_measure::{ConnectFailure, LostReason};
 use throng_bench_plan::check::BenchExit;
 use throng_bench_plan::ports::parse_sources;
-use throng_bench_plan::{Dialect, PeriodicMessage, Transport, Workload};
+use throng_bench_plan::{ClientTransport, Dialect, PeriodicMessage, Workload};
 use throng_bench_report::Snapshot;
 use throng_bench_worker::PrepareError;
 
@@ -17,7 +17,7 @@ use crate::{options, run, scenario};
 fn connections_are_counted_by_stage() {
     let server = Server::start();
     let mut scenario = scenario(Workload::Hold, &server.ws("/ws?channel={n}"));
-    let Transport::WebSocket {
+    let ClientTransport::WebSocket {
         ping_interval_us, ..
     } = &mut scenario.transport
     else {
@@ -77,7 +77,7 @@ fn failures_have_their_reason() {
 fn a_subscription_that_nobody_acknowledges_is_a_failure() {
     let server = Server::start();
     let mut scenario = scenario(Workload::Hold, &server.ws("/ws?channel=a"));
-    scenario.transport = Transport::websocket(Dialect::Centrifugo { token: None });
+    scenario.transport = ClientTransport::websocket(Dialect::Centrifugo { token: None });
     scenario.connect_timeout_us = 2_000_000;
     let finished = run(&scenario);
     let counters = &finished.results.totals.counters;

@@ -14,7 +14,7 @@ use crate::ports::parse_sources;
 use crate::schedule::positive_rate;
 use crate::template::escape;
 use crate::{
-    Dialect, Marker, PeriodicMessage, Scenario, StatsdExport, Target, Transport, Workload,
+    ClientTransport, Dialect, Marker, PeriodicMessage, Scenario, StatsdExport, Target, Workload,
 };
 
 /// Reads the arguments that would follow `tcpkali`. The first one that is not supported is refused
@@ -76,7 +76,7 @@ struct CommandLine {
 
 impl CommandLine {
     fn new() -> Self {
-        let transport = Transport::websocket(Dialect::Plain);
+        let transport = ClientTransport::websocket(Dialect::Plain);
         let mut scenario = Scenario::new(Workload::Hold, Vec::new(), transport);
         scenario.name = "tcpkali".into();
         scenario.connect_timeout_us = 1_000_000;
@@ -248,10 +248,10 @@ impl CommandLine {
         }))
     }
 
-    fn transport(&mut self) -> Result<Transport, String> {
+    fn transport(&mut self) -> Result<ClientTransport, String> {
         let first = std::mem::take(&mut self.first);
         if self.websocket {
-            return Ok(Transport::WebSocket {
+            return Ok(ClientTransport::WebSocket {
                 dialect: Dialect::Plain,
                 first_frames: first,
                 headers: std::mem::take(&mut self.headers),
@@ -270,7 +270,7 @@ impl CommandLine {
                         connected";
             self.notes.push(note.into());
         }
-        Ok(Transport::Raw { first, expect_http })
+        Ok(ClientTransport::Raw { first, expect_http })
     }
 }
 
@@ -451,7 +451,7 @@ mod tests {
             (statsd.namespace.as_str(), statsd.latency_window_us),
             ("cbench-1", Some(10_000_000))
         );
-        let Transport::Raw { first, expect_http } = &scenario.transport else {
+        let ClientTransport::Raw { first, expect_http } = &scenario.transport else {
             panic!("not raw");
         };
         assert!(expect_http);

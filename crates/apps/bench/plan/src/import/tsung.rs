@@ -10,7 +10,7 @@ use super::Imported;
 use super::xml::{self, Element};
 use crate::schedule::{ArrivalPhase, Schedule, Spread};
 use crate::template::escape;
-use crate::{Dialect, Problem, Scenario, Target, Transport, Workload};
+use crate::{ClientTransport, Dialect, Problem, Scenario, Target, Workload};
 
 use session::{Session, read_session};
 
@@ -391,8 +391,8 @@ fn duration(element: &Element) -> Result<u64, Problem> {
     Ok((value * unit_us(element)? as f64) as u64)
 }
 
-fn transport(session: &Session, subprotocol: Option<String>) -> Transport {
-    Transport::WebSocket {
+fn transport(session: &Session, subprotocol: Option<String>) -> ClientTransport {
+    ClientTransport::WebSocket {
         dialect: Dialect::Plain,
         first_frames: session
             .first_frames

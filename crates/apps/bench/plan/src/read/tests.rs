@@ -72,7 +72,10 @@ fn the_least_scenario_has_defaults() {
     let scenario = read_toml("targets = 'ws://h:1/'").unwrap();
     assert_eq!(scenario.kind, Workload::Hold);
     assert_eq!(scenario.clients, 100);
-    assert_eq!(scenario.transport, Transport::websocket(Dialect::Plain));
+    assert_eq!(
+        scenario.transport,
+        ClientTransport::websocket(Dialect::Plain)
+    );
 }
 
 #[test]
@@ -267,7 +270,7 @@ fn data_from_a_file_fills_templates() {
         _ => Err("no such file".to_owned()),
     };
     let scenario = read_toml_with(text, &files).unwrap();
-    let channels = crate::Channels::new(&scenario).unwrap();
+    let channels = crate::ChannelPlan::new(&scenario).unwrap();
     let subscribed = |n| channels.of_connection(n).collect::<Vec<_>>();
     assert_eq!((channels.len(), channels.subscribers(0)), (2, 2));
     assert_eq!(subscribed(0), subscribed(2));

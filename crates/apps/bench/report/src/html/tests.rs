@@ -2,15 +2,16 @@
 
 use super::*;
 use crate::{
-    AgentSummary, LimitSetting, MachineInfo, Manifest, Reading, ResultsError, ServerTotals,
-    StepResult, Totals, files, summary,
+    AgentSummary, LimitSetting, MachineInfo, Manifest, Reading, ResultsError, RunTotals,
+    ServerTotals, StepResult, files, summary,
 };
 use throng_bench_measure::{
-    ConnectFailure, Counters, DeliveryCounts, Latency, LogWriter, LostReason, Sample, ServerSample,
+    ConnectFailure, DeliveryCounts, Latency, LogWriter, LostReason, RunCounters, Sample,
+    ServerSample,
 };
 use throng_bench_plan::check::CheckOutcome;
 use throng_bench_plan::{
-    ChannelChoice, Dialect, Publish, Scenario, Target, Transport, Via, Workload,
+    ChannelChoice, ClientTransport, Dialect, Publish, Scenario, Target, Via, Workload,
 };
 use throng_types::Rng;
 
@@ -21,7 +22,7 @@ fn sample_run(seed: u64) -> Results {
     let mut scenario = Scenario::new(
         Workload::FanOut,
         vec![target],
-        Transport::websocket(Dialect::Plain),
+        ClientTransport::websocket(Dialect::Plain),
     );
     scenario.set_clients(100_000, 500.0);
     scenario.channels = vec!["group-{n%1000}".into()];
@@ -97,7 +98,7 @@ fn sample_run(seed: u64) -> Results {
             }),
         });
     }
-    let mut counters = Counters::default();
+    let mut counters = RunCounters::default();
     counters.attempted = 100_000;
     counters.tcp_connected = 99_990;
     counters.upgraded = 99_980;
@@ -136,7 +137,7 @@ fn sample_run(seed: u64) -> Results {
                 ],
             }],
         },
-        totals: Totals {
+        totals: RunTotals {
             measured_ms: (220_000, 600_000),
             counters,
             deliveries: DeliveryCounts {
@@ -154,7 +155,7 @@ fn sample_run(seed: u64) -> Results {
             delivery_curve: whole.curve(),
             generator_bytes_per_connection: Some(380.0),
             generator_busiest: 0.5,
-            ..Totals::default()
+            ..RunTotals::default()
         },
         server: Some(ServerTotals {
             process_bytes_per_connection: Some(290.0),
@@ -219,7 +220,7 @@ fn figures_have_the_names_of_checks() {
 #[test]
 fn a_run_without_deliveries_has_a_page_too() {
     let mut results = sample_run(1);
-    results.totals = Totals::default();
+    results.totals = RunTotals::default();
     results.server = None;
     results.series.clear();
     results.judge();
@@ -244,7 +245,7 @@ fn no_text_of_a_run_becomes_markup() {
         offset_error_us: 3,
         lost: true,
     }];
-    results.verdict = Verdict::Invalid {
+    results.verdict = RunVerdict::Invalid {
         latency_alone: false,
         reasons: vec![evil.into()],
     };

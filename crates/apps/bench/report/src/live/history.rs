@@ -26,7 +26,7 @@ const FOLDERS_MAX: usize = 10_000;
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
 #[derive(Clone, Debug)]
-pub struct History {
+pub struct LiveHistory {
     folder: PathBuf,
 }
 
@@ -49,7 +49,7 @@ pub(super) struct Listing {
     runs: Vec<Run>,
 }
 
-impl History {
+impl LiveHistory {
     /// Takes the folder in which runs have theirs. It need not be there yet.
     pub const fn new(folder: PathBuf) -> Self {
         Self { folder }
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn a_folder_that_is_not_there_has_no_runs() {
-        let history = History::new(PathBuf::from("/nowhere/at/all"));
+        let history = LiveHistory::new(PathBuf::from("/nowhere/at/all"));
         assert!(history.list().runs.is_empty());
         assert!(history.run("..").is_none());
         assert!(history.run("").is_none());

@@ -15,8 +15,8 @@ use throng_types::units::{format_us, grouped};
 
 use crate::text::written;
 
-pub use history::History;
-pub use page::Page;
+pub use history::LiveHistory;
+pub use page::LivePage;
 pub use screen::Screen;
 pub use statsd::Statsd;
 
@@ -64,7 +64,7 @@ mod testing {
 
     use crate::{RunPhase, Snapshot};
     use throng_bench_measure::{ConnectFailure, Histograms, Sample, Tally};
-    use throng_bench_plan::{Dialect, Scenario, Target, Transport, Workload};
+    use throng_bench_plan::{ClientTransport, Dialect, Scenario, Target, Workload};
 
     /// Lends a snapshot of a run with a bit of everything.
     pub(super) fn with_snapshot(look: impl FnOnce(&Snapshot<'_>)) {
@@ -89,7 +89,7 @@ mod testing {
         look: impl FnOnce(&Snapshot<'_>),
     ) {
         let target = Target::parse("ws://127.0.0.1:1/").unwrap();
-        let transport = Transport::websocket(Dialect::Plain);
+        let transport = ClientTransport::websocket(Dialect::Plain);
         look(&Snapshot {
             scenario: &Scenario::new(Workload::Hold, vec![target], transport),
             phase: RunPhase::Hold,

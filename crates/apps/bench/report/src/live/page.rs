@@ -25,7 +25,7 @@ use serde::Serialize;
 
 use throng_bench_measure::Sample;
 
-use super::History;
+use super::LiveHistory;
 use super::prometheus::write_prometheus;
 use crate::text::{reasons, written};
 use crate::{Snapshot, comparison_page, report_page};
@@ -57,7 +57,7 @@ struct State {
 }
 
 struct Shared {
-    history: History,
+    history: LiveHistory,
     state: Mutex<State>,
     changed: Condvar,
     viewers: AtomicUsize,
@@ -71,7 +71,7 @@ impl Shared {
 }
 
 /// Live page while it is served; when it is dropped, viewers are told that the run has ended.
-pub struct Page {
+pub struct LivePage {
     shared: Arc<Shared>,
     address: SocketAddr,
 }
@@ -90,9 +90,9 @@ struct Row<'a> {
     publish_failed: u64,
 }
 
-impl Page {
+impl LivePage {
     /// Listens. The page lists the finished runs of `history`, too.
-    pub fn listen(address: SocketAddr, history: History) -> std::io::Result<Self> {
+    pub fn listen(address: SocketAddr, history: LiveHistory) -> std::io::Result<Self> {
         let listener = TcpListener::bind(address)?;
         let address = listener.local_addr()?;
         let shared = Arc::new(Shared {
@@ -146,7 +146,7 @@ impl Page {
     }
 }
 
-impl Drop for Page {
+impl Drop for LivePage {
     fn drop(&mut self) {
         self.shared.lock().ended = true;
         self.shared.changed.notify_all();
@@ -236,7 +236,7 @@ fn answer(mut stream: TcpStream, shared: &Shared) -> std::io::Result<()> {
 }
 
 /// Makes the comparison of two runs; none if one of them is not there.
-fn compared(history: &History, query: &str) -> Option<String> {
+fn compared(history: &LiveHistory, query: &str) -> Option<String> {
     let (a, b) = query.split_once('&')?;
     let ((a_name, a), (b_name, b)) = (history.run(a)?, history.run(b)?);
     Some(comparison_page(&a, &b, (&a_name, &b_name)))
@@ -318,8 +318,8 @@ mod tests {
 
     #[test]
     fn rows_are_pushed_and_the_end_is_told() {
-        let history = History::new("/nowhere".into());
-        let mut page = Page::listen(([127, 0, 0, 1], 0).into(), history).unwrap();
+        let history = LiveHistory::new("/nowhere".into());
+        let mut page = LivePage::listen(([127, 0, 0, 1], 0).into(), history).unwrap();
         let address = page.address();
         with_snapshot(|snapshot| page.on_row(snapshot));
         // It comes before the others, so it is there when they have been answered.

@@ -1,7 +1,7 @@
 //! Usable connections: the meaning of a WebSocket's messages by dialect, deadlines, messages that a
 //! connection sends itself, and its end.
 
-use throng_client::centrifugo::{self, Position};
+use throng_client::centrifugo::{self, StreamPosition};
 use throng_engine::{Closed, Effects, End};
 use throng_types::ConnId;
 use throng_ws::Opcode;
@@ -9,7 +9,7 @@ use throng_ws::Opcode;
 use throng_bench_measure::{ConnectFailure, LostReason};
 use throng_bench_plan::payload::Message;
 use throng_bench_plan::template::Values;
-use throng_bench_plan::{Dialect, Transport, Workload};
+use throng_bench_plan::{ClientTransport, Dialect, Workload};
 
 use crate::core::{SharedState, moment};
 use crate::session::{Client, Stage, Wire};
@@ -23,7 +23,7 @@ impl SharedState<'_> {
         fx: &mut Effects<'_>,
     ) {
         let script = self.script;
-        if let Transport::WebSocket { dialect, .. } = &script.scenario.transport {
+        if let ClientTransport::WebSocket { dialect, .. } = &script.scenario.transport {
             match dialect {
                 Dialect::Plain => {}
                 Dialect::Centrifugo { .. } => {
@@ -129,7 +129,7 @@ impl SharedState<'_> {
         &mut self,
         client: &mut Client,
         id: u32,
-        subscribed: centrifugo::Subscribed,
+        subscribed: centrifugo::SubscribeReply,
     ) {
         let script = self.script;
         let Some(resume) = &mut client.resume else {
@@ -146,7 +146,7 @@ impl SharedState<'_> {
         let mut name = Vec::new();
         script.channels.write_name(channel, &mut name);
         let name = String::from_utf8_lossy(&name).into_owned();
-        let position = Position {
+        let position = StreamPosition {
             epoch: subscribed.epoch,
             offset: subscribed.offset,
         };
@@ -183,7 +183,7 @@ impl SharedState<'_> {
             return self.leave(client, back_us, fx);
         }
         if come(client.ping_at)
-            && let Transport::WebSocket {
+            && let ClientTransport::WebSocket {
                 ping_interval_us: Some(every_us),
                 ..
             } = scenario.transport
@@ -206,7 +206,10 @@ impl SharedState<'_> {
             let at_us = self.clock.now_us() + back_us;
             self.come_back(at_us, client.n, carried);
         }
-        if matches!(self.script.scenario.transport, Transport::WebSocket { .. }) {
+        if matches!(
+            self.script.scenario.transport,
+            ClientTransport::WebSocket { .. }
+        ) {
             let close = throng_ws::CloseFrame {
                 code: 1000,
                 reason: "",
@@ -278,7 +281,7 @@ impl SharedState<'_> {
         let mut rng = script.rng_of(u64::from(client.n));
         template.render(&values, &mut rng, &mut text);
         let before = fx.out.len();
-        if matches!(script.scenario.transport, Transport::WebSocket { .. }) {
+        if matches!(script.scenario.transport, ClientTransport::WebSocket { .. }) {
             let opcode = if say.binary {
                 Opcode::Binary
             } else {

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use throng_client::{ResponseEvent, ResponseReader, WebSocket};
+use throng_client::{ResponseEvent, ResponseReader, WebSocketClient};
 use throng_engine::{Closed, Effects, End};
 use throng_http1::HttpLimits;
 use throng_types::ConnId;
@@ -48,7 +48,7 @@ impl Publishers<'_> {
             let host = &self.form.endpoint.authority;
             // Nobody but us reads these handshakes, so the key need not be a secret.
             let key = Rng::new(u64::from(number) ^ 0x6b65_7973).bytes();
-            let socket = WebSocket::open(host, &path, key, &[], WS_LIMITS, fx.out);
+            let socket = WebSocketClient::open(host, &path, key, &[], WS_LIMITS, fx.out);
             link.reader = Some(Reader::Socket(socket));
         } else {
             link.reader = Some(Reader::Answers(ResponseReader::new(HTTP_LIMITS)));

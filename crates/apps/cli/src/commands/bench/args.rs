@@ -12,8 +12,8 @@ use throng_bench_plan::check::{BenchExit, Check};
 use throng_bench_plan::payload::MESSAGE_BYTES_MIN;
 use throng_bench_plan::schedule::Growth;
 use throng_bench_plan::{
-    ChannelChoice, DATA_BYTES_MAX, Data, Dialect, Problem, Publish, RateSearch, Scenario, Target,
-    TlsTrust, Transport, Via,
+    ChannelChoice, ClientTransport, DATA_BYTES_MAX, Data, Dialect, Problem, Publish, RateSearch,
+    Scenario, Target, TlsTrust, Via,
 };
 use throng_types::units::{parse_duration_us, parse_rate_per_s, parse_size_bytes};
 
@@ -374,7 +374,11 @@ impl PublishArgs {
 }
 
 /// Makes the protocol of connections to a URL; by default its scheme chooses.
-pub(super) fn transport(speak: Option<Speak>, url: &str, opening: Opening) -> Result<Transport> {
+pub(super) fn transport(
+    speak: Option<Speak>,
+    url: &str,
+    opening: Opening,
+) -> Result<ClientTransport> {
     let websocket = url.starts_with("ws://") || url.starts_with("wss://");
     let speak = match speak {
         Some(speak) => speak,
@@ -397,13 +401,13 @@ pub(super) fn transport(speak: Option<Speak>, url: &str, opening: Opening) -> Re
             return Err(Failure::usage("--first-frame needs a WebSocket"));
         }
         Speak::Sse => {
-            return Ok(Transport::Sse {
+            return Ok(ClientTransport::Sse {
                 headers: opening.headers,
             });
         }
         Speak::Stream => {
             let headers = opening.headers;
-            return Ok(Transport::HttpStream {
+            return Ok(ClientTransport::HttpStream {
                 headers,
                 content_type: None,
             });
@@ -413,7 +417,7 @@ pub(super) fn transport(speak: Option<Speak>, url: &str, opening: Opening) -> Re
         return Err(Failure::usage("--token belongs to --speak centrifugo")
             .advise("elsewhere write it into the URL or a --header"));
     }
-    Ok(Transport::WebSocket {
+    Ok(ClientTransport::WebSocket {
         dialect,
         first_frames: opening.first_frames,
         headers: opening.headers,

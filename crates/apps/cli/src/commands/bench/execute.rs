@@ -11,7 +11,9 @@ use throng_bench_fleet::{Finished, FleetError, run_observed, run_on_agents};
 use throng_bench_measure::ConnectFailure;
 use throng_bench_plan::{Scenario, StatsdExport, check};
 use throng_bench_report::Snapshot;
-use throng_bench_report::live::{History, Page, RunningStats, Screen, Statsd, progress_line};
+use throng_bench_report::live::{
+    LiveHistory, LivePage, RunningStats, Screen, Statsd, progress_line,
+};
 use throng_bench_worker::PrepareError;
 use throng_doctor::{Role, explain_errno};
 use throng_sys::errno;
@@ -154,7 +156,7 @@ struct Show {
     lines: bool,
     screen: Option<Screen>,
     stats: Option<RunningStats>,
-    page: Option<Page>,
+    page: Option<LivePage>,
     statsd: Option<Statsd>,
 }
 
@@ -224,8 +226,8 @@ fn beside(out: Option<&Path>) -> PathBuf {
 }
 
 /// Serves the live page, which lists the finished runs of a folder.
-pub(super) fn listen(address: SocketAddr, finished: PathBuf) -> Result<Page> {
-    Page::listen(address, History::new(finished)).map_err(|error| {
+pub(super) fn listen(address: SocketAddr, finished: PathBuf) -> Result<LivePage> {
+    LivePage::listen(address, LiveHistory::new(finished)).map_err(|error| {
         let failure = format!("cannot serve the live page at {address}: {error}");
         Failure::new(Exit::Start, failure)
     })

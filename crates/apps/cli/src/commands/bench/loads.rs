@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use throng_bench_plan::import::{Imported, TsungOptions, read_tcpkali, read_tsung};
 use throng_bench_plan::ports::parse_sources;
 use throng_bench_plan::schedule::Stage;
-use throng_bench_plan::{Dialect, Scenario, Target, Transport, Workload, read_toml_with};
+use throng_bench_plan::{ClientTransport, Dialect, Scenario, Target, Workload, read_toml_with};
 use throng_types::units::{parse_count, parse_duration_us, parse_rate_per_s};
 
 use super::args::{
@@ -204,7 +204,7 @@ pub(super) fn publish(args: PubArgs) -> Result {
             ));
         }
         None => {
-            let plain = Transport::websocket(Dialect::Plain);
+            let plain = ClientTransport::websocket(Dialect::Plain);
             (args.url.with_path("/"), plain, args.count)
         }
     };

@@ -258,7 +258,7 @@ impl Current {
     fn take_over(&mut self, handle: &Handle) -> std::result::Result<Renewal, Vec<String>> {
         let loaded = load::complete(self.path.as_deref(), self.flags.clone());
         let loaded = loaded.map_err(Failure::into_reasons)?;
-        let told = |problems: Vec<throng_config::Problem>| {
+        let told = |problems: Vec<throng_config::ConfigProblem>| {
             let problems = problems.iter();
             problems.map(ToString::to_string).collect::<Vec<_>>()
         };

@@ -19,7 +19,7 @@ use signal_hook::consts::SIGUSR2;
 use throng_server::Handle;
 use throng_server::handover::{Predecessor, Program};
 
-use crate::control::{Asker, Control};
+use crate::control::{Control, UpgradeCaller};
 use crate::exit::{Exit, Failure};
 
 /// Flag that tells a new process to take over.
@@ -72,13 +72,15 @@ impl Upgrade {
         if asker.is_none() && !self.signal.swap(false, Ordering::SeqCst) {
             return false;
         }
-        self.program.patience = asker.as_ref().map_or(PATIENCE, Asker::patience);
+        self.program.patience = asker.as_ref().map_or(PATIENCE, UpgradeCaller::patience);
         let result = self.hand_over(handle);
         if result.is_ok() {
             // The new process listens there from now on.
             self.control = None;
         }
-        asker.iter().for_each(|asker: &Asker| asker.answer(&result));
+        asker
+            .iter()
+            .for_each(|asker: &UpgradeCaller| asker.answer(&result));
         result.is_ok()
     }
 

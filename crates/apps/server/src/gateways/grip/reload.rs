@@ -17,7 +17,7 @@ use throng_gateway_grip::{Mail as GripMail, RouteBook};
 use super::routes;
 use crate::files::Stamp;
 use crate::gateways::GatewayMail;
-use crate::shard::Mail;
+use crate::shard::ShardMail;
 
 /// Between two looks at the file. One that is the same at two looks in a row is written to its end.
 const LOOK_EVERY: Duration = Duration::from_millis(700);
@@ -87,12 +87,12 @@ pub(super) fn channel(section: &Section) -> (Reload, Watch) {
 
 impl Watch {
     /// Starts it for the shards with these mailboxes.
-    pub(super) fn start(self, shards: Vec<MailboxSender<Mail>>) -> io::Result<()> {
+    pub(super) fn start(self, shards: Vec<MailboxSender<ShardMail>>) -> io::Result<()> {
         let thread = thread::Builder::new().name("routes".to_owned());
         thread.spawn(move || self.run(&shards)).map(drop)
     }
 
-    fn run(mut self, shards: &[MailboxSender<Mail>]) {
+    fn run(mut self, shards: &[MailboxSender<ShardMail>]) {
         let mut before = self.read;
         loop {
             match self.orders.recv_timeout(LOOK_EVERY) {
@@ -115,7 +115,7 @@ impl Watch {
         }
     }
 
-    fn load(&mut self, stamp: Option<Stamp>, shards: &[MailboxSender<Mail>]) {
+    fn load(&mut self, stamp: Option<Stamp>, shards: &[MailboxSender<ShardMail>]) {
         self.read = stamp;
         match Fresh::read(&self.section) {
             Ok(fresh) => spread(&fresh.book, shards),
@@ -133,9 +133,9 @@ fn stamp(section: &Section) -> Option<Stamp> {
 }
 
 /// Gives all shards new routes.
-fn spread(book: &Arc<RouteBook>, shards: &[MailboxSender<Mail>]) {
+fn spread(book: &Arc<RouteBook>, shards: &[MailboxSender<ShardMail>]) {
     for (shard, mailbox) in shards.iter().enumerate() {
-        let mail = Mail::to_gateway(GatewayMail::Grip(GripMail::Routes(book.clone())));
+        let mail = ShardMail::to_gateway(GatewayMail::Grip(GripMail::Routes(book.clone())));
         if !mail.send_patiently(mailbox) {
             tracing::error!("shard {shard} did not take the new routes");
         }

@@ -10,7 +10,7 @@ use throng_config::{Grip as Section, GripRoute};
 use throng_gateway_grip::{GripOptions, RouteBook};
 use throng_grip::routes::{Domain, Route, parse_routes};
 use throng_grip::sig::KeyText;
-use throng_http1::origin::{Destination, OriginUrlError, Target};
+use throng_http1::origin::{Destination, OriginTarget, OriginUrlError};
 
 /// Routes and keys as read, with the faults, a sentence each.
 #[derive(Debug, Default)]
@@ -101,7 +101,7 @@ fn on_all(route: Route, section: &Section) -> Route {
 
 fn route(wanted: &GripRoute) -> Result<Route, String> {
     let targets = wanted.origin.iter().map(|url| {
-        let mut target = Target::from_url(url)?;
+        let mut target = OriginTarget::from_url(url)?;
         target.over_http = wanted.over_http;
         Ok::<_, OriginUrlError>(target)
     });

@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use throng_gateway_grip::Ticket as _;
+use throng_gateway_grip::OriginExchange as _;
 use throng_http1::field::Header;
-use throng_http1::origin::{Destination, Target, TargetAddress};
+use throng_http1::origin::{Destination, OriginTarget, TargetAddress};
 use throng_http1::origin::{OriginEvent, OriginFailureKind, OriginRequest, RequestRest};
 use throng_types::{ConnId, ShardId};
 
@@ -40,7 +40,7 @@ fn run(options: OriginOptions) -> Run {
 fn asked(method: &str, to: &[SocketAddr]) -> OriginRequest {
     let targets = to
         .iter()
-        .map(|at| Target::from_url(&format!("http://{at}")));
+        .map(|at| OriginTarget::from_url(&format!("http://{at}")));
     let to = Destination {
         targets: targets.map(|target| target.expect("a target")).collect(),
         ..Destination::default()
@@ -134,7 +134,9 @@ fn the_target_test_is_in_the_process() {
     let to = |path: &str, prefix: &str, first: Option<SocketAddr>| {
         let mut request = asked("POST", first.as_slice());
         let destination = Arc::get_mut(&mut request.to).expect("ours alone");
-        destination.targets.push(Target::new(TargetAddress::Test));
+        destination
+            .targets
+            .push(OriginTarget::new(TargetAddress::Test));
         request.matched_bytes = prefix.len();
         request.path = path.to_owned();
         request.headers.push(Header::new("Host", "t"));

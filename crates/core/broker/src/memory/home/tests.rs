@@ -51,7 +51,7 @@ fn options(size: u32, ttl_ms: u64, history_bytes_max: usize) -> MemoryOptions {
         recovery: true,
         ..ChannelOptions::default()
     };
-    let namespaces = Namespaces::new(ChannelOptions::default(), vec![("kept".into(), kept)]);
+    let namespaces = NamespaceOptions::new(ChannelOptions::default(), vec![("kept".into(), kept)]);
     MemoryOptions {
         nonce: 0xabcd,
         hash_seed: 1,

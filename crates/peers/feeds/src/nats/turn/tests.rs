@@ -99,8 +99,8 @@ impl Model {
     }
 }
 
-fn delivery(times: u64, consumer_seq: u64, stream_seq: u64) -> Delivery {
-    Delivery {
+fn delivery(times: u64, consumer_seq: u64, stream_seq: u64) -> MessageMetadata {
+    MessageMetadata {
         times,
         stream_seq,
         consumer_seq,
@@ -114,7 +114,7 @@ struct Node {
     jitter_ms: u64,
     has_pull: bool,
     /// Deliveries on their way.
-    inbox: VecDeque<Delivery>,
+    inbox: VecDeque<MessageMetadata>,
     held: BTreeSet<u64>,
     batch: VecDeque<u64>,
     /// Those of the batch that are published and not acknowledged.

@@ -5,7 +5,7 @@ use throng_play::Talk;
 use throng_postgres_protocol::write;
 use throng_types::Rng;
 
-use super::super::options::PostgresOptions;
+use super::super::options::PostgresFeedOptions;
 use super::Session;
 use crate::source::ANSWER_MS;
 
@@ -22,7 +22,7 @@ fn written(write: impl FnOnce(&mut Vec<u8>)) -> Want {
 /// Connects, is let in, asks for rows, and returns the outcome.
 fn talk(user: &str, ssl_mode: &str) -> (Talk, Vec<Want>) {
     let url = format!("postgres://{user}@db/d?sslmode={ssl_mode}");
-    let options = PostgresOptions::new(&url, "f", "t", None, 1_000, 10).expect("a URL");
+    let options = PostgresFeedOptions::new(&url, "f", "t", None, 1_000, 10).expect("a URL");
     Talk::start(|net| async move {
         let mut session = match Session::connect(&net, &options, 3).await {
             Ok(session) => session,

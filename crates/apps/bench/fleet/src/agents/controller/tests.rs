@@ -3,7 +3,7 @@
 
 use proptest::prelude::{prop_assert, proptest};
 use throng_bench_measure::{Histograms, Sample, Sums};
-use throng_bench_plan::{Dialect, Target, Transport, Workload};
+use throng_bench_plan::{ClientTransport, Dialect, Target, Workload};
 
 use super::*;
 use crate::agents::{AgentSide, decode, encode};
@@ -13,12 +13,12 @@ fn scenario() -> Scenario {
     Scenario::new(
         Workload::Hold,
         vec![target],
-        Transport::websocket(Dialect::Plain),
+        ClientTransport::websocket(Dialect::Plain),
     )
 }
 
 fn progress(upgraded: u64) -> Box<Progress> {
-    let mut counters = Counters::default();
+    let mut counters = RunCounters::default();
     counters.attempted = upgraded;
     counters.upgraded = upgraded;
     let mut interval = Histograms::default();

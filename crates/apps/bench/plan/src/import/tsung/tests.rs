@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::schedule::Spread;
-use crate::{Target, Transport, Workload};
+use crate::{ClientTransport, Target, Workload};
 
 const BENCH: &str = include_str!("../../../fixtures/tsung-bench.xml");
 
@@ -96,7 +96,7 @@ fn messages_are_understood_where_they_are_simple() {
     );
     assert_eq!(say.text, "hi {{n}");
     assert_eq!(scenario.lifetime_us, Some(10_000_000));
-    let Transport::WebSocket { first_frames, .. } = scenario.transport else {
+    let ClientTransport::WebSocket { first_frames, .. } = scenario.transport else {
         panic!("not a WebSocket");
     };
     assert_eq!(first_frames, ["{\"sub\":1}"]);

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::*;
 use crate::memory::home::home_of;
-use crate::{Acknowledge, Begins, Head, Item, Lineage, Reached, Replay, Restored, Store};
+use crate::{Acknowledge, Begins, Head, Lineage, LogEntry, Reached, Replay, Restored, Store};
 
 /// Records, and how many copies are wanted and done.
 #[derive(Default)]
@@ -155,7 +155,7 @@ fn after_a_clean_end_everything_is_as_it_was() {
     publish(&mut home, "kept:gone", "x", 10);
     home.forget_history(&name("kept:gone"), at(10))
         .expect("history");
-    tape.state().records.push(Item::closed());
+    tape.state().records.push(LogEntry::closed());
     let count = tape.state().records.len();
     log.end(&tape, count);
     assert!(log.replay(at(20)).is_closed());
@@ -189,7 +189,7 @@ fn a_copy_from_before_counts_up_to_its_own_end() {
     let (mut home, tape) = log.next(at(0));
     let early = publish(&mut home, "kept:a", "1", 1);
     let last = publish(&mut home, "kept:a", "2", 1);
-    tape.state().records.push(Item::closed());
+    tape.state().records.push(LogEntry::closed());
     log.end(&tape, 3);
     let mut backup = Log(log.0.clone(), log.1 + 1);
     let (mut home, _) = log.next(at(2));

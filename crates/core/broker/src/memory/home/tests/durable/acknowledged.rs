@@ -3,8 +3,8 @@
 use super::*;
 use crate::memory::outbox::HELD_MAX;
 use crate::{
-    Acknowledge, Broker as _, ChannelOptions, Mail, MemoryBroker, Namespaces, Published, Receiver,
-    Reply, Request, Retention, Ticket,
+    Acknowledge, Broker as _, BrokerMail, ChannelOptions, MemoryBroker, NamespaceOptions,
+    Published, Receiver, Reply, Request, Retention, Ticket,
 };
 
 #[derive(Default)]
@@ -52,7 +52,7 @@ fn part(level: Acknowledge, shards: u8, shard: u8) -> (MemoryBroker, Tape) {
         ("plain".into(), ChannelOptions::default()),
     ];
     let options = MemoryOptions {
-        namespaces: Arc::new(Namespaces::new(ChannelOptions::default(), named)),
+        namespaces: Arc::new(NamespaceOptions::new(ChannelOptions::default(), named)),
         ..options(5, 1000, 1 << 20)
     };
     let tape = Tape::default();
@@ -203,7 +203,7 @@ fn publishers_of_other_shards_wait_too() {
         |from: &mut MemoryBroker, to: &mut MemoryBroker, shards: (u8, u8), hub: &mut Hub| {
             let mut count = 0;
             while let Some(mail) = from.take_mail(ShardId(shards.1)) {
-                count += usize::from(!matches!(mail, Mail::Reply(_)));
+                count += usize::from(!matches!(mail, BrokerMail::Reply(_)));
                 to.mail(ShardId(shards.0), mail, at(1), hub);
             }
             count

@@ -102,7 +102,7 @@ fn whatever_is_lost_nobody_is_told_that_it_has_everything_if_it_has_not() {
             let is_clean = rng.below(4) == 0;
             if is_clean {
                 drop(home);
-                tape.state().records.push(Item::closed());
+                tape.state().records.push(LogEntry::closed());
             } else {
                 std::mem::forget(home);
             }
