@@ -7,7 +7,9 @@ use throng_peer::{Ended, LinkEvent, LinkId, Peer as _, ReadFlow, Want};
 use throng_play::Play;
 use throng_types::{ConnId, Millis, ShardId, cases};
 
-use crate::{AskLimits, Backend, BackendLimits, Call, Reply, TicketId, UPLINK_PIECES_MAX};
+use crate::{
+    AnswerTo, AskLimits, Backend, BackendLimits, Call, Reply, TicketId, UPLINK_PIECES_MAX,
+};
 
 const CONN: ConnId = ConnId::new(ShardId(0), 1, 1);
 const WINDOW: usize = 64 << 10;
@@ -98,27 +100,16 @@ impl Run {
     }
 
     fn submit(&mut self, request: OriginRequest) -> (TicketId, Vec<String>) {
-        self.tickets += 1;
-        let ticket = TicketId(self.tickets);
-        let call = Call::Submit {
-            ticket,
-            conn: CONN,
-            number: 7,
-            request,
-            token: 0,
-        };
-        (ticket, self.call(call))
+        let ticket = TicketId(self.tickets + 1);
+        (ticket, self.begin(AnswerTo::Conn(CONN, 7), request))
     }
 
-    fn ask(&mut self, request: OriginRequest, bytes_max: usize, timeout_ms: u64) -> Vec<String> {
+    fn begin(&mut self, to: AnswerTo, request: OriginRequest) -> Vec<String> {
         self.tickets += 1;
-        self.call(Call::Ask {
+        self.call(Call::Begin {
             ticket: TicketId(self.tickets),
+            to,
             request,
-            limits: AskLimits {
-                bytes_max,
-                timeout_ms,
-            },
             token: 5,
         })
     }
@@ -401,19 +392,14 @@ impl Run {
                 };
                 self.submit(within(request, link)).1
             }
-            "ask" => self.ask(
-                asked("GET", &["a"]),
-                link as usize,
-                what.parse().expect("ms"),
-            ),
-            "tell" => {
-                self.tickets += 1;
-                self.call(Call::Tell {
-                    ticket: TicketId(self.tickets),
-                    request: asked("GET", &hosts),
-                    token: 0,
-                })
+            "ask" => {
+                let limits = AskLimits {
+                    bytes_max: link as usize,
+                    timeout_ms: what.parse().expect("milliseconds"),
+                };
+                self.begin(AnswerTo::Whole(limits), asked("GET", &["a"]))
             }
+            "tell" => self.begin(AnswerTo::Nobody, asked("GET", &hosts)),
             "follows" => self.follow(ticket, &unshown(rest)),
             "finishes" => self.call(Call::Follow(ticket, None)),
             "granted" => self.call(Call::Grant(ticket, link as usize)),
