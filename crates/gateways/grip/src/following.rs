@@ -212,6 +212,7 @@ pub(crate) fn leave_channel(channel: ChannelName, cx: &mut Cx<'_>) {
 const FIRST_ASK_MS: u64 = 1000;
 
 /// An exchange with the backend about this stream.
+#[derive(Default)]
 pub(crate) struct Fetch {
     /// Whether this exchange began the stream.
     pub(crate) is_first: bool,
@@ -227,7 +228,9 @@ pub(crate) struct Fetch {
 }
 
 /// Progress of an exchange with the backend.
+#[derive(Default)]
 pub(crate) enum Step {
+    #[default]
     Head,
     /// Instructions that stand in the body.
     Document {
@@ -239,21 +242,13 @@ pub(crate) enum Step {
 
 impl Fetch {
     pub(crate) fn first(following: &Following) -> Self {
-        let mut fetch = Self::new(Step::Body);
-        fetch.is_first = true;
+        let mut fetch = Self {
+            is_first: true,
+            step: Step::Body,
+            ..Self::default()
+        };
         fetch.follow(following);
         fetch
-    }
-
-    pub(crate) fn new(step: Step) -> Self {
-        Self {
-            is_first: false,
-            step,
-            waiting: Vec::new(),
-            covered: 0,
-            built_id: None,
-            rest: Vec::new(),
-        }
     }
 
     pub(crate) fn follow(&mut self, following: &Following) {

@@ -23,7 +23,7 @@ use throng_types::{ChannelName, Millis};
 use crate::GripShard;
 use crate::event::Session;
 use crate::forms::{Receipt, home_of_item};
-use crate::order::{ItemProgress, Mail};
+use crate::order::{ItemOffer, ItemProgress, Mail};
 use crate::sequencer::{Offered, Sequencer};
 use crate::shared::GripShared;
 use crate::stats::published;
@@ -131,16 +131,16 @@ impl ItemQueue {
             number: self.receipts.begin(reply_to),
         });
         let home = home_of_item(&item, shard.shards());
+        let offer = ItemOffer {
+            reply_to,
+            item,
+            patient,
+            receipt,
+        };
         if home == shard.this() {
-            self.offer((reply_to, receipt), item, patient, shard);
+            self.offer(offer, shard);
         } else if shard.has_room(home) {
-            let mail = Mail::Publish {
-                reply_to,
-                item,
-                patient,
-                receipt,
-            };
-            shard.mail(home, mail);
+            shard.mail(home, Mail::Publish(offer));
         } else {
             self.refuse(reply_to, receipt, Refusal::Busy, shard);
         }
@@ -161,13 +161,13 @@ impl ItemQueue {
 
     /// Takes an item of a channel that is at home here, or keeps it waiting if its publisher is
     /// patient.
-    pub(crate) fn offer(
-        &mut self,
-        (reply_to, receipt): (ReplyTo, Option<Receipt>),
-        item: Box<Item>,
-        patient: bool,
-        shard: &mut impl GripShard,
-    ) {
+    pub(crate) fn offer(&mut self, offer: ItemOffer, shard: &mut impl GripShard) {
+        let ItemOffer {
+            reply_to,
+            item,
+            patient,
+            receipt,
+        } = offer;
         if patient && (self.behind.len() >= BEHIND_MAX || !self.patient.is_empty()) {
             if self.patient.len() < PATIENT_MAX {
                 return self.patient.push_back((reply_to, item));
