@@ -1,7 +1,7 @@
 //! Flags of the runner.
 //!
 //! Never: takes a flag for granted. One that is not listed here is not offered; an expectation that
-//! a [`throng_tls::Link`] says nothing about is noted.
+//! a [`throng_tls::TlsLink`] says nothing about is noted.
 
 use throng_tls::{RecordLayer, Shaken};
 
