@@ -348,9 +348,9 @@ fn a_sender_that_does_not_stop_has_its_exchange_fail() {
     assert_eq!(run.play.peer.exchanges(), 0);
 }
 
-/// Plays dialogues: each step with all that comes of it. Wishes of the peer, deadlines (`1 by 250`),
-/// a link that is held, replies, and that no exchange is left. `GET` and `POST` are the heads that
-/// are written, `|` is a line end, `<9>` nine times `x`.
+/// Plays dialogues: each step with all that comes of it. Wishes of the peer, deadlines as in
+/// `1 by 250`, a link that is held, replies, and that no exchange is left. `GET` and `POST` are the
+/// heads that are written, `|` is a line end, `<9>` nine times `x`.
 #[test]
 fn dialogues() {
     let mut run = Run::new();

@@ -278,8 +278,8 @@ mod tests {
     const FEATURE: &str = "Grip-Feature: status, link:next, link:gone, filter:skip-self, \
                        filter:skip-users, filter:require-sub, filter:build-id, filter:var-subst";
 
-    /// Rules by their words: `trusted`, `no-grip`, `orig`, `forwarded`, `host`, `cdn-loop`, a number
-    /// of addresses to keep with `+` for another one, and fields of the route's own.
+    /// Rules by their words: `trusted`, `no-grip`, `orig`, `forwarded`, `host`, `cdn-loop`, a
+    /// number of addresses to keep with `+` for another one, and fields of the route's own.
     fn rules_of<'r>(words: &'r str, headers: &'r mut Vec<Header>) -> RequestRules<'r> {
         let mut rules = RULES;
         for word in words.split(' ').filter(|word| !word.is_empty()) {
