@@ -6,10 +6,10 @@
 use throng_grip::instruct::ResponseHead;
 use throng_grip::item::WsKind;
 use throng_grip::ws_events::{
-    Conversation, ConversationCommand, ConversationLimits, ConversationPhase, RequestFailure,
-    decode_events,
+    Conversation, ConversationCommand, ConversationLimits, ConversationPhase, decode_events,
 };
 use throng_http1::field::HeaderRef;
+use throng_http1::origin::OriginFailureKind;
 use throng_http1::{HttpLimits, parse_response};
 use throng_types::Millis;
 
@@ -90,9 +90,9 @@ impl Watched {
             b'u' | b's' | b'x' if self.is_busy => {
                 self.is_busy = false;
                 let failure = match kind {
-                    b'u' => RequestFailure::Unsent,
-                    b's' => RequestFailure::Sent,
-                    _ => RequestFailure::Unreachable,
+                    b'u' => OriginFailureKind::Unsent,
+                    b's' => OriginFailureKind::Cut,
+                    _ => OriginFailureKind::Unreachable,
                 };
                 talk.on_failure(self.now, failure, 17, out);
             }

@@ -7,14 +7,13 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use throng_grip::filters::Filtered;
 use throng_grip::instruct::HoldChannel;
-use throng_grip::item::{Item, WsKind, WsMessageItem};
+use throng_grip::item::{WsKind, WsMessageItem};
 use throng_grip::ws_events::{ControlError, ControlMessage, WsKeepAlive};
 use throng_http1::origin::OriginTarget;
 use throng_hub::Answer;
 use throng_metrics::Counter;
-use throng_session::Form;
+use throng_session::{Allowance, Form, Work};
 use throng_types::{End, Millis, Publication, Save};
 use throng_ws::{
     CloseFrame, Masking, Opcode, WsDecoder, WsError, WsEvent, WsLimits, close_code_valid,
@@ -30,8 +29,8 @@ pub(crate) const CLOSE_TIMEOUT_MS: u64 = 5_000;
 
 /// Code for closing the WebSocket of a client that sends more than it may: "policy violation" (RFC
 /// 6455 section 7.4.1).
-pub(crate) const OVERSPENT_CODE: u16 = 1008;
-pub(crate) const OVERSPENT_REASON: &str = "too many messages";
+const OVERSPENT_CODE: u16 = 1008;
+const OVERSPENT_REASON: &str = "too many messages";
 
 /// The client's end of a WebSocket that a backend serves.
 #[derive(Save)]
@@ -54,6 +53,10 @@ pub(crate) struct Side {
     /// messages before that.
     #[save(skip)]
     pub(crate) is_overspent: bool,
+    /// Bytes that came before the handshake was answered. Bound: `limits.head_bytes_max`.
+    #[save(skip)]
+    pub(crate) early: Vec<u8>,
+    allowance: Allowance,
 }
 
 impl Side {
@@ -72,7 +75,41 @@ impl Side {
             is_open: false,
             close_sent: false,
             is_overspent: false,
+            early: Vec::new(),
+            allowance: Allowance::default(),
         }
+    }
+
+    /// Keeps bytes that come before the handshake is answered, up to a head's worth.
+    pub(crate) fn keep_early(&mut self, input: &[u8], cx: &mut Cx<'_>) {
+        if self.early.len() + input.len() > cx.shared.limits.head_bytes_max {
+            return cx.end(End::Now);
+        }
+        self.early.extend_from_slice(input);
+    }
+
+    /// Decodes what the client says; messages before a fault are returned too. A client that sends
+    /// more than it may is not read any more, and the backend gets that as its close.
+    pub(crate) fn hear(
+        &mut self,
+        decoder: &mut WsDecoder,
+        input: &mut [u8],
+        cx: &mut Cx<'_>,
+    ) -> (Vec<WsInput>, Result<(), WsError>) {
+        let (mut inputs, fed) = read(decoder, input, cx.shared.limits.message_bytes_max);
+        cx.shared.meter.lend(self.allowance);
+        let over_at = inputs.iter().position(|_| cx.spend(Work::Message).is_err());
+        if let Some(allowance) = cx.shared.meter.take_back() {
+            self.allowance = allowance;
+        }
+        if let Some(at) = over_at {
+            self.is_overspent = true;
+            cx.pause(true);
+            inputs.truncate(at);
+            let reason = OVERSPENT_REASON.as_bytes().to_vec();
+            inputs.push(WsInput::Close(Some(OVERSPENT_CODE), reason));
+        }
+        (inputs, fed)
     }
 
     /// Whether another process can go on with it: it is open, and not about to end.
@@ -239,30 +276,14 @@ impl Side {
                 content,
                 content_filters,
             }) => {
-                let filters = self.following.channels[at].filters;
-                if filters.match_content_filters(content_filters.as_deref()) {
-                    self.deliver(at, &item, (*kind, content), cx);
+                let content = (content.as_slice(), content_filters.as_deref());
+                if let Some(content) = self.following.content_for(at, &item, content, cx) {
+                    let content = content.into_owned();
+                    self.send(*kind, &content, cx);
                 }
             }
         }
         false
-    }
-
-    fn deliver(
-        &mut self,
-        at: usize,
-        item: &Item,
-        (kind, content): (WsKind, &[u8]),
-        cx: &mut Cx<'_>,
-    ) {
-        match self.following.filter(at, item, content) {
-            Ok(Filtered::Send(content)) => {
-                let content = content.into_owned();
-                self.send(kind, &content, cx);
-            }
-            Ok(Filtered::Drop) => {}
-            Err(_) => cx.count(Counter::GripFilterFaults),
-        }
     }
 
     pub(crate) fn timeout(&mut self, cx: &mut Cx<'_>) {

@@ -186,32 +186,6 @@ mod tests {
         fn finish(&mut self) {}
     }
 
-    #[test]
-    fn who_takes_nothing_is_given_up_and_who_is_slow_is_not() {
-        const LONG: usize = QUEUE_LONG_BYTES + 1000;
-        let [stuck, slow, good] = [1, 2, 3].map(ConnId::from_bits);
-        let mut exchanges = Exchanges::default();
-        for conn in [stuck, slow, good] {
-            exchanges.begin(conn, 7, Box::new(Ignored));
-        }
-        exchanges.pay(stuck, 7, 10, LONG);
-        exchanges.pay(slow, 7, 10, LONG);
-        exchanges.pay(good, 7, 10, 0);
-        let mut given_up = Vec::new();
-        for minute in 0..6 {
-            let queued = |conn| match conn == slow {
-                true => LONG - minute,
-                false => LONG,
-            };
-            let now = Millis(60_000 * minute as u64);
-            given_up = exchanges.stuck(now, queued);
-            assert!(given_up.is_empty() || minute == 5, "{minute}");
-        }
-        assert_eq!(given_up, [stuck]);
-        exchanges.drained(stuck);
-        assert_eq!(exchanges.stuck(Millis(u64::MAX), |_| LONG), [slow]);
-    }
-
     /// Grants into a place that the test sees.
     struct Granted(std::sync::Arc<std::sync::atomic::AtomicUsize>);
 

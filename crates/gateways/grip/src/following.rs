@@ -3,13 +3,15 @@
 //! Rule for "full": publications that come while a link is fetched wait, at most
 //! [`LINK_QUEUE_MAX`]; one more ends the stream, and the client reconnects with its last ids.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use throng_grip::filters::{BuiltId, Filter, FilterContext, FilterError, Filtered, Filters};
+use throng_grip::filters::{BuiltId, Filter, FilterContext, Filtered, Filters};
 use throng_grip::hold::LINK_QUEUE_MAX;
 use throng_grip::instruct::{Hold, HoldChannel, NextLink};
 use throng_grip::item::Item;
 use throng_http1::origin::OriginHead;
+use throng_metrics::Counter;
 use throng_session::{Form, OPENING};
 use throng_types::{ChannelName, Millis, Now, Publication, Save};
 
@@ -158,19 +160,27 @@ impl Following {
         Due::Next
     }
 
-    /// Runs a channel's filters over content.
-    pub(crate) fn filter<'c>(
+    /// Runs a channel's filters over content that is for subscriptions with these content filters.
+    /// `None` if it is not for this client, or cannot be rendered.
+    pub(crate) fn content_for<'c>(
         &self,
         at: usize,
         item: &Item,
-        content: &'c [u8],
-    ) -> Result<Filtered<'c>, FilterError> {
-        let Some(followed) = self.channels.get(at) else {
-            return Ok(Filtered::Drop);
-        };
-        self.with_context(&item.meta, |context| {
-            followed.filters.apply(context, content)
-        })
+        (content, content_filters): (&'c [u8], Option<&[String]>),
+        cx: &Cx<'_>,
+    ) -> Option<Cow<'c, [u8]>> {
+        let filters = self.channels.get(at)?.filters;
+        if !filters.match_content_filters(content_filters) {
+            return None;
+        }
+        match self.with_context(&item.meta, |context| filters.apply(context, content)) {
+            Ok(Filtered::Send(content)) => Some(content),
+            Ok(Filtered::Drop) => None,
+            Err(_) => {
+                cx.count(Counter::GripFilterFaults);
+                None
+            }
+        }
     }
 
     /// Runs with the context of an item with this meta, or of content that belongs to none.
@@ -202,6 +212,7 @@ pub(crate) fn leave_channel(channel: ChannelName, cx: &mut Cx<'_>) {
 const FIRST_ASK_MS: u64 = 1000;
 
 /// An exchange with the backend about this stream.
+#[derive(Default)]
 pub(crate) struct Fetch {
     /// Whether this exchange began the stream.
     pub(crate) is_first: bool,
@@ -217,7 +228,9 @@ pub(crate) struct Fetch {
 }
 
 /// Progress of an exchange with the backend.
+#[derive(Default)]
 pub(crate) enum Step {
+    #[default]
     Head,
     /// Instructions that stand in the body.
     Document {
@@ -229,21 +242,13 @@ pub(crate) enum Step {
 
 impl Fetch {
     pub(crate) fn first(following: &Following) -> Self {
-        let mut fetch = Self::new(Step::Body);
-        fetch.is_first = true;
+        let mut fetch = Self {
+            is_first: true,
+            step: Step::Body,
+            ..Self::default()
+        };
         fetch.follow(following);
         fetch
-    }
-
-    pub(crate) fn new(step: Step) -> Self {
-        Self {
-            is_first: false,
-            step,
-            waiting: Vec::new(),
-            covered: 0,
-            built_id: None,
-            rest: Vec::new(),
-        }
     }
 
     pub(crate) fn follow(&mut self, following: &Following) {

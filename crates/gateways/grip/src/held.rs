@@ -20,7 +20,6 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use throng_grip::filters::Filtered;
 use throng_grip::hold::keep_alive_at;
 use throng_grip::instruct::{Instruct, KeepAlive, KeepAliveMode};
 use throng_grip::item::HttpStreamItem;
@@ -288,17 +287,10 @@ impl Held {
             }
             Due::Next => {}
         }
-        let filters = follow.following.channels[at].filters;
-        if !filters.match_content_filters(content_filters.as_deref()) {
-            return;
-        }
-        match follow.following.filter(at, &item, content) {
-            Ok(Filtered::Send(content)) => {
-                let content = content.into_owned();
-                self.write(&content, cx);
-            }
-            Ok(Filtered::Drop) => {}
-            Err(_) => cx.count(Counter::GripFilterFaults),
+        let content = (content.as_slice(), content_filters.as_deref());
+        if let Some(content) = follow.following.content_for(at, &item, content, cx) {
+            let content = content.into_owned();
+            self.write(&content, cx);
         }
     }
 

@@ -9,7 +9,7 @@ use throng_http1::origin::OriginHead;
 use throng_types::Publication;
 
 use crate::Cx;
-use crate::following::{Fetch, Following, Step, leave_channel};
+use crate::following::{Following, Step, leave_channel};
 use crate::forms::stream_form;
 use crate::held::{Held, StatsEvent};
 use crate::order::Order;
@@ -32,7 +32,7 @@ impl Held {
         follow.link_at = None;
         follow.must_ask = false;
         self.token += 1;
-        self.state.fetch = Some(Box::new(Fetch::new(Step::Head)));
+        self.state.fetch = Some(Box::default());
         let token = self.token;
         let order = Order::Ask {
             conn: cx.id,

@@ -10,7 +10,7 @@ use throng_session::Flow;
 use throng_types::{ConnId, ShardId};
 
 use crate::GripShard;
-use crate::order::{ConnCommand, Mail};
+use crate::order::{ConnCommand, ConnLook, Mail};
 
 /// A publisher's command for connections, until all their shards have answered.
 pub(crate) struct Look {
@@ -92,14 +92,10 @@ impl Look {
 }
 
 /// Asks the shards of these connections.
-pub(crate) fn look(
-    asker: (ConnId, u32),
-    command: ConnCommand,
-    mut conns: Vec<ConnId>,
-    shard: &mut impl GripShard,
-) {
-    conns.sort_unstable_by_key(|conn| conn.shard());
-    for of_shard in conns.chunk_by(|a, b| a.shard() == b.shard()) {
+pub(crate) fn look(mut look: ConnLook, shard: &mut impl GripShard) {
+    let (asker, command) = (look.asker, look.command);
+    look.conns.sort_unstable_by_key(|conn| conn.shard());
+    for of_shard in look.conns.chunk_by(|a, b| a.shard() == b.shard()) {
         let to = of_shard[0].shard();
         // An id from before a restart may name a shard that is no more.
         if to.0 >= shard.shards() {
@@ -108,12 +104,13 @@ pub(crate) fn look(
             let found = find(command, of_shard, shard);
             answer(asker, Some(found), shard);
         } else if shard.has_room(to) {
-            let mail = Mail::Look {
+            let conns = of_shard.to_vec();
+            let look = ConnLook {
                 asker,
                 command,
-                conns: of_shard.to_vec(),
+                conns,
             };
-            shard.mail(to, mail);
+            shard.mail(to, Mail::Look(look));
         } else {
             answer(asker, None, shard);
         }

@@ -15,7 +15,7 @@ use crate::proxied::Proxied;
 use crate::publish::publish;
 use crate::request::{BackendRequest, came_by_tls, host_of};
 use crate::shared::{GripShared, PortKind};
-use crate::stats::NewClient;
+use crate::stats::ClientInfo;
 use crate::tunnel::Tunnel;
 
 /// Claim on a request that a route catches.
@@ -129,13 +129,12 @@ fn ask_backend(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Session, 
         // The target `test` speaks WebSocket itself, whatever the route's option.
         let over_http =
             |target: &OriginTarget| target.over_http && target.address != TargetAddress::Test;
+        note_opened(&asked, true, cx);
         if !route.to.targets.iter().any(over_http) {
-            note_opened(&asked, true, cx);
             let tunnel = Tunnel::start(asked, accept, cx);
             cx.set_deadline(None);
             return Ok(Session::Tunnel(Box::new(tunnel)));
         }
-        note_opened(&asked, true, cx);
         let socket = OverHttp::start(asked, accept, cx);
         return Ok(Session::OverHttp(Box::new(socket)));
     }
@@ -155,13 +154,13 @@ fn ask_backend(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Session, 
 /// A client's request, for statistics.
 fn note_opened(asked: &BackendRequest, is_websocket: bool, cx: &Cx<'_>) {
     cx.own.stats(|book| {
-        let opened = NewClient {
+        let client = ClientInfo {
             id: cx.shared.node.client_id(cx.id),
-            route: asked.route.id.as_deref(),
+            route: asked.route.id.as_deref().unwrap_or_default().into(),
             peer: asked.peer,
             is_websocket,
             is_tls: asked.is_tls,
         };
-        book.opened(cx.id, &opened, cx.now.mono);
+        book.opened(cx.id, client, cx.now.mono);
     });
 }

@@ -71,13 +71,17 @@ pub enum Order {
         /// The channel, by the publisher's name.
         channel: String,
     },
-    /// Do this with these connections, as far as they are there.
-    Look {
-        /// Connection that asks, and the number of its question.
-        asker: (ConnId, u32),
-        command: ConnCommand,
-        conns: Vec<ConnId>,
-    },
+    /// Carry a command out, on all shards.
+    Look(ConnLook),
+}
+
+/// Command for these connections, as far as they are there.
+#[derive(Debug)]
+pub struct ConnLook {
+    /// Connection that asks, and the number of its question.
+    pub asker: (ConnId, u32),
+    pub command: ConnCommand,
+    pub conns: Vec<ConnId>,
 }
 
 /// Command of a publisher for connections.
@@ -100,14 +104,7 @@ pub enum Mail {
         event: OriginEvent,
     },
     /// Publish this in a channel of yours.
-    Publish {
-        reply_to: ReplyTo,
-        item: Box<Item>,
-        /// Whether the publisher waits for room instead of being refused.
-        patient: bool,
-        /// Receipt of a publisher that asks for the number of receivers.
-        receipt: Option<Receipt>,
-    },
+    Publish(ItemOffer),
     /// Reply to `Publish`: the item is done.
     Published {
         reply_to: ReplyTo,
@@ -138,13 +135,8 @@ pub enum Mail {
     Refresh {
         channel: ChannelName,
     },
-    /// Do this with these connections of yours, as far as they are there.
-    Look {
-        /// Connection that asks, and the number of its question.
-        asker: (ConnId, u32),
-        command: ConnCommand,
-        conns: Vec<ConnId>,
-    },
+    /// Carry a command out on these connections of yours.
+    Look(ConnLook),
     /// Reply to `Look`: the connections that are there.
     Found {
         /// Connection that asked, and the number of its question.
@@ -159,6 +151,17 @@ pub enum Mail {
         channel: ChannelName,
         is_wanted: bool,
     },
+}
+
+/// Item of a publisher, on its way to the home of its channel.
+#[derive(Debug)]
+pub struct ItemOffer {
+    pub reply_to: ReplyTo,
+    pub item: Box<Item>,
+    /// Whether the publisher waits for room instead of being refused.
+    pub patient: bool,
+    /// Receipt of a publisher that asks for the number of receivers.
+    pub receipt: Option<Receipt>,
 }
 
 /// Report about an item whose receivers are counted.

@@ -10,18 +10,18 @@ use std::sync::Arc;
 use throng_grip::instruct::ResponseHead;
 use throng_grip::item::WsKind;
 use throng_grip::ws_events::{
-    Conversation, ConversationCommand, ConversationLimits, ConversationPhase, RequestFailure,
+    Conversation, ConversationCommand, ConversationLimits, ConversationPhase,
 };
 use throng_http1::field::{Header, fields};
-use throng_http1::origin::{OriginEvent, OriginFailureKind, OriginHead};
+use throng_http1::origin::{OriginEvent, OriginHead};
 use throng_hub::Answer;
 use throng_metrics::Counter;
-use throng_session::{Allowance, Work, answer_text};
+use throng_session::answer_text;
 use throng_types::{End, Publication, Save};
 use throng_ws::{WsDecoder, WsRole, handshake};
 
 use crate::Cx;
-use crate::client_side::{CLOSE_TIMEOUT_MS, OVERSPENT_CODE, OVERSPENT_REASON, Side, WsInput, read};
+use crate::client_side::{CLOSE_TIMEOUT_MS, Side, WsInput};
 use crate::order::Order;
 use crate::request::BackendRequest;
 use crate::response_head::{After, Framing, send_head, switch_protocols};
@@ -42,9 +42,6 @@ pub struct OverHttp {
     answer: Option<(OriginHead, Vec<u8>)>,
     reply_bytes_max: usize,
     decoder: WsDecoder,
-    /// Bytes that came before the handshake was answered. Bound: `limits.head_bytes_max`.
-    #[save(skip)]
-    early: Vec<u8>,
     /// Messages without room in the conversation. Bound: one read; the client is not read until
     /// this is empty.
     #[save(skip)]
@@ -52,7 +49,6 @@ pub struct OverHttp {
     side: Side,
     #[save(skip)]
     close_heard: bool,
-    allowance: Allowance,
 }
 
 impl OverHttp {
@@ -81,11 +77,9 @@ impl OverHttp {
             answer: None,
             reply_bytes_max: limits.reply_bytes_max,
             decoder: WsDecoder::new(WsRole::Server),
-            early: Vec::new(),
             stuck: VecDeque::new(),
             side,
             close_heard: false,
-            allowance: Allowance::default(),
         };
         this.run(commands, cx);
         this
@@ -94,7 +88,7 @@ impl OverHttp {
     /// Whether another process can go on with it: its backend is not being asked, and it is not
     /// about to end.
     pub(crate) fn moves(&self) -> bool {
-        let is_quiet = self.early.is_empty() && self.stuck.is_empty() && self.answer.is_none();
+        let is_quiet = self.side.early.is_empty() && self.stuck.is_empty() && self.answer.is_none();
         self.conversation.moves() && self.side.moves() && is_quiet && !self.close_heard
     }
 
@@ -113,30 +107,20 @@ impl OverHttp {
 
     pub(crate) fn bytes(&mut self, input: &mut [u8], cx: &mut Cx<'_>) {
         if !self.side.is_open {
-            if self.early.len() + input.len() > cx.shared.limits.head_bytes_max {
-                return cx.end(End::Now);
-            }
-            return self.early.extend_from_slice(input);
+            return self.side.keep_early(input, cx);
         }
         if self.close_heard {
             return;
         }
-        let message_bytes_max = cx.shared.limits.message_bytes_max;
-        let (events, fed) = read(&mut self.decoder, input, message_bytes_max);
+        let (inputs, fed) = self.side.hear(&mut self.decoder, input, cx);
         let mut commands = Vec::new();
-        cx.shared.meter.lend(self.allowance);
-        let mut over = None;
-        for event in events {
-            over = cx.spend(Work::Message).err();
-            if over.is_some() {
-                break;
-            }
-            match event {
+        for input in inputs {
+            match input {
                 WsInput::Message(kind, data) => self.say(kind, data, &mut commands, cx),
                 WsInput::Close(code, reason) => {
                     self.close_heard = true;
                     self.conversation.on_close(code, &reason, &mut commands);
-                    if self.is_over() {
+                    if self.is_over() && !self.side.is_overspent {
                         // The backend has detached, so no other side answers.
                         self.side.close(None, b"", cx);
                     }
@@ -145,19 +129,6 @@ impl OverHttp {
                     break;
                 }
             }
-        }
-        if let Some(allowance) = cx.shared.meter.take_back() {
-            self.allowance = allowance;
-        }
-        if over.is_some() {
-            // The backend gets it as the client's own close.
-            self.close_heard = true;
-            self.side.is_overspent = true;
-            cx.pause(true);
-            let reason = OVERSPENT_REASON.as_bytes();
-            self.conversation
-                .on_close(Some(OVERSPENT_CODE), reason, &mut commands);
-            self.side.close_by = Some(cx.now.mono + CLOSE_TIMEOUT_MS);
         }
         self.run(commands, cx);
         if let Err(fault) = fed {
@@ -236,19 +207,10 @@ impl OverHttp {
             OriginEvent::Failed(failure) => {
                 cx.count(Counter::GripOriginFailures);
                 self.answer = None;
-                let failure = match failure.fault {
-                    OriginFailureKind::Unreachable | OriginFailureKind::Busy => {
-                        RequestFailure::Unreachable
-                    }
-                    OriginFailureKind::Unsent => RequestFailure::Unsent,
-                    OriginFailureKind::Timeout
-                    | OriginFailureKind::Cut
-                    | OriginFailureKind::Garbage => RequestFailure::Sent,
-                };
                 let jitter_ms = cx.own.chance() % 1000;
                 let now = cx.now.mono;
                 self.conversation
-                    .on_failure(now, failure, jitter_ms, &mut commands);
+                    .on_failure(now, failure.fault, jitter_ms, &mut commands);
             }
         }
         self.unstick(&mut commands, cx);
@@ -290,8 +252,8 @@ impl OverHttp {
                 ConversationCommand::Abort(_) => self.side.end(cx),
             }
         }
-        if self.side.is_open && !self.early.is_empty() {
-            let mut early = std::mem::take(&mut self.early);
+        if self.side.is_open && !self.side.early.is_empty() {
+            let mut early = std::mem::take(&mut self.side.early);
             self.bytes(&mut early, cx);
         }
     }
@@ -331,6 +293,7 @@ impl OverHttp {
 
     pub(crate) fn answer(&mut self, answer: &Answer, cx: &mut Cx<'_>) {
         self.side.answer(answer, cx);
+        self.settle(cx);
     }
 
     pub(crate) fn timeout(&mut self, cx: &mut Cx<'_>) {

@@ -6,7 +6,6 @@
 
 use std::sync::Arc;
 
-use throng_grip::filters::Filtered;
 use throng_grip::instruct::{
     HeldReply, Hold, INSTRUCT_BODY_BYTES_MAX, Instruct, ReplyBody, ResponseHead,
 };
@@ -469,11 +468,8 @@ impl Proxied {
         let (Stage::Waiting(wait), LastItem::Id(last)) = (&self.stage, last) else {
             return;
         };
-        let known = wait.following.find(channel);
-        let known = known.and_then(|at| wait.following.channels[at].last_id.as_deref());
         // Asked once: a backend that insists on its id is ahead of the publications.
-        let is_news = known.is_some_and(|known| *known != **last);
-        if is_news && self.token == 1 {
+        if self.token == 1 && wait.following.has_other_than(channel, last) {
             self.recover(cx);
         }
     }
@@ -528,21 +524,9 @@ impl Proxied {
         let Stage::Waiting(wait) = &self.stage else {
             return None;
         };
-        let filters = wait.following.channels[at].filters;
-        if !filters.match_content_filters(response.content_filters.as_deref()) {
-            return None;
-        }
-        let composed = response.compose(&wait.reply, &wait.body);
-        // A body that a filter cannot render is not for this client.
-        let Ok(Filtered::Send(body)) = wait.following.filter(at, item, &composed.body) else {
-            return None;
-        };
-        let reply = HeldReply {
-            code: composed.code,
-            reason: composed.reason,
-            headers: composed.headers,
-            ..wait.reply.clone()
-        };
+        let (reply, body) = response.compose(&wait.reply, &wait.body);
+        let content = (body.as_slice(), response.content_filters.as_deref());
+        let body = wait.following.content_for(at, item, content, cx)?;
         wait.following.leave(cx);
         // Counted here: the connection may serve the next request before anybody looks.
         cx.own.took(publication);

@@ -23,10 +23,10 @@ use throng_types::{ChannelName, Millis};
 use crate::GripShard;
 use crate::event::Session;
 use crate::forms::{Receipt, home_of_item};
-use crate::order::{ItemProgress, Mail};
+use crate::order::{ItemOffer, ItemProgress, Mail};
 use crate::sequencer::{Offered, Sequencer};
 use crate::shared::GripShared;
-use crate::stats::Published;
+use crate::stats::published;
 
 /// Drafts that may wait for the hub. Queue: `drafts`.
 const BEHIND_MAX: usize = 4096;
@@ -131,16 +131,16 @@ impl ItemQueue {
             number: self.receipts.begin(reply_to),
         });
         let home = home_of_item(&item, shard.shards());
+        let offer = ItemOffer {
+            reply_to,
+            item,
+            patient,
+            receipt,
+        };
         if home == shard.this() {
-            self.offer((reply_to, receipt), item, patient, shard);
+            self.offer(offer, shard);
         } else if shard.has_room(home) {
-            let mail = Mail::Publish {
-                reply_to,
-                item,
-                patient,
-                receipt,
-            };
-            shard.mail(home, mail);
+            shard.mail(home, Mail::Publish(offer));
         } else {
             self.refuse(reply_to, receipt, Refusal::Busy, shard);
         }
@@ -161,13 +161,13 @@ impl ItemQueue {
 
     /// Takes an item of a channel that is at home here, or keeps it waiting if its publisher is
     /// patient.
-    pub(crate) fn offer(
-        &mut self,
-        (reply_to, receipt): (ReplyTo, Option<Receipt>),
-        item: Box<Item>,
-        patient: bool,
-        shard: &mut impl GripShard,
-    ) {
+    pub(crate) fn offer(&mut self, offer: ItemOffer, shard: &mut impl GripShard) {
+        let ItemOffer {
+            reply_to,
+            item,
+            patient,
+            receipt,
+        } = offer;
         if patient && (self.behind.len() >= BEHIND_MAX || !self.patient.is_empty()) {
             if self.patient.len() < PATIENT_MAX {
                 return self.patient.push_back((reply_to, item));
@@ -181,7 +181,7 @@ impl ItemQueue {
         };
         let progress = match result {
             // The home sends the count as soon as it is published.
-            Ok(Offered::Due) => return,
+            Ok(Offered::Due | Offered::Unordered) => return,
             Ok(Offered::Waits) => ItemProgress::Later,
             Ok(Offered::Duplicate | Offered::Nothing | Offered::BadChannel) => {
                 ItemProgress::Shards(0)
@@ -207,6 +207,7 @@ impl ItemQueue {
         match offered {
             Offered::Due | Offered::Waits | Offered::Nothing => {}
             Offered::Duplicate => shard.shared().counters.count(Counter::GripDuplicates),
+            Offered::Unordered => shard.shared().counters.count(Counter::GripWaitingFull),
             Offered::BadChannel => return Err(Refusal::UnknownChannel),
         }
         self.behind.extend(due);
@@ -218,13 +219,13 @@ impl ItemQueue {
     fn publish_behind(&mut self, shard: &mut impl GripShard) {
         while let Some(draft) = self.behind.pop_front() {
             let receipt = Receipt::from_tags(draft.tags.as_deref());
-            let told = Published::of(&draft, &self.shared);
+            let news = published(&draft, &self.shared);
             let progress = match shard.publish(draft) {
                 Err((Refusal::Busy, draft)) => return self.behind.push_front(draft),
                 Err((refusal, _)) => ItemProgress::Refused(refusal),
                 Ok(published) => {
-                    if let Some(told) = told {
-                        told.tell(&self.shared);
+                    if let Some(news) = news {
+                        self.shared.stats(|book| book.note(news));
                     }
                     ItemProgress::Shards(published.shards.unwrap_or(0))
                 }

@@ -13,11 +13,18 @@ use throng_types::{ChannelName, Load, Millis, Payload, Save, Saved, save_count};
 
 use crate::forms::{Receipt, draft};
 
+/// Channels of a shard whose order is kept. Items of others go out at once and in no order, their
+/// ids are not remembered, and clients of theirs that ask for the last item are told that nothing
+/// is known, so that they ask their backends. Queue: `order`.
+const CHANNELS_MAX: usize = 65_536;
+
 /// Outcome of an item offered to the sequencer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Offered {
     /// The item is in `out`, maybe with others that had waited for it.
     Due,
+    /// The item is in `out`, as one without order: so many channels have one already.
+    Unordered,
     /// The item was published before.
     Duplicate,
     /// The item waits for the one before it.
@@ -54,15 +61,26 @@ impl Channel {
             is_asked: false,
         }
     }
+
+    /// Makes [`Sequencer::expire`] look at it at a time, or earlier.
+    fn wake_at(&mut self, at: Millis, name: ChannelName, alarms: &mut Alarms) {
+        if at < self.alarm_at {
+            self.alarm_at = at;
+            alarms.push(Reverse((at, name)));
+        }
+    }
 }
+
+/// Times at which channels are looked at, with old ones. Bound: a few for each channel.
+type Alarms = BinaryHeap<Reverse<(Millis, ChannelName)>>;
 
 /// The order of items in the channels that are at home on this shard.
 pub(crate) struct Sequencer {
     limits: SequenceLimits,
-    /// Bound: those with an item or a question within `id_ttl_ms`.
+    /// Order of each channel that has one. Bound: `channels_max`.
     channels: HashMap<ChannelName, Channel>,
-    /// Bound: for each channel its alarm, and those that an earlier one came before.
-    alarms: BinaryHeap<Reverse<(Millis, ChannelName)>>,
+    channels_max: usize,
+    alarms: Alarms,
 }
 
 impl Sequencer {
@@ -71,6 +89,7 @@ impl Sequencer {
         Self {
             limits,
             channels: HashMap::new(),
+            channels_max: CHANNELS_MAX,
             alarms: BinaryHeap::new(),
         }
     }
@@ -96,9 +115,13 @@ impl Sequencer {
         draft.tags = receipt.map(Receipt::to_tags);
         let channel = draft.channel.clone();
         let has_order = item.id.is_some() || item.prev_id.is_some();
-        if !has_order && !self.channels.contains_key(&channel) {
+        let is_known = self.channels.contains_key(&channel);
+        if !is_known && (!has_order || self.is_full()) {
             out.push(draft);
-            return Offered::Due;
+            return match has_order {
+                true => Offered::Unordered,
+                false => Offered::Due,
+            };
         }
         let limits = self.limits;
         let known = self
@@ -118,10 +141,7 @@ impl Sequencer {
         }
         let due_at = known.sequence.next_timeout();
         let at = due_at.unwrap_or(now + limits.id_ttl_ms);
-        if at < known.alarm_at {
-            known.alarm_at = at;
-            self.alarms.push(Reverse((at, channel)));
-        }
+        known.wake_at(at, channel, &mut self.alarms);
         match verdict {
             OfferOutcome::Delivered => Offered::Due,
             OfferOutcome::Duplicate => Offered::Duplicate,
@@ -133,6 +153,9 @@ impl Sequencer {
     /// the same.
     pub(crate) fn last_item(&mut self, channel: &ChannelName, now: Millis) -> LastItem {
         let limits = self.limits;
+        if self.is_full() && !self.channels.contains_key(channel) {
+            return LastItem::Unknown;
+        }
         let known = self.channels.entry(channel.clone());
         let known = known.or_insert_with(|| Channel::new(limits));
         if let Some(id) = known.sequence.last_id() {
@@ -143,11 +166,13 @@ impl Sequencer {
         }
         known.is_asked = true;
         let at = now + limits.id_ttl_ms;
-        if at < known.alarm_at {
-            known.alarm_at = at;
-            self.alarms.push(Reverse((at, channel.clone())));
-        }
+        known.wake_at(at, channel.clone(), &mut self.alarms);
         LastItem::Unknown
+    }
+
+    /// Whether no other channel gets an order.
+    fn is_full(&self) -> bool {
+        self.channels.len() >= self.channels_max
     }
 
     /// Appends all channels. Receipts of waiting items are dropped.
@@ -168,6 +193,9 @@ impl Sequencer {
                 Payload::load(from).map(|payload| Draft::new(name.clone(), payload))
             };
             let sequence = Sequence::load(self.limits, from, load_draft)?;
+            if self.is_full() {
+                continue;
+            }
             self.alarms.push(Reverse((alarm_at, name.clone())));
             let channel = Channel {
                 sequence,
@@ -211,8 +239,8 @@ impl Sequencer {
             }
             let due_at = known.sequence.next_timeout();
             let at = due_at.unwrap_or(now + self.limits.id_ttl_ms);
-            known.alarm_at = at;
-            self.alarms.push(Reverse((at, channel)));
+            known.alarm_at = Millis(u64::MAX);
+            known.wake_at(at, channel, &mut self.alarms);
         }
     }
 }
@@ -224,9 +252,46 @@ mod tests {
     use super::*;
     use crate::forms::hub_channel;
 
-    fn item(id: &str) -> Item {
-        let json = format!(r#"J{{"channel":"a","id":"{id}","http-stream":{{"content":"x"}}}}"#);
+    fn item_in(channel: &str, id: &str) -> Item {
+        let ids = format!(r#""channel":"{channel}","id":"{id}""#);
+        let json = format!(r#"J{{{ids},"http-stream":{{"content":"x"}}}}"#);
         zmq_pull_item(&[json.into_bytes()]).unwrap()
+    }
+
+    fn item(id: &str) -> Item {
+        item_in("a", id)
+    }
+
+    /// Beyond the bound items go out, and nothing is remembered of them; room comes with time.
+    #[test]
+    fn so_many_channels_have_an_order() {
+        let limits = SequenceLimits::default();
+        let mut home = Sequencer::new(limits);
+        home.channels_max = 2;
+        let mut out = Vec::new();
+        let mut offer = |home: &mut Sequencer, channel: &str, id: &str| {
+            let offered = home.offer(Millis(0), &item_in(channel, id), None, |_| true, &mut out);
+            (offered, out.drain(..).len())
+        };
+        let unknown = hub_channel("", "c").unwrap();
+        assert_eq!(offer(&mut home, "a", "1"), (Offered::Due, 1));
+        assert_eq!(offer(&mut home, "b", "1"), (Offered::Due, 1));
+        for _ in 0..2 {
+            assert_eq!(offer(&mut home, "c", "1"), (Offered::Unordered, 1));
+            assert_eq!(home.last_item(&unknown, Millis(0)), LastItem::Unknown);
+        }
+        assert_eq!(offer(&mut home, "a", "1"), (Offered::Duplicate, 0));
+        assert_eq!(home.channels.len(), 2);
+        // So it is in another process, with less room.
+        let mut bytes = Vec::new();
+        home.save(&mut bytes);
+        let mut other = Sequencer::new(limits);
+        other.channels_max = 1;
+        other.load(&mut Saved::new(&bytes)).unwrap();
+        assert_eq!((other.channels.len(), other.alarms.len()), (1, 1));
+        home.expire(Millis(limits.id_ttl_ms), |_| false, &mut Vec::new());
+        assert_eq!(offer(&mut home, "c", "1"), (Offered::Due, 1));
+        assert_eq!(offer(&mut home, "c", "1"), (Offered::Duplicate, 0));
     }
 
     #[test]

@@ -90,11 +90,7 @@ impl Grip {
             Order::ReadStats { conn } => self.statistics.reader_came(conn, &self.shared, shard),
             Order::Subscribed { channel } => self.topics.subscribed(&channel, &self.shared, shard),
             Order::Refresh { channel } => refresh(&channel, shard),
-            Order::Look {
-                asker,
-                command,
-                conns,
-            } => look::look(asker, command, conns, shard),
+            Order::Look(look) => look::look(look, shard),
             Order::LastId { conn, channel } => self.ask_last_item(conn, channel, shard),
             Order::Recover => {
                 shard.mail_all(|| Mail::Recover);
@@ -106,12 +102,7 @@ impl Grip {
     pub(crate) fn take_mail(&mut self, from: Sender, mail: Mail, shard: &mut impl GripShard) {
         match mail {
             Mail::Origin { conn, token, event } => self.backend_event(conn, token, event, shard),
-            Mail::Publish {
-                reply_to,
-                item,
-                patient,
-                receipt,
-            } => self.items.offer((reply_to, receipt), item, patient, shard),
+            Mail::Publish(offer) => self.items.offer(offer, shard),
             Mail::Receipt { number, progress } => self.items.reported(number, progress, shard),
             Mail::Topic { channel, is_wanted } => {
                 if let Sender::Shard(from) = from {
@@ -140,12 +131,9 @@ impl Grip {
             Mail::Routes(book) => self.shared.replace(book),
             Mail::Recover => recover(shard),
             Mail::Refresh { channel } => refresh_here(&channel, shard),
-            Mail::Look {
-                asker,
-                command,
-                conns,
-            } => {
-                let found = Some(look::find(command, &conns, shard));
+            Mail::Look(look) => {
+                let (asker, found) = (look.asker, look::find(look.command, &look.conns, shard));
+                let found = Some(found);
                 shard.mail(asker.0.shard(), Mail::Found { asker, found });
             }
             Mail::Found { asker, found } => look::answer(asker, found, shard),

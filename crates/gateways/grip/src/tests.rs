@@ -1,12 +1,12 @@
 //! Clients of backends without sockets: requests, events of backends and publications in, bytes and
 //! orders out.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 use std::sync::Arc;
 
 use throng_broker::{Recovery, Subscribed};
-use throng_grip::instruct::INSTRUCT_BODY_BYTES_MAX;
 use throng_grip::item::zmq_pull_item;
 use throng_grip::routes::parse_routes;
 use throng_http1::field::Header;
@@ -21,7 +21,6 @@ use throng_ws::{Masking, Opcode, encode_header};
 
 use self::world::Played;
 use crate::forms::{draft, hub_channel};
-use crate::upload::KEPT_BYTES_MAX;
 use crate::{Grip, GripOptions, GripShared, Order, RouteBook};
 
 /// A WebSocket's handshake on this path; its key and the answer to it are RFC 6455's own example.
@@ -49,22 +48,12 @@ fn of_server(text: &str) -> Vec<u8> {
     frame(Masking::Server, Opcode::Text, text.as_bytes())
 }
 
-fn said(text: &str) -> Vec<u8> {
-    frame(Masking::Client([0; 4]), Opcode::Text, text.as_bytes())
-}
-
-mod answers;
-mod backend_asked;
+mod dialogues;
+mod flow;
 mod moved;
-mod publishers;
-mod requests;
-mod shard;
-mod sides;
-mod sockets;
-mod statistics;
-mod streams;
+mod words;
 mod world;
-mod zmq;
+mod worlds;
 
 /// Client with its orders to others.
 struct Client {
@@ -95,12 +84,16 @@ impl Client {
     }
 
     fn of(id: ConnId, own: Rc<GripShared>, shared: Rc<Shared>) -> Self {
-        Self::by(Port::Client, id, own, shared)
+        Self::by((Port::Client, Ipv4Addr::LOCALHOST.into()), id, own, shared)
     }
 
-    /// A connection by any port.
-    fn by(port: Port, id: ConnId, own: Rc<GripShared>, shared: Rc<Shared>) -> Self {
-        let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    /// A connection by any port, from any address.
+    fn by(
+        (port, peer): (Port, IpAddr),
+        id: ConnId,
+        own: Rc<GripShared>,
+        shared: Rc<Shared>,
+    ) -> Self {
         let mut solo = Solo::new(id, port, peer, shared, own);
         solo.now.mono = Millis(1_000_000);
         Self {
@@ -113,17 +106,6 @@ impl Client {
             is_paused: false,
             held: None,
         }
-    }
-
-    fn asks(request: &str) -> Self {
-        let mut client = Self::new();
-        client.says(request);
-        client
-    }
-
-    /// A client of `GET /a`.
-    fn gets() -> Self {
-        Self::asks("GET /a HTTP/1.1\r\nHost: a\r\n\r\n")
     }
 
     fn says(&mut self, text: &str) {
@@ -171,68 +153,33 @@ impl Client {
         }
     }
 
-    /// Takes the next request to its backend; panics if there is none.
-    #[track_caller]
-    fn asked(&mut self) -> Box<OriginRequest> {
-        let at = self
-            .orders
-            .iter()
-            .position(|order| matches!(order, Order::Ask { .. }));
-        match self.orders.remove(at.expect("the backend is asked")) {
-            Order::Ask { request, .. } => request,
-            other => panic!("{other:?}"),
-        }
-    }
-
     fn is_asking(&self) -> bool {
         let asks = |order: &Order| matches!(order, Order::Ask { .. });
         self.orders.iter().any(asks)
     }
 
-    fn has_forgotten(&self) -> bool {
-        let forgets = |order: &Order| matches!(order, Order::Forget { .. });
-        self.orders.iter().any(forgets)
-    }
-
-    /// Takes the pieces that its backend is sent.
-    fn sent(&mut self) -> Vec<Vec<u8>> {
-        let orders = std::mem::take(&mut self.orders).into_iter();
-        let sent = orders.filter_map(|order| match order {
-            Order::Send { bytes, .. } => Some(bytes),
-            _ => None,
-        });
-        sent.collect()
-    }
-
-    /// Its backend does something in the exchange with this number; true if the connection takes
-    /// the next request.
-    fn backend(&mut self, token: u32, event: OriginEvent) -> bool {
-        let flow = self
-            .solo
-            .act(|session, cx| session.origin(token, event, cx));
+    /// Its backend does something in the exchange with this number.
+    fn backend(&mut self, token: u32, event: OriginEvent) {
+        self.solo
+            .act_and_become(|session, cx| session.origin(token, event, cx));
         self.sort();
-        matches!(flow, Some(Flow::Http(_)))
     }
 
-    fn head(&mut self, token: u32, code: u16, fields: &[(&str, &str)]) -> bool {
-        self.backend(token, OriginEvent::Head(head(code, fields)))
+    fn head(&mut self, token: u32, code: u16, fields: &[(&str, &str)]) {
+        self.backend(token, OriginEvent::Head(head(code, fields)));
     }
 
-    fn body(&mut self, token: u32, body: &str) -> bool {
-        self.backend(token, OriginEvent::Body(body.as_bytes().to_vec()))
+    fn end(&mut self, token: u32) {
+        self.backend(token, OriginEvent::End);
     }
 
-    fn end(&mut self, token: u32) -> bool {
-        self.backend(token, OriginEvent::End)
-    }
-
-    /// Plays a whole answer; true as for `backend`.
-    fn answer(&mut self, token: u32, code: u16, fields: &[(&str, &str)], body: &str) -> bool {
+    /// Plays a whole answer.
+    fn answer(&mut self, token: u32, code: u16, fields: &[(&str, &str)], body: &str) {
         self.head(token, code, fields);
         if !body.is_empty() {
-            self.body(token, body);
+            self.backend(token, OriginEvent::Body(body.into()));
         }
-        self.end(token)
+        self.end(token);
     }
 
     /// A publisher wants the backend asked for what was missed.
@@ -245,12 +192,6 @@ impl Client {
     fn refresh(&mut self) {
         self.solo.act(|session, cx| session.refresh(cx));
         self.sort();
-    }
-
-    /// Publishes an item, given in JSON, to the client's channel.
-    fn item(&mut self, json: &str) {
-        let publication = publication(json);
-        self.happens(Event::Publication(&publication));
     }
 
     /// The hub has made it a member of a channel.
@@ -271,12 +212,6 @@ impl Client {
 
     fn told_bytes(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.solo.out)
-    }
-
-    /// Milliseconds until the deadline that the last event set.
-    fn deadline_ms(&self) -> Option<u64> {
-        let at = self.solo.actions.deadline.flatten();
-        at.map(|at| at.since(self.solo.now.mono))
     }
 
     /// Lets time pass, and the deadline come.
@@ -369,10 +304,4 @@ fn post(target: &str, accept: &str, items: &[String]) -> String {
         "POST {target} HTTP/1.1\r\nHost: a\r\nAccept: {accept}\r\nContent-Length: {bytes}\r\n\r\n\
          {body}"
     )
-}
-
-/// A failure of an exchange with a backend.
-fn failed(fault: OriginFailureKind) -> OriginEvent {
-    let detail = String::new();
-    OriginEvent::Failed(OriginFailure { fault, detail })
 }

@@ -15,12 +15,12 @@ use throng_grip::ws_events::{ControlMessage, GripFilter, GripMessage, grip_prefi
 use throng_http1::origin::{OriginEvent, OriginFailure, OriginHead};
 use throng_hub::Answer;
 use throng_metrics::Counter;
-use throng_session::{Allowance, Work, answer_text};
+use throng_session::answer_text;
 use throng_types::{End, Publication};
 use throng_ws::{WsDecoder, WsRole};
 
 use crate::Cx;
-use crate::client_side::{CLOSE_TIMEOUT_MS, OVERSPENT_CODE, OVERSPENT_REASON, Side, WsInput, read};
+use crate::client_side::{CLOSE_TIMEOUT_MS, Side, WsInput, read};
 use crate::order::Order;
 use crate::request::BackendRequest;
 use crate::response_head::{After, Framing, pass_on, send_head, switch_protocols};
@@ -36,10 +36,7 @@ pub struct Tunnel {
     accept: [u8; 28],
     stage: Stage,
     side: Side,
-    /// Bytes that came before the handshake was answered. Bound: `limits.head_bytes_max`.
-    early: Vec<u8>,
     uplink: Uplink,
-    allowance: Allowance,
 }
 
 enum Stage {
@@ -80,9 +77,7 @@ impl Tunnel {
             accept,
             stage: Stage::Asking,
             side,
-            early: Vec::new(),
             uplink: Uplink::default(),
-            allowance: Allowance::default(),
         }
     }
 
@@ -92,33 +87,14 @@ impl Tunnel {
 
     pub(crate) fn bytes(&mut self, input: &mut [u8], cx: &mut Cx<'_>) {
         match &mut self.stage {
-            Stage::Asking if self.early.len() + input.len() > cx.shared.limits.head_bytes_max => {
-                cx.end(End::Now);
-            }
-            Stage::Asking => self.early.extend_from_slice(input),
+            Stage::Asking => self.side.keep_early(input, cx),
             Stage::Refusing { .. } => {}
             Stage::Plain => self.uplink.send(input.to_vec(), cx),
             Stage::Sorting(sorting) if sorting.close_heard => {}
             Stage::Sorting(sorting) => {
-                let (told, fed) = read(&mut sorting.up, input, cx.shared.limits.message_bytes_max);
-                cx.shared.meter.lend(self.allowance);
-                let mut over = None;
-                for told in told {
-                    over = cx.spend(Work::Message).err();
-                    if over.is_some() {
-                        break;
-                    }
-                    self.client_says(told, cx);
-                }
-                if let Some(allowance) = cx.shared.meter.take_back() {
-                    self.allowance = allowance;
-                }
-                if over.is_some() {
-                    self.side.is_overspent = true;
-                    cx.pause(true);
-                    let reason = OVERSPENT_REASON.as_bytes().to_vec();
-                    // The backend gets it as the client's own close.
-                    self.client_says(WsInput::Close(Some(OVERSPENT_CODE), reason), cx);
+                let (inputs, fed) = self.side.hear(&mut sorting.up, input, cx);
+                for input in inputs {
+                    self.client_says(input, cx);
                 }
                 if let Err(fault) = fed {
                     cx.count(Counter::BadRequests);
@@ -252,7 +228,7 @@ impl Tunnel {
         let accept = throng_http1::field::Header::new("Sec-WebSocket-Accept", self.accept);
         switch_protocols(accept, &head.headers, cx.out);
         self.side.open(cx);
-        let mut early = std::mem::take(&mut self.early);
+        let mut early = std::mem::take(&mut self.side.early);
         if !early.is_empty() {
             self.bytes(&mut early, cx);
         }

@@ -14,7 +14,7 @@ use throng_types::{ChannelName, ConnId, End};
 use crate::Cx;
 use crate::forms::own_name;
 use crate::look::Look;
-use crate::order::{ConnCommand, Order};
+use crate::order::{ConnCommand, ConnLook, Order};
 use crate::shared::ZmqSocket;
 
 /// Items of one publisher that are on their way to their channels' homes.
@@ -206,11 +206,11 @@ impl Zmtp {
         self.begin(cx);
         let asker = (cx.id, look.token);
         self.looks.push(look);
-        cx.order(Order::Look {
+        cx.order(Order::Look(ConnLook {
             asker,
             command,
             conns,
-        });
+        }));
     }
 
     /// Handles a shard's answer about connections.

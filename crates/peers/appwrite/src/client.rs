@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use throng_appwrite::{Lookup, LookupReply, News, PresenceCall, PresenceReply, QueueFull};
 use throng_backend::{
-    Address, AskLimits, Backend, BackendLimits, Call, Reply as Answered, TicketId,
+    Address, AnswerTo, AskLimits, Backend, BackendLimits, Call, Reply as Answered, TicketId,
 };
 use throng_http1::origin::OriginRequest;
 use throng_metrics::{Counter, Counters};
@@ -149,10 +149,10 @@ impl Client {
 
     fn ask(&mut self, request: OriginRequest, token: Token, cx: &mut PeerContext<'_, Reply>) {
         self.tickets += 1;
-        let call = Call::Ask {
+        let call = Call::Begin {
             ticket: TicketId(self.tickets),
+            to: AnswerTo::Whole(self.limits),
             request,
-            limits: self.limits,
             token,
         };
         self.backend.call(call, &mut cx.inner(&mut self.answers));

@@ -43,34 +43,26 @@ impl Default for BackendLimits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TicketId(pub u64);
 
+/// Receiver of a backend's answer.
+#[derive(Clone, Copy, Debug)]
+pub enum AnswerTo {
+    /// A connection, piece by piece, with the number that its request carried.
+    Conn(ConnId, u32),
+    /// The caller, which gets the answer whole, within these limits.
+    Whole(AskLimits),
+    /// Nobody: the exchange ends with the answer's head.
+    Nobody,
+}
+
 #[derive(Debug)]
 pub enum Call<T> {
-    /// Carries out a request; its events go to `conn`, with `number`.
-    Submit {
+    /// Carries out a request.
+    Begin {
         /// Names the request from now on.
         ticket: TicketId,
-        conn: ConnId,
-        /// Comes back with each event.
-        number: u32,
+        to: AnswerTo,
         request: OriginRequest,
-        /// Kept until the exchange ends.
-        token: T,
-    },
-    /// Carries out a request whose answer is wanted whole.
-    Ask {
-        /// Names the request from now on.
-        ticket: TicketId,
-        request: OriginRequest,
-        limits: AskLimits,
-        /// Comes back with the answer.
-        token: T,
-    },
-    /// Carries out a request whose answer is of no interest.
-    Tell {
-        /// Names the request from now on.
-        ticket: TicketId,
-        request: OriginRequest,
-        /// Kept until the exchange ends.
+        /// Kept until the exchange ends; comes back with a whole answer.
         token: T,
     },
     /// The client has taken this many bytes of the answer.

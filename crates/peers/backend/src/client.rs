@@ -7,7 +7,7 @@ use throng_http1::origin::OriginRequest;
 use throng_peer::{LinkEvent, LinkId, Peer, PeerContext, ReadFlow};
 use throng_types::{Millis, Now};
 
-use crate::call::{AskLimits, BackendLimits, Call, Reply, TicketId, WholeAnswer};
+use crate::call::{AnswerTo, AskLimits, BackendLimits, Call, Reply, TicketId, WholeAnswer};
 use crate::peer::Backend;
 
 /// A state machine that requests HTTP backends. It bounds what it has under way, and hands on what
@@ -85,10 +85,10 @@ impl<A: Client> ClientPeer<A> {
         }
         for (request, limits, token) in requests.questions {
             self.questions += 1;
-            let call = Call::Ask {
+            let call = Call::Begin {
                 ticket: TicketId(self.questions),
+                to: AnswerTo::Whole(limits),
                 request,
-                limits,
                 token,
             };
             self.backend.call(call, &mut cx.inner(&mut self.answers));

@@ -11,9 +11,9 @@ use throng_http1::origin::{
 };
 use throng_http1::origin::{OriginTarget, TargetAddress};
 use throng_peer::{Ended, LinkEvent, LinkId, PeerContext, ReadFlow};
-use throng_types::{ConnId, Millis};
+use throng_types::Millis;
 
-use crate::call::{AskLimits, BackendLimits, Reply};
+use crate::call::{AnswerTo, AskLimits, BackendLimits, Reply};
 use crate::place::Key;
 use crate::pool::Pool;
 use crate::test_target::TestTarget;
@@ -24,33 +24,6 @@ use crate::wire::{Answer, decode, encode, limits};
 const WINDOW_BYTES: i64 = 64 << 10;
 /// Answers of the kind 1xx before the real one.
 const INTERIM_MAX: usize = 16;
-
-pub(crate) enum To {
-    /// A connection, piece by piece, with the number that its request carried.
-    Conn(ConnId, u32),
-    /// The caller; gets the answer whole.
-    Whole(Whole),
-    /// Dropped: the exchange ends with the answer's head.
-    Nobody,
-}
-
-/// An answer that is wanted whole, as far as it has come.
-pub(crate) struct Whole {
-    limits: AskLimits,
-    status: u16,
-    /// Bound: [`AskLimits::bytes_max`], and what one read brought.
-    body: Vec<u8>,
-}
-
-impl Whole {
-    pub(crate) const fn new(limits: AskLimits) -> Self {
-        Self {
-            limits,
-            status: 0,
-            body: Vec::new(),
-        }
-    }
-}
 
 enum Via {
     None,
@@ -78,8 +51,11 @@ pub(crate) enum Next {
 /// One request under way. `T` is the caller's token, dropped when the exchange ends.
 pub(crate) struct Exchange<T> {
     request: OriginRequest,
-    pub(crate) to: To,
-    pub(crate) token: T,
+    to: AnswerTo,
+    token: T,
+    /// Status and body of an answer that is wanted whole. Bound: [`AskLimits::bytes_max`], and what
+    /// one read brought.
+    whole: (u16, Vec<u8>),
     host: String,
     /// Place in the list of the targets that is tried next.
     next: usize,
@@ -112,11 +88,11 @@ pub(crate) struct Tools<'a, 'c, T> {
 }
 
 impl<T> Exchange<T> {
-    pub(crate) fn new(request: OriginRequest, to: To, token: T, now: Millis) -> Self {
+    pub(crate) fn new(request: OriginRequest, to: AnswerTo, token: T, now: Millis) -> Self {
         let host = request.headers.iter().find(|header| header.is("Host"));
         let host = host.map(|header| String::from_utf8_lossy(&header.value).into_owned());
         let gives_up_at = match &to {
-            To::Whole(whole) => Some(now + whole.limits.timeout_ms),
+            AnswerTo::Whole(limits) => Some(now + limits.timeout_ms),
             _ => None,
         };
         Self {
@@ -124,6 +100,7 @@ impl<T> Exchange<T> {
             request,
             to,
             token,
+            whole: (0, Vec::new()),
             host: host.unwrap_or_default(),
             next: 0,
             tried: Vec::new(),
@@ -376,10 +353,10 @@ impl<T> Exchange<T> {
     ) -> Next {
         let code = answer.head.code;
         self.set_deadline(None, tools);
-        match &mut self.to {
-            To::Nobody => return Next::Done,
-            To::Whole(whole) => whole.status = code,
-            To::Conn(..) => self.tell(OriginEvent::Head(answer.head), tools),
+        match self.to {
+            AnswerTo::Nobody => return Next::Done,
+            AnswerTo::Whole(_) => self.whole.0 = code,
+            AnswerTo::Conn(..) => self.tell(OriginEvent::Head(answer.head), tools),
         }
         if code == 101 {
             self.state = State::Tunnel;
@@ -409,10 +386,9 @@ impl<T> Exchange<T> {
         }
         let is_done = decoder.is_done();
         self.input.drain(..used);
-        if let To::Whole(whole) = &mut self.to {
-            whole.body.extend(data);
-            let bytes_max = whole.limits.bytes_max;
-            if whole.body.len() > bytes_max {
+        if let AnswerTo::Whole(AskLimits { bytes_max, .. }) = self.to {
+            self.whole.1.extend(data);
+            if self.whole.1.len() > bytes_max {
                 let what = format!("it answers with more than {bytes_max} bytes");
                 return Next::Failed(OriginFailureKind::Garbage, what);
             }
@@ -433,7 +409,7 @@ impl<T> Exchange<T> {
     }
 
     fn tell(&self, event: OriginEvent, tools: &mut Tools<'_, '_, T>) {
-        if let To::Conn(conn, number) = self.to {
+        if let AnswerTo::Conn(conn, number) = self.to {
             tools.cx.reply(Reply::Event(conn, number, event));
         }
     }
@@ -481,9 +457,9 @@ impl<T> Exchange<T> {
     fn timeout(&mut self, waits_since: Option<Millis>, tools: &mut Tools<'_, '_, T>) -> Next {
         let late = |what: String| Next::Failed(OriginFailureKind::Timeout, what);
         if self.gives_up_at.is_some_and(|at| at <= tools.cx.now.mono)
-            && let To::Whole(whole) = &self.to
+            && let AnswerTo::Whole(limits) = &self.to
         {
-            let within_ms = whole.limits.timeout_ms;
+            let within_ms = limits.timeout_ms;
             return late(format!("no whole answer within {within_ms} ms"));
         }
         let stall_ms = self.stall_ms(tools.limits);
@@ -542,13 +518,13 @@ impl<T> Exchange<T> {
             OriginFailure { fault, detail }
         });
         match self.to {
-            To::Nobody => {}
-            To::Conn(conn, number) => {
+            AnswerTo::Nobody => {}
+            AnswerTo::Conn(conn, number) => {
                 let event = failure.map_or(OriginEvent::End, OriginEvent::Failed);
                 cx.reply(Reply::Event(conn, number, event));
             }
-            To::Whole(Whole { status, body, .. }) => {
-                let answer = failure.map_or(Ok((status, body)), Err);
+            AnswerTo::Whole(_) => {
+                let answer = failure.map_or(Ok(self.whole), Err);
                 cx.reply(Reply::Whole(self.token, answer));
             }
         }

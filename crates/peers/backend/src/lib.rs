@@ -29,7 +29,7 @@ mod tests;
 mod uplink;
 mod wire;
 
-pub use call::{AskLimits, BackendLimits, Call, Reply, TicketId, WholeAnswer};
+pub use call::{AnswerTo, AskLimits, BackendLimits, Call, Reply, TicketId, WholeAnswer};
 pub use client::{Client, ClientPeer, Requests};
 pub use peer::Backend;
 pub use place::Address;

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use throng_http1::origin::OriginRequest;
 use throng_peer::{LinkEvent, LinkId, Peer, PeerContext, ReadFlow};
 
 use crate::call::{BackendLimits, Call, Reply, TicketId};
-use crate::exchange::{Exchange, Next, To, Tools, Whole};
+use crate::exchange::{Exchange, Next, Tools};
 use crate::pool::{Pool, PoolLimits};
 
 pub struct Backend<T> {
@@ -70,20 +69,6 @@ impl<T> Backend<T> {
         }
         flow
     }
-
-    fn begin(
-        &mut self,
-        ticket: TicketId,
-        request: OriginRequest,
-        (to, token): (To, T),
-        cx: &mut PeerContext<'_, Reply<T>>,
-    ) {
-        let exchange = Exchange::new(request, to, token, cx.now.mono);
-        self.exchanges.insert(ticket, exchange);
-        self.act(ticket, cx, |exchange, tools| {
-            (ReadFlow::More, exchange.start(tools))
-        });
-    }
 }
 
 impl<T: Send + 'static> Peer for Backend<T> {
@@ -92,24 +77,18 @@ impl<T: Send + 'static> Peer for Backend<T> {
 
     fn call(&mut self, call: Call<T>, cx: &mut PeerContext<'_, Reply<T>>) {
         match call {
-            Call::Submit {
+            Call::Begin {
                 ticket,
-                conn,
-                number,
+                to,
                 request,
                 token,
-            } => self.begin(ticket, request, (To::Conn(conn, number), token), cx),
-            Call::Ask {
-                ticket,
-                request,
-                limits,
-                token,
-            } => self.begin(ticket, request, (To::Whole(Whole::new(limits)), token), cx),
-            Call::Tell {
-                ticket,
-                request,
-                token,
-            } => self.begin(ticket, request, (To::Nobody, token), cx),
+            } => {
+                let exchange = Exchange::new(request, to, token, cx.now.mono);
+                self.exchanges.insert(ticket, exchange);
+                self.act(ticket, cx, |exchange, tools| {
+                    (ReadFlow::More, exchange.start(tools))
+                });
+            }
             Call::Grant(ticket, bytes) => {
                 self.act(ticket, cx, |exchange, tools| {
                     exchange.granted(bytes, tools);

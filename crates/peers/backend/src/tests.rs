@@ -5,9 +5,11 @@ use throng_http1::origin::{Destination, OriginTarget};
 use throng_http1::origin::{OriginEvent, OriginRequest, RequestRest};
 use throng_peer::{Ended, LinkEvent, LinkId, Peer as _, ReadFlow, Want};
 use throng_play::Play;
-use throng_types::{ConnId, Millis, ShardId};
+use throng_types::{ConnId, Millis, ShardId, cases};
 
-use crate::{AskLimits, Backend, BackendLimits, Call, Reply, TicketId, UPLINK_PIECES_MAX};
+use crate::{
+    AnswerTo, AskLimits, Backend, BackendLimits, Call, Reply, TicketId, UPLINK_PIECES_MAX,
+};
 
 const CONN: ConnId = ConnId::new(ShardId(0), 1, 1);
 const WINDOW: usize = 64 << 10;
@@ -98,27 +100,16 @@ impl Run {
     }
 
     fn submit(&mut self, request: OriginRequest) -> (TicketId, Vec<String>) {
-        self.tickets += 1;
-        let ticket = TicketId(self.tickets);
-        let call = Call::Submit {
-            ticket,
-            conn: CONN,
-            number: 7,
-            request,
-            token: 0,
-        };
-        (ticket, self.call(call))
+        let ticket = TicketId(self.tickets + 1);
+        (ticket, self.begin(AnswerTo::Conn(CONN, 7), request))
     }
 
-    fn ask(&mut self, request: OriginRequest, bytes_max: usize, timeout_ms: u64) -> Vec<String> {
+    fn begin(&mut self, to: AnswerTo, request: OriginRequest) -> Vec<String> {
         self.tickets += 1;
-        self.call(Call::Ask {
+        self.call(Call::Begin {
             ticket: TicketId(self.tickets),
+            to,
             request,
-            limits: AskLimits {
-                bytes_max,
-                timeout_ms,
-            },
             token: 5,
         })
     }
@@ -180,7 +171,8 @@ impl Run {
                         OriginEvent::Taken(bytes) => told(format!("taken {bytes}"), &mut body),
                         OriginEvent::End => told("end".to_owned(), &mut body),
                         OriginEvent::Failed(failure) => {
-                            told(format!("failed {:?}", failure.fault), &mut body);
+                            let text = format!("failed {:?}: {}", failure.fault, failure.detail);
+                            told(text, &mut body);
                         }
                     }
                 }
@@ -308,7 +300,8 @@ fn answers_that_are_cut_have_failed() {
                     false => "failed Cut",
                 };
                 let heard = run.heard();
-                assert_eq!(heard.last().map(String::as_str), Some(last), "{cut}");
+                let found = heard.last().expect("an end");
+                assert!(found.starts_with(last), "{cut}: {found}");
                 let has_head = heard.first().is_some_and(|first| first == "head 200");
                 assert_eq!(has_head, head <= cut, "{cut}");
                 assert_eq!(run.play.peer.exchanges(), 0);
@@ -334,95 +327,10 @@ fn garbage_has_failed() {
         run.written(1);
         assert_eq!(run.says(1, answer), ["end 1"], "{answer:.60}");
         let heard = run.heard();
-        assert_eq!(heard.last().map(String::as_str), Some("failed Garbage"));
+        let last = heard.last().expect("an end");
+        assert!(last.starts_with("failed Garbage"), "{last}");
+        assert_eq!(run.play.peer.exchanges(), 0);
     }
-}
-
-#[test]
-fn a_kept_link_is_used_again_and_replaced_once() {
-    let mut run = Run::new();
-    let link = run.keep("a");
-    // It dies before a byte: once more, on a new one.
-    let (_, wants) = run.submit(asked("GET", &["a"]));
-    assert_eq!(wants, [format!("write {link} {GET}")]);
-    assert_eq!(run.written(link), NOTHING);
-    let again = run.ended(link, Ended::ByPeer);
-    assert_eq!(again, [format!("dial {} a:80", link + 1)]);
-    assert_eq!(
-        run.connected(link + 1),
-        [format!("write {} {GET}", link + 1)]
-    );
-    run.written(link + 1);
-    run.says(link + 1, OK);
-    assert_eq!(run.heard(), ["head 200", "body ok", "end"]);
-    // A new one that dies is the answer.
-    run.submit(asked("GET", &["a"]));
-    run.ended(link + 1, Ended::Broken("reset".to_owned()));
-    run.connected(link + 2);
-    run.written(link + 2);
-    assert_eq!(run.ended(link + 2, Ended::ByPeer), NOTHING);
-    assert_eq!(run.heard(), ["failed Cut"]);
-}
-
-/// The backend has begun to answer, so it may have done as it was asked.
-#[test]
-fn a_kept_link_that_dies_behind_a_byte_is_not_replaced() {
-    for begun in ["H", "HTTP/1.1 100 Continue\r\n\r\n"] {
-        let mut run = Run::new();
-        let link = run.keep("a");
-        run.submit(asked("GET", &["a"]));
-        run.written(link);
-        run.says(link, begun);
-        assert_eq!(run.ended(link, Ended::ByPeer), NOTHING, "{begun:?}");
-        assert_eq!(run.heard(), ["failed Cut"], "{begun:?}");
-    }
-}
-
-#[test]
-fn a_kept_link_that_ends_or_speaks_unasked_is_not_used() {
-    let mut run = Run::new();
-    let link = run.keep("a");
-    assert_eq!(run.ended(link, Ended::ByPeer), NOTHING);
-    let link = run.keep("a");
-    assert_eq!(
-        run.says(link, "HTTP/1.1 408 Late\r\n\r\n"),
-        [format!("end {link}")]
-    );
-    let link = run.keep("a");
-    let idle_until = format!("{link} 15000");
-    assert_eq!(run.deadlines.last(), Some(&idle_until));
-    assert_eq!(run.timeout(link, None), [format!("end {link}")]);
-    let (_, wants) = run.submit(asked("GET", &["a"]));
-    assert_eq!(wants, [format!("dial {} a:80", link + 1)]);
-}
-
-#[test]
-fn a_body_that_comes_in_pieces_is_sent_in_pieces() {
-    let mut run = Run::new();
-    let (ticket, wants) = run.submit(posted(&["a"]));
-    assert_eq!(wants, ["dial 1 a:80"]);
-    // It waits for the link, and then for the kernel.
-    assert_eq!(run.follow(ticket, "one"), NOTHING);
-    assert_eq!(run.connected(1), [format!("write 1 {POST}")]);
-    assert_eq!(run.follow(ticket, "three"), NOTHING);
-    assert_eq!(run.written(1), ["write 1 3\r\none\r\n"]);
-    assert_eq!(run.heard(), NOTHING);
-    assert_eq!(run.written(1), ["write 1 5\r\nthree\r\n"]);
-    assert_eq!(run.heard(), ["taken 3"]);
-    assert_eq!(run.written(1), NOTHING);
-    assert_eq!(run.heard(), ["taken 5"]);
-    assert_eq!(run.call(Call::Follow(ticket, None)), ["write 1 0\r\n\r\n"]);
-    assert_eq!(run.written(1), NOTHING);
-    assert_eq!(run.says(1, OK), NOTHING);
-    assert_eq!(run.heard(), ["head 200", "body ok", "end"]);
-    // An answer that came before its request was sent leaves a link of no use.
-    let (ticket, wants) = run.submit(posted(&["a"]));
-    assert_eq!(wants, [format!("write 1 {POST}")]);
-    run.written(1);
-    assert_eq!(run.says(1, &OK[..OK.len() - 1]), NOTHING);
-    assert_eq!(run.follow(ticket, "of no interest"), NOTHING);
-    assert_eq!(run.says(1, "k"), ["end 1"]);
-    assert_eq!(run.heard(), ["head 200", "body ok", "end"]);
 }
 
 #[test]
@@ -435,286 +343,124 @@ fn a_sender_that_does_not_stop_has_its_exchange_fail() {
     }
     assert_eq!(run.heard(), NOTHING);
     assert_eq!(run.follow(ticket, "x"), ["end 1"]);
-    assert_eq!(run.heard(), ["failed Unsent"]);
+    assert!(run.heard()[0].starts_with("failed Unsent"));
     assert_eq!(run.follow(ticket, "x"), NOTHING);
     assert_eq!(run.play.peer.exchanges(), 0);
 }
 
+/// Plays dialogues: each step with all that comes of it. Wishes of the peer, deadlines as in
+/// `1 by 250`, a link that is held, replies, and that no exchange is left. `GET` and `POST` are the
+/// heads that are written, `|` is a line end, `<9>` nine times `x`.
 #[test]
-fn a_body_is_sent_again_from_its_beginning() {
-    for (bytes, is_again) in [(5, true), (64 << 10, true), ((64 << 10) + 1, false)] {
-        let mut run = Run::new();
-        let link = run.keep("a");
-        let (ticket, _) = run.submit(posted(&["a"]));
-        run.written(link);
-        let body = "x".repeat(bytes);
-        run.follow(ticket, &body);
-        run.written(link);
-        assert_eq!(run.heard(), [format!("taken {bytes}")]);
-        let wants = run.ended(link, Ended::ByPeer);
-        if !is_again {
-            assert_eq!(wants, NOTHING);
-            assert_eq!(run.heard(), ["failed Unsent"]);
-            continue;
+fn dialogues() {
+    let mut run = Run::new();
+    for (step, expected) in cases(include_str!("dialogues.txt")) {
+        let found = run.step(step);
+        assert_eq!(found, expected, "{step}");
+    }
+}
+
+impl Run {
+    fn step(&mut self, step: &str) -> String {
+        let (verb, rest) = step.split_once(' ').unwrap_or((step, ""));
+        let (first, what) = rest.split_once(' ').unwrap_or((rest, ""));
+        let link = first.parse().unwrap_or(0);
+        let ticket = TicketId(self.tickets);
+        let hosts: Vec<&str> = rest.split(' ').collect();
+        let before = self.play.peer.exchanges();
+        let mut flow = ReadFlow::More;
+        self.deadlines.clear();
+        let mut told = match verb {
+            "begin" => {
+                *self = Self::new();
+                Vec::new()
+            }
+            "at" => {
+                self.at(link);
+                Vec::new()
+            }
+            "keeps" => vec![self.keep(rest).to_string()],
+            "get" => self.submit(asked("GET", &hosts)).1,
+            "post" => self.submit(posted(&hosts)).1,
+            "upgrade" => self.submit(upgrade(&hosts)).1,
+            "within" => {
+                let (kind, host) = what.split_once(' ').expect("a host");
+                let request = match kind {
+                    "get" => asked("GET", &[host]),
+                    "post" => posted(&[host]),
+                    _ => upgrade(&[host]),
+                };
+                self.submit(within(request, link)).1
+            }
+            "ask" => {
+                let limits = AskLimits {
+                    bytes_max: link as usize,
+                    timeout_ms: what.parse().expect("milliseconds"),
+                };
+                self.begin(AnswerTo::Whole(limits), asked("GET", &["a"]))
+            }
+            "tell" => self.begin(AnswerTo::Nobody, asked("GET", &hosts)),
+            "follows" => self.follow(ticket, &unshown(rest)),
+            "finishes" => self.call(Call::Follow(ticket, None)),
+            "granted" => self.call(Call::Grant(ticket, link as usize)),
+            "cancels" => self.call(Call::Cancel(ticket)),
+            "connected" => self.connected(link),
+            "written" => self.written(link),
+            "says" => {
+                let (now, told) = self.bytes(link, unshown(what).as_bytes());
+                flow = now;
+                told
+            }
+            "closed" => self.ended(link, Ended::ByPeer),
+            "broken" => self.ended(link, Ended::Broken("reset".to_owned())),
+            "refused" => self.ended(link, Ended::Unreachable("refused".to_owned())),
+            "timeout" => self.timeout(link, what.parse().ok()),
+            _ => panic!("there is no step {step}"),
+        };
+        let deadlines = self.deadlines.iter();
+        told.extend(deadlines.map(|deadline| deadline.replace(' ', " by ")));
+        told.extend((flow == ReadFlow::Hold).then(|| "hold".to_owned()));
+        told.extend(self.heard());
+        let is_over = before > 0 && self.play.peer.exchanges() == 0;
+        told.extend(is_over.then(|| "none left".to_owned()));
+        match told.is_empty() {
+            true => "-".to_owned(),
+            false => shown(&told.join(" / ")),
         }
-        assert_eq!(wants, [format!("dial {} a:80", link + 1)]);
-        let all = format!("write {} {POST}{bytes:x}\r\n{body}\r\n", link + 1);
-        assert_eq!(run.connected(link + 1), [all]);
-        run.written(link + 1);
-        // Nothing is reported twice.
-        assert_eq!(run.heard(), NOTHING);
     }
 }
 
-/// Two backends had kept links that die, and the first takes no new one.
-#[test]
-fn a_body_is_sent_again_to_the_next_backend_too() {
-    let mut run = Run::new();
-    let (first, second) = (run.keep("a"), run.keep("b"));
-    let (ticket, wants) = run.submit(posted(&["a", "b"]));
-    assert_eq!(wants, [format!("write {first} {POST}")]);
-    run.written(first);
-    run.follow(ticket, "body");
-    run.written(first);
-    let third = second + 1;
-    assert_eq!(
-        run.ended(first, Ended::ByPeer),
-        [format!("dial {third} a:80")]
-    );
-    let refused = Ended::Unreachable("refused".to_owned());
-    let all = format!("{POST}4\r\nbody\r\n");
-    assert_eq!(run.ended(third, refused), [format!("write {second} {all}")]);
-    let fourth = third + 1;
-    assert_eq!(
-        run.ended(second, Ended::ByPeer),
-        [format!("dial {fourth} b:80")]
-    );
-    assert_eq!(run.connected(fourth), [format!("write {fourth} {all}")]);
-}
-
-#[test]
-fn the_next_backend_is_asked_where_one_cannot_be_reached() {
-    let mut run = Run::new();
-    let (_, wants) = run.submit(asked("GET", &["a", "b"]));
-    assert_eq!(wants, ["dial 1 a:80"]);
-    let refused = || Ended::Unreachable("refused".to_owned());
-    assert_eq!(run.ended(1, refused()), ["dial 2 b:80"]);
-    assert_eq!(run.ended(2, refused()), NOTHING);
-    let replies = run.play.replies();
-    let [Reply::Event(.., OriginEvent::Failed(failure))] = &replies[..] else {
-        panic!("{replies:?}");
-    };
-    assert_eq!(failure.detail, "a:80: refused; b:80: refused");
-    assert_eq!(run.play.peer.exchanges(), 0);
-    // One that was reached may have done what it was asked.
-    run.submit(asked("POST", &["a", "b"]));
-    run.connected(3);
-    run.written(3);
-    assert_eq!(run.ended(3, Ended::ByPeer), NOTHING);
-    assert_eq!(run.heard(), ["failed Cut"]);
-}
-
-#[test]
-fn a_backend_that_takes_nothing_is_given_up() {
-    for (response_timeout_ms, stall_ms) in [(0, 500), (200, 200)] {
-        let mut run = Run::new();
-        run.at(1_000);
-        run.submit(within(asked("GET", &["a"]), response_timeout_ms));
-        run.connected(1);
-        assert_eq!(run.deadlines, [format!("1 {}", 1_000 + stall_ms)]);
-        // The kernel took some later.
-        run.at(1_000 + stall_ms);
-        assert_eq!(run.timeout(1, Some(1_100)), NOTHING);
-        assert_eq!(run.deadlines, [format!("1 {}", 1_100 + stall_ms)]);
-        // And the rest in the turn of the deadline.
-        run.at(1_100 + stall_ms);
-        assert_eq!(run.timeout(1, None), NOTHING);
-        assert_eq!(run.deadlines, [format!("1 {}", 1_100 + 2 * stall_ms)]);
-        run.at(1_100 + 2 * stall_ms);
-        assert_eq!(run.timeout(1, Some(1_100 + stall_ms)), ["end 1"]);
-        assert_eq!(run.heard(), ["failed Timeout"]);
-    }
-}
-
-#[test]
-fn an_answer_has_the_time_of_its_route() {
-    let mut run = Run::new();
-    run.submit(within(asked("GET", &["a"]), 200));
-    run.connected(1);
-    run.at(50);
-    run.written(1);
-    assert_eq!(run.deadlines, ["1 250"]);
-    run.at(250);
-    assert_eq!(run.timeout(1, None), ["end 1"]);
-    assert_eq!(run.heard(), ["failed Timeout"]);
-    // A client that sends more before the answer has come wins no time by it.
-    let upgrade = OriginRequest {
+fn upgrade(hosts: &[&str]) -> OriginRequest {
+    OriginRequest {
         rest: RequestRest::Upgrade,
-        ..within(asked("GET", &["a"]), 200)
+        ..asked("GET", hosts)
+    }
+}
+
+/// Text as dialogues show it.
+fn shown(text: &str) -> String {
+    let text = text
+        .replace(GET, "GET")
+        .replace(POST, "POST")
+        .replace("\r\n", "|");
+    let letters: Vec<char> = text.chars().collect();
+    let same = letters.chunk_by(|a, b| a == b);
+    same.map(|same| match same {
+        ['x', ..] if same.len() > 4 => format!("<{}>", same.len()),
+        _ => same.iter().collect(),
+    })
+    .collect()
+}
+
+fn unshown(text: &str) -> String {
+    let text = text.replace('|', "\r\n");
+    let Some((before, (times, after))) =
+        { text.split_once('<') }.and_then(|(before, rest)| Some((before, rest.split_once('>')?)))
+    else {
+        return text;
     };
-    let (ticket, _) = run.submit(upgrade);
-    run.connected(2);
-    run.written(2);
-    assert_eq!(run.deadlines, ["2 450"]);
-    run.at(300);
-    run.follow(ticket, "early");
-    assert_eq!(run.deadlines, NOTHING);
-    // A body may take as long as it likes, and so may a client with its own.
-    for request in [asked("GET", &["a"]), posted(&["a"])] {
-        let mut run = Run::new();
-        let is_whole = request.rest == RequestRest::Nothing;
-        run.submit(within(request, 200));
-        run.connected(1);
-        run.written(1);
-        if is_whole {
-            run.says(1, &OK[..OK.len() - 1]);
-        }
-        assert_eq!(run.deadlines, ["1 none"]);
-    }
-}
-
-#[test]
-fn a_whole_answer_has_a_bound_and_a_time() {
-    let mut run = Run::new();
-    assert_eq!(run.ask(asked("GET", &["a"]), 2, 900), ["dial 1 a:80"]);
-    run.connected(1);
-    run.written(1);
-    assert_eq!(run.deadlines, ["1 900"]);
-    run.says(1, &OK[..OK.len() - 2]);
-    assert_eq!(run.says(1, "ok"), NOTHING);
-    assert_eq!(run.heard(), ["5: 200 ok"]);
-    run.ask(asked("GET", &["a"]), 1, 900);
-    run.written(1);
-    assert_eq!(run.says(1, OK), ["end 1"]);
-    assert_eq!(run.heard(), ["5: failed Garbage"]);
-    // The time holds from the request to the last byte.
-    for steps in 0..4 {
-        let mut run = Run::new();
-        run.ask(asked("GET", &["a"]), 99, 900);
-        if steps > 0 {
-            run.connected(1);
-        }
-        if steps > 1 {
-            run.written(1);
-        }
-        if steps > 2 {
-            run.says(1, &OK[..OK.len() - 1]);
-        }
-        run.at(900);
-        let waits_since = (steps == 1).then_some(900);
-        assert_eq!(run.timeout(1, waits_since), ["end 1"], "{steps}");
-        assert_eq!(run.heard(), ["5: failed Timeout"], "{steps}");
-    }
-}
-
-#[test]
-fn a_call_whose_answer_is_of_no_interest_ends_with_the_head() {
-    let mut run = Run::new();
-    run.call(Call::Tell {
-        ticket: TicketId(1),
-        request: asked("GET", &["a"]),
-        token: 0,
-    });
-    run.connected(1);
-    run.written(1);
-    assert_eq!(run.says(1, "HTTP/1.1 200 OK\r\n"), NOTHING);
-    assert_eq!(run.says(1, "\r\nmore"), ["end 1"]);
-    assert_eq!(run.heard(), NOTHING);
-    assert_eq!(run.play.peer.exchanges(), 0);
-}
-
-#[test]
-fn an_exchange_that_is_cancelled_is_heard_of_no_more() {
-    for steps in 0..4 {
-        let mut run = Run::new();
-        let (ticket, _) = run.submit(asked("GET", &["a"]));
-        if steps > 0 {
-            run.connected(1);
-        }
-        if steps > 1 {
-            run.written(1);
-        }
-        if steps > 2 {
-            run.says(1, &OK[..OK.len() - 1]);
-        }
-        run.heard();
-        assert_eq!(run.call(Call::Cancel(ticket)), ["end 1"], "{steps}");
-        assert_eq!(run.play.peer.exchanges(), 0);
-        for call in [
-            Call::Cancel(ticket),
-            Call::Grant(ticket, 1),
-            Call::Follow(ticket, None),
-        ] {
-            assert_eq!(run.call(call), NOTHING);
-        }
-        assert_eq!(run.heard(), NOTHING);
-        let (_, wants) = run.submit(asked("GET", &["a"]));
-        assert_eq!(wants, ["dial 2 a:80"], "{steps}");
-    }
-}
-
-#[test]
-fn a_backend_is_read_as_far_as_its_client_takes() {
-    let mut run = Run::new();
-    let (ticket, _) = run.submit(asked("GET", &["a"]));
-    run.connected(1);
-    run.written(1);
-    run.says(1, "HTTP/1.1 200 OK\r\n\r\n");
-    let (flow, _) = run.bytes(1, &vec![b'x'; WINDOW - 1]);
-    assert_eq!(flow, ReadFlow::More);
-    // One read may bring more than there is room for.
-    let (flow, _) = run.bytes(1, &[b'x'; 101]);
-    assert_eq!(flow, ReadFlow::Hold);
-    assert_eq!(run.call(Call::Grant(ticket, 100)), NOTHING);
-    assert_eq!(run.call(Call::Grant(ticket, 1)), ["resume 1"]);
-    assert_eq!(run.call(Call::Grant(ticket, 1)), NOTHING);
-    let (flow, _) = run.bytes(1, b"xx");
-    assert_eq!(flow, ReadFlow::Hold);
-    assert_eq!(run.call(Call::Grant(ticket, WINDOW)), ["resume 1"]);
-    run.ended(1, Ended::ByPeer);
-    let heard = run.heard();
-    assert_eq!(heard[1].len(), "body ".len() + WINDOW + 102);
-    assert_eq!(heard[2], "end");
-}
-
-#[test]
-fn a_link_that_was_held_is_read_on_once_its_answer_is_whole() {
-    let mut run = Run::new();
-    run.submit(asked("GET", &["a"]));
-    run.connected(1);
-    run.written(1);
-    run.says(
-        1,
-        &format!("HTTP/1.1 200 OK\r\nContent-Length: {WINDOW}\r\n\r\n"),
-    );
-    let (flow, wants) = run.bytes(1, &vec![b'x'; WINDOW]);
-    assert_eq!((flow, wants), (ReadFlow::More, Vec::new()));
-}
-
-#[test]
-fn an_upgrade_passes_bytes_in_both_directions() {
-    let mut run = Run::new();
-    // A link that was used is not.
-    run.keep("a");
-    let upgrade = OriginRequest {
-        rest: RequestRest::Upgrade,
-        ..asked("GET", &["a"])
-    };
-    let (ticket, wants) = run.submit(upgrade);
-    assert_eq!(wants, ["dial 2 a:80"]);
-    run.connected(2);
-    assert_eq!(run.follow(ticket, "early"), NOTHING);
-    assert_eq!(run.written(2), NOTHING);
-    assert_eq!(run.says(2, "HTTP/1.1 101 Go\r\n\r\nhi"), ["write 2 early"]);
-    assert_eq!(run.heard(), ["head 101", "body hi"]);
-    assert_eq!(run.written(2), NOTHING);
-    assert_eq!(run.follow(ticket, "echo"), ["write 2 echo"]);
-    run.says(2, "echo");
-    assert_eq!(run.heard(), ["taken 5", "body echo"]);
-    // Its backend may take nothing for as long as any.
-    run.at(500);
-    assert_eq!(run.timeout(2, Some(100)), NOTHING);
-    assert_eq!(run.deadlines, ["2 600"]);
-    assert_eq!(run.ended(2, Ended::ByPeer), NOTHING);
-    assert_eq!(run.heard(), ["end"]);
+    format!(
+        "{before}{}{after}",
+        "x".repeat(times.parse().expect("a number"))
+    )
 }

@@ -115,6 +115,8 @@ fn command(method: String, args: Value) -> CommandKind {
 
 #[cfg(test)]
 mod tests {
+    use throng_types::cases;
+
     use super::*;
 
     #[test]
@@ -135,59 +137,25 @@ mod tests {
 
     #[test]
     fn other_commands() {
-        let parse = |value: &str| {
-            let value = Value::from_json(value.as_bytes()).unwrap();
+        for (request, expected) in cases(include_str!("commands.txt")) {
+            let value = Value::from_json(request.as_bytes()).unwrap();
             let mut wire = Vec::new();
             tnet::encode(&value, &mut wire);
-            CommandRequest::parse(&wire).map(|request| request.command)
-        };
-        assert_eq!(
-            parse(r#"{"method": "recover", "id": "1"}"#),
-            Some(CommandKind::Recover)
-        );
-        assert_eq!(
-            parse(r#"{"method": "refresh", "args": {"cid": "c"}}"#),
-            Some(CommandKind::Refresh {
-                connection_id: Some("c".into()),
-                channel: None
-            })
-        );
-        assert_eq!(
-            parse(r#"{"method": "conncheck", "args": {"ids": ["a", "b"]}}"#),
-            Some(CommandKind::ConnCheck {
-                ids: Some(vec!["a".into(), "b".into()])
-            })
-        );
-        assert_eq!(
-            parse(r#"{"method": "conncheck", "args": {"ids": [1]}}"#),
-            Some(CommandKind::ConnCheck { ids: None })
-        );
-        let publish = concat!(
-            r#"{"method": "publish", "args": {"items": [{"channel": "a","#,
-            r#" "http-stream": {"content": "x"}}]}}"#,
-        );
-        assert!(
-            matches!(parse(publish), Some(CommandKind::Publish(Ok(items))) if items.len() == 1)
-        );
-        assert_eq!(
-            parse(r#"{"method": "publish"}"#),
-            Some(CommandKind::Publish(Err(PublishError::NotAnObject)))
-        );
-        assert_eq!(
-            parse(r#"{"method": "dance"}"#),
-            Some(CommandKind::Unknown("dance".into()))
-        );
-        assert_eq!(parse("[]"), None);
-        assert_eq!(parse("{}"), None);
+            let found = CommandRequest::parse(&wire).map(|request| request.command);
+            let found = match found {
+                Some(CommandKind::Publish(Ok(items))) => format!("{} item", items.len()),
+                Some(command) => format!("{command:?}"),
+                None => "no request".to_owned(),
+            };
+            assert_eq!(found, expected, "{request}");
+        }
         let request = CommandRequest {
             id: Some(Value::Int(7)),
             command: CommandKind::Recover,
         };
         let mut out = Vec::new();
         request.reply_error("bad-request", &mut out);
-        assert_eq!(
-            out,
-            b"54:2:id,1:7#7:success,5:false!9:condition,11:bad-request,}"
-        );
+        let expected = b"54:2:id,1:7#7:success,5:false!9:condition,11:bad-request,}";
+        assert_eq!(out, expected);
     }
 }

@@ -254,6 +254,8 @@ fn exposed(response: &[Header]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use throng_types::cases;
+
     use super::*;
 
     const RULES: RequestRules<'_> = RequestRules {
@@ -276,81 +278,57 @@ mod tests {
     const FEATURE: &str = "Grip-Feature: status, link:next, link:gone, filter:skip-self, \
                        filter:skip-users, filter:require-sub, filter:build-id, filter:var-subst";
 
-    #[track_caller]
-    fn check(rules: &RequestRules<'_>, client: &[(&str, &str)], expect: &[&str]) {
-        let client: Vec<HeaderRef<'_>> = client.iter().map(|&(n, v)| (n, v.as_bytes())).collect();
-        assert_eq!(show(&request_headers(&client, rules)), expect);
+    /// Rules by their words: `trusted`, `no-grip`, `orig`, `forwarded`, `host`, `cdn-loop`, a
+    /// number of addresses to keep with `+` for another one, and fields of the route's own.
+    fn rules_of<'r>(words: &'r str, headers: &'r mut Vec<Header>) -> RequestRules<'r> {
+        let mut rules = RULES;
+        for word in words.split(' ').filter(|word| !word.is_empty()) {
+            match word {
+                "trusted" => rules.is_trusted = true,
+                "no-grip" => rules.grip = false,
+                "orig" => rules.orig_headers = true,
+                "forwarded" => rules.forwarded_proto = Some("https"),
+                "host" => rules.host = Some("o"),
+                "cdn-loop" => rules.cdn_loop = "me",
+                word => match word.split_once(':') {
+                    Some((name, value)) => headers.push(Header::new(name, value)),
+                    None => {
+                        rules.xff.append = word.ends_with('+');
+                        rules.xff.truncate = Some(word.trim_end_matches('+').parse().unwrap());
+                    }
+                },
+            }
+        }
+        rules.headers = headers;
+        rules
     }
 
-    fn show(headers: &[Header]) -> Vec<String> {
-        headers
-            .iter()
-            .map(|header| {
-                format!(
-                    "{}: {}",
-                    header.name,
-                    String::from_utf8_lossy(&header.value)
-                )
-            })
+    fn fields(text: &str) -> Vec<Header> {
+        let fields = text.split(" | ").filter_map(|field| field.split_once(": "));
+        fields
+            .map(|(name, value)| Header::new(name, value))
             .collect()
+    }
+
+    fn shown(headers: &[Header]) -> String {
+        let text = |header: &Header| {
+            let value = String::from_utf8_lossy(&header.value);
+            format!("{}: {value}", header.name)
+        };
+        let all: Vec<String> = headers.iter().map(text).collect();
+        all.join(" | ").replace(FEATURE, "FEATURES")
     }
 
     #[test]
     fn requests() {
-        let client = &[
-            ("Host", "h"),
-            ("Connection", "close"),
-            ("accept-encoding", "gzip"),
-            ("Grip-Sig", "forged"),
-            ("X-Forwarded-Proto", "forged"),
-            ("X-Forwarded-For", "1.1.1.1, 2.2.2.2"),
-            ("eb9bf0f5-x", "1"),
-        ];
-        check(
-            &RULES,
-            client,
-            &[
-                "Host: h",
-                "Grip-Sig: token",
-                FEATURE,
-                "Grip-Last: a; last-id=1",
-                "X-Forwarded-For: 1.1.1.1, 2.2.2.2",
-            ],
-        );
-        let rules = RequestRules {
-            is_trusted: true,
-            forwarded_proto: Some("https"),
-            xff: XffRule {
-                truncate: Some(1),
-                append: true,
-            },
-            host: Some("o"),
-            cdn_loop: "me",
-            ..RULES
-        };
-        check(
-            &rules,
-            client,
-            &[
-                "Host: o",
-                "Grip-Sig: forged",
-                "CDN-Loop: me",
-                "X-Forwarded-Proto: https",
-                "X-Forwarded-For: 2.2.2.2, 9.9.9.9",
-            ],
-        );
-        let own = [Header::new("X-New", "1"), Header::new("host", "")];
-        let rules = RequestRules {
-            grip: false,
-            orig_headers: true,
-            headers: &own,
-            xff: XffRule {
-                truncate: Some(0),
-                append: false,
-            },
-            ..RULES
-        };
-        check(&rules, &client[..1], &["eb9bf0f5-Host: h", "X-New: 1"]);
+        for (case, expected) in cases(include_str!("proxied_fields.txt")) {
+            let (words, client) = case.split_once("| ").unwrap();
+            let mut own = Vec::new();
+            let rules = rules_of(words, &mut own);
+            let client = fields(client);
+            let client = throng_http1::field::fields(&client);
+            assert_eq!(shown(&request_headers(&client, &rules)), expected, "{case}");
+        }
         assert!(
             is_response_hop("content-length", true) && !is_response_hop("Content-Length", false)
         );
@@ -358,97 +336,13 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_a_backend_trusts_comes_from_a_client() {
-        let forged = [
-            ("Grip_Sig", "x"),
-            ("grip-sig", "x"),
-            ("GRIP_Last", "x"),
-            ("X_Forwarded_For", "6.6.6.6"),
-            ("x-forwarded_proto", "https"),
-            ("X-Forwarded-Protocol", "https"),
-            ("Pushpin_Route", "x"),
-            ("eb9bf0f5_x", "1"),
-            ("X_Removed", "x"),
-        ];
-        let own = [Header::new("X-Removed", "")];
-        let rules = RequestRules {
-            headers: &own,
-            ..RULES
-        };
-        let ours = ["Grip-Sig: token", FEATURE, "Grip-Last: a; last-id=1"];
-        check(&rules, &forged, &ours);
-        // A proxy that is trusted says what it has to under the right names.
-        let trusted = RequestRules {
-            is_trusted: true,
-            ..rules
-        };
-        check(&trusted, &forged, &["grip-sig: x"]);
-    }
-
-    #[test]
-    fn what_belongs_to_a_hop_ends_there() {
-        let client = [
-            ("Connection", "Upgrade, HTTP2-Settings, X-Own"),
-            ("Upgrade", "h2c"),
-            ("HTTP2-Settings", "AAM"),
-            ("X-Own", "1"),
-            ("X-Other", "2"),
-            ("Connection", "close , Forwarded, x-forwarded-for,Host"),
-            ("TE", "trailers"),
-            ("Keep_Alive", "5"),
-            // Whoever is in front may have said these, and a client cannot take them away.
-            ("Host", "h"),
-            ("Forwarded", "for=1.1.1.1"),
-            ("X-Forwarded-For", "1.1.1.1"),
-        ];
-        let rules = RequestRules {
-            grip: false,
-            ..RULES
-        };
-        let left = [
-            "X-Other: 2",
-            "Host: h",
-            "Forwarded: for=1.1.1.1",
-            "X-Forwarded-For: 1.1.1.1",
-        ];
-        check(&rules, &client, &left);
-    }
-
-    #[test]
     fn cors() {
-        let mut response = vec![
-            Header::new("Content-Type", "x"),
-            Header::new("X-A", "1"),
-            Header::new("x-a", "2"),
-            Header::new("Grip-X", ""),
-        ];
-        apply_cors(&[], &mut response);
-        assert_eq!(
-            show(&response[4..]),
-            [
-                "Access-Control-Allow-Methods: OPTIONS, HEAD, GET, POST, PUT, DELETE",
-                "Access-Control-Expose-Headers: X-A",
-                "Access-Control-Allow-Credentials: true",
-                "Access-Control-Allow-Origin: *",
-                "Access-Control-Max-Age: 3600",
-            ]
-        );
-        let mut response = vec![Header::new("access-control-max-age", "1")];
-        let request: &[HeaderRef<'_>] = &[
-            ("Origin", b"http://a"),
-            ("Access-Control-Request-Method", b"PATCH"),
-            ("Access-Control-Request-Headers", b"x,,y"),
-        ];
-        apply_cors(request, &mut response);
-        assert_eq!(
-            show(&response),
-            [
-                "access-control-max-age: 1",
-                "Access-Control-Allow-Methods: PATCH",
-                "Access-Control-Allow-Headers: x, y",
-                "Access-Control-Allow-Credentials: true",
-                "Access-Control-Allow-Origin: http://a",
-            ]
-        );
+        for (case, expected) in cases(include_str!("cors.txt")) {
+            let (request, response) = case.split_once(" -> ").unwrap();
+            let (request, mut response) = (fields(request), fields(response));
+            let before = response.len();
+            apply_cors(&throng_http1::field::fields(&request), &mut response);
+            assert_eq!(shown(&response[before..]), expected, "{case}");
+        }
     }
 }

@@ -150,103 +150,35 @@ impl PublishRequest {
 
 #[cfg(test)]
 mod tests {
+    use throng_types::cases;
+
     use super::*;
-
-    const ITEM: &[u8] = br#"{"items": [{"channel": "a", "http-stream": {"content": "x"}}]}"#;
-
-    #[track_caller]
-    fn check(method: &str, path: &str, accept: Option<&str>, body: &[u8], code: u16, expect: &str) {
-        let headers: Vec<HeaderRef<'_>> = accept
-            .iter()
-            .map(|value| ("accept", value.as_bytes()))
-            .collect();
-        let answer = match PublishRequest::read(method, path, &headers, body) {
-            PublishRequest::Publish { items, answer_type } => {
-                assert_eq!(items.len(), 1);
-                PublishAnswer::done(answer_type, "Published")
-            }
-            PublishRequest::Recover { answer_type } => PublishAnswer::done(answer_type, "Updated"),
-            PublishRequest::Answer(answer) => answer,
-        };
-        assert_eq!((answer.code, answer.body.as_str()), (code, expect));
-    }
 
     #[test]
     fn answers() {
-        check("POST", "/publish/", None, ITEM, 200, "Published\n");
-        check("POST", "/publish", Some("*/*"), ITEM, 200, "Published\n");
-        check(
-            "POST",
-            "/publish",
-            Some("application/json"),
-            ITEM,
-            200,
-            "{\"message\":\"Published\"}\n",
-        );
-        check(
-            "POST",
-            "/publish",
-            Some("application/json;q=1, text/plain"),
-            ITEM,
-            200,
-            "Published\n",
-        );
-        check(
-            "POST",
-            "/publish",
-            Some("image/png"),
-            ITEM,
-            406,
-            "an answer is text/plain or application/json; Accept names neither\n",
-        );
-        check(
-            "POST",
-            "/publish",
-            None,
-            b"x",
-            400,
-            "the body is not JSON\n",
-        );
-        check(
-            "POST",
-            "/publish",
-            None,
-            b"{\"items\":[{}]}",
-            400,
-            "item: channel is missing\n",
-        );
-        check(
-            "GET",
-            "/publish/",
-            None,
-            b"",
-            405,
-            "this path takes POST, not GET\n",
-        );
-        check("POST", "/recover", None, b"", 200, "Updated\n");
-        check(
-            "GET",
-            "/",
-            None,
-            b"",
-            200,
-            "Throng takes publications here: POST /publish/\n",
-        );
-        check(
-            "POST",
-            "/publish//",
-            None,
-            ITEM,
-            404,
-            "there is nothing at this path; publish to /publish/\n",
-        );
-        check(
-            "GET",
-            "/x",
-            None,
-            b"",
-            404,
-            "there is nothing at this path; publish to /publish/\n",
-        );
+        for (request, expected) in cases(include_str!("publish_answers.txt")) {
+            let columns: Vec<&str> = request.splitn(3, " | ").collect();
+            let [line, accept, body] = columns[..] else {
+                panic!("{request}: not three columns");
+            };
+            let (method, path) = line.split_once(' ').unwrap();
+            let headers: &[HeaderRef<'_>] = match accept {
+                "-" => &[],
+                accept => &[("accept", accept.as_bytes())],
+            };
+            let read = PublishRequest::read(method, path, headers, body.as_bytes());
+            let answer = match read {
+                PublishRequest::Publish { items, answer_type } => {
+                    assert_eq!(items.len(), 1);
+                    PublishAnswer::done(answer_type, "Published")
+                }
+                PublishRequest::Recover { answer_type } => {
+                    PublishAnswer::done(answer_type, "Updated")
+                }
+                PublishRequest::Answer(answer) => answer,
+            };
+            let body = answer.body.strip_suffix('\n').unwrap();
+            assert_eq!(format!("{} {body}", answer.code), expected, "{request}");
+        }
     }
 }

@@ -294,6 +294,7 @@ impl<T> Sequence<T> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use throng_types::cases;
 
     use super::*;
 
@@ -311,67 +312,27 @@ mod tests {
         }
     }
 
-    /// Each step: time, prev-id, id ("" is none), and what comes out, by id.
-    #[track_caller]
-    fn check(steps: &[(u64, &'static str, &'static str, OfferOutcome, &[&str])]) {
-        let mut sequence = Sequence::new(LIMITS);
-        for &(now, prev_id, id, verdict, expect) in steps {
-            let mut out = Vec::new();
-            sequence.expire(Millis(now), &mut out);
-            let found = sequence.offer(Millis(now), ids(prev_id, id), true, id, &mut out);
-            assert_eq!(
-                (found, &*out),
-                (verdict, expect),
-                "at {now}: {prev_id} -> {id}"
-            );
-        }
-    }
-
+    /// Each step: time, prev-id and id; its outcome, and the items that come out, by id.
     #[test]
     fn order() {
-        use OfferOutcome::{Delivered, Duplicate, Waiting};
-        check(&[
-            // The first goes out whatever it follows; then the chain must hold.
-            (0, "7", "8", Delivered, &["8"]),
-            (0, "9", "10", Waiting, &[]),
-            (0, "10", "11", Waiting, &[]),
-            (0, "8", "9", Delivered, &["9", "10", "11"]),
-            (1, "8", "9", Duplicate, &[]),
-        ]);
-        check(&[
-            (0, "", "1", Delivered, &["1"]),
-            (0, "2", "3", Waiting, &[]),
-            (49, "4", "5", Waiting, &[]),
-            // Its time is over; what follows it comes with it.
-            (50, "3", "4", Delivered, &["3", "4", "5"]),
-        ]);
-        check(&[
-            (0, "", "1", Delivered, &["1"]),
-            (0, "a", "b", Waiting, &[]),
-            (0, "c", "d", Waiting, &[]),
-            (0, "e", "f", Waiting, &[]),
-            // One too many: the oldest goes out.
-            (0, "g", "h", Waiting, &["b"]),
-        ]);
-        check(&[
-            (0, "", "1", Delivered, &["1"]),
-            (1, "", "2", Delivered, &["2"]),
-            // Without an id the last one is unknown, so the next goes out.
-            (2, "", "", Delivered, &[""]),
-            (3, "x", "y", Delivered, &["y"]),
-            // The id is forgotten when its time is over.
-            (100, "y", "1", Delivered, &["1"]),
-        ]);
-        check(&[
-            (0, "", "1", Delivered, &["1"]),
-            (0, "", "2", Delivered, &["2"]),
-            (0, "", "3", Delivered, &["3"]),
-            (0, "", "4", Delivered, &["4"]),
-            // A fifth id pushes out the first.
-            (0, "", "5", Delivered, &["5"]),
-            (0, "", "1", Delivered, &["1"]),
-            (0, "", "5", Duplicate, &[]),
-        ]);
+        let mut sequence = Sequence::new(LIMITS);
+        for (step, expected) in cases(include_str!("sequence.txt")) {
+            if step == "begin" {
+                sequence = Sequence::new(LIMITS);
+                continue;
+            }
+            let words: Vec<&str> = step.split(' ').map(|word| word.trim_matches('-')).collect();
+            let [now, prev_id, id] = words[..] else {
+                panic!("{step}: not three words");
+            };
+            let now = Millis(now.parse().unwrap());
+            let mut out = Vec::new();
+            sequence.expire(now, &mut out);
+            let found = sequence.offer(now, ids(prev_id, id), true, id, &mut out);
+            let out = out.iter().map(|id| if id.is_empty() { "-" } else { id });
+            let found = format!("{found:?} {}", out.collect::<Vec<_>>().join(" "));
+            assert_eq!(found.trim_end(), expected, "{step}");
+        }
     }
 
     #[test]

@@ -4,7 +4,6 @@ mod dates;
 mod drain;
 mod eventstream;
 mod faults;
-mod forged;
 mod holds;
 mod keys;
 mod moved;

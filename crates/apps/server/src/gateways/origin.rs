@@ -11,7 +11,9 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use throng_backend::{AskLimits, Backend, BackendLimits, Call, Reply, TicketId, WholeAnswer};
+use throng_backend::{
+    AnswerTo, AskLimits, Backend, BackendLimits, Call, Reply, TicketId, WholeAnswer,
+};
 use throng_http1::origin::{
     OriginEvent, OriginFailure, OriginFailureKind, OriginRequest, RequestRest,
 };
@@ -115,14 +117,7 @@ impl Client {
         number: u32,
         request: OriginRequest,
     ) -> Result<Ticket, OriginFailure> {
-        let token = Held::new(self.permit(request.rest)?, None);
-        let id = self.hand_in(|ticket| Call::Submit {
-            ticket,
-            conn,
-            number,
-            request,
-            token,
-        })?;
+        let id = self.hand_in(AnswerTo::Conn(conn, number), request, None)?;
         let calls = self.calls.clone();
         Ok(Ticket { calls, id })
     }
@@ -130,13 +125,7 @@ impl Client {
     /// Takes a request whose answer is of no interest; it goes on whatever happens to the one who
     /// asked. Error: [`OriginFailureKind::Busy`] if there is no room.
     pub(super) fn tell(&self, request: OriginRequest) -> Result<(), OriginFailure> {
-        let token = Held::new(self.permit(request.rest)?, None);
-        let call = |ticket| Call::Tell {
-            ticket,
-            request,
-            token,
-        };
-        self.hand_in(call).map(drop)
+        self.hand_in(AnswerTo::Nobody, request, None).map(drop)
     }
 
     /// Takes a request whose answer is wanted once it is whole, or has failed: `read` makes of it
@@ -157,29 +146,29 @@ impl Client {
             };
             Box::new(hand_on) as HandOn
         };
-        let token = Held::new(self.permit(request.rest)?, Some(Box::new(read)));
-        let call = |ticket| Call::Ask {
-            ticket,
-            request,
-            limits,
-            token,
-        };
-        self.hand_in(call).map(drop)
+        self.hand_in(AnswerTo::Whole(limits), request, Some(Box::new(read)))
+            .map(drop)
     }
 
     fn hand_in(
         &self,
-        call: impl FnOnce(TicketId) -> Call<Held>,
+        to: AnswerTo,
+        request: OriginRequest,
+        read: Option<Read>,
     ) -> Result<TicketId, OriginFailure> {
+        let token = Held::new(self.permit(request.rest)?, read);
         let ticket = TicketId(self.tickets.fetch_add(1, Ordering::Relaxed));
+        let call = Call::Begin {
+            ticket,
+            to,
+            request,
+            token,
+        };
         let ended = || OriginFailure {
             fault: OriginFailureKind::Busy,
             detail: "this server is ending and sends no more requests to backends".to_owned(),
         };
-        self.calls
-            .send(call(ticket))
-            .then_some(ticket)
-            .ok_or_else(ended)
+        self.calls.send(call).then_some(ticket).ok_or_else(ended)
     }
 
     /// A place among the requests, or among the tunnels.

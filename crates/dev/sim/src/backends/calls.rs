@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use throng_backend::{AskLimits, Call, Reply, TicketId, WholeAnswer};
+use throng_backend::{AnswerTo, AskLimits, Call, Reply, TicketId, WholeAnswer};
 use throng_http1::field::Header;
 use throng_http1::origin::{Destination, OriginTarget};
 use throng_http1::origin::{OriginEvent, OriginFailureKind, OriginRequest, RequestRest};
@@ -180,28 +180,22 @@ impl Calls {
             n,
             _held: held.clone(),
         };
-        self.call(match kind {
-            Kind::Submit => Call::Submit {
-                ticket: ticket(n),
-                conn: ConnId::new(ShardId((n % SHARDS) as u8), n as u32, 1),
-                number: n as u32,
-                request,
-                token,
-            },
-            Kind::Ask { bytes_max } => Call::Ask {
-                ticket: ticket(n),
-                request,
-                limits: AskLimits {
-                    bytes_max,
-                    timeout_ms: WHOLE_MS,
-                },
-                token,
-            },
-            Kind::Tell => Call::Tell {
-                ticket: ticket(n),
-                request,
-                token,
-            },
+        let to = match kind {
+            Kind::Submit => {
+                let conn = ConnId::new(ShardId((n % SHARDS) as u8), n as u32, 1);
+                AnswerTo::Conn(conn, n as u32)
+            }
+            Kind::Ask { bytes_max } => AnswerTo::Whole(AskLimits {
+                bytes_max,
+                timeout_ms: WHOLE_MS,
+            }),
+            Kind::Tell => AnswerTo::Nobody,
+        };
+        self.call(Call::Begin {
+            ticket: ticket(n),
+            to,
+            request,
+            token,
         });
         self.calls.push(Caller {
             kind,

@@ -4,36 +4,21 @@
 //! shards, or makes packets.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 
 use throng_grip::stats::SubscriptionMode;
-use throng_session::ClientId;
 use throng_types::{ChannelName, ConnId, Load, Millis, Save, Saved};
 
 use super::lap::Lap;
-use super::{ConnectionReport, RouteId, StatsEvent, Subscriber, Transports};
+use super::{ClientInfo, ConnectionReport, StatsEvent, Subscriber};
 
 const MINUTE_MS: u64 = 60_000;
 /// Between two signs of life of one WebSocket, in milliseconds.
 const ACTIVE_MS: u64 = 60_000;
 
-/// A client's request, as statistics see it.
-pub(crate) struct NewClient<'a> {
-    pub(crate) id: ClientId,
-    pub(crate) route: Option<&'a str>,
-    pub(crate) peer: IpAddr,
-    pub(crate) is_websocket: bool,
-    pub(crate) is_tls: bool,
-}
-
 /// Client as statistics know it.
 #[derive(Save)]
 struct Known {
-    id: ClientId,
-    route: RouteId,
-    peer: IpAddr,
-    is_websocket: bool,
-    is_tls: bool,
+    client: ClientInfo,
     /// Time up to which its minutes are reported.
     counted_at: Millis,
     /// Time of the last report of activity.
@@ -54,17 +39,13 @@ impl Known {
         Subscriber {
             channel: channel.clone(),
             mode,
-            route: self.route.clone(),
+            route: self.client.route.clone(),
         }
     }
 
     fn news(&self, is_new: bool, minutes: u64) -> StatsEvent {
         StatsEvent::Connected(Box::new(ConnectionReport {
-            id: self.id,
-            route: self.route.clone(),
-            peer: self.peer,
-            is_websocket: self.is_websocket,
-            is_tls: self.is_tls,
+            client: self.client.clone(),
             is_new,
             minutes,
         }))
@@ -91,14 +72,10 @@ impl Book {
     }
 
     /// A client has sent a request.
-    pub(crate) fn opened(&mut self, conn: ConnId, opened: &NewClient<'_>, now: Millis) {
+    pub(crate) fn opened(&mut self, conn: ConnId, client: ClientInfo, now: Millis) {
         // Minutes are rounded up, so the first one counts at once.
         let known = Known {
-            id: opened.id,
-            route: opened.route.unwrap_or_default().into(),
-            peer: opened.peer,
-            is_websocket: opened.is_websocket,
-            is_tls: opened.is_tls,
+            client,
             counted_at: now,
             active_at: now,
             channels: BTreeMap::new(),
@@ -114,17 +91,13 @@ impl Book {
             return;
         };
         let minutes = known.minutes(now);
-        for (channel, mode) in known.channels {
-            let left = Subscriber {
-                channel,
-                mode,
-                route: known.route.clone(),
-            };
-            self.news.push(StatsEvent::Left(left));
+        for (channel, mode) in std::mem::take(&mut known.channels) {
+            self.news
+                .push(StatsEvent::Left(known.subscriber(&channel, mode)));
         }
         self.news.push(StatsEvent::Gone {
-            id: Box::new(known.id),
-            route: known.route,
+            id: Box::new(known.client.id),
+            route: known.client.route,
             minutes,
         });
     }
@@ -159,7 +132,7 @@ impl Book {
     /// Records that a client was sent a keep-alive.
     pub(crate) fn beat(&mut self, conn: ConnId) {
         if let Some(known) = self.known.get(&conn) {
-            let route = known.route.clone();
+            let route = known.client.route.clone();
             self.news.push(StatsEvent::Active { route });
         }
     }
@@ -170,22 +143,14 @@ impl Book {
             && now >= known.active_at + ACTIVE_MS
         {
             known.active_at = now;
-            let route = known.route.clone();
+            let route = known.client.route.clone();
             self.news.push(StatsEvent::Active { route });
         }
     }
 
-    pub(crate) fn published(
-        &mut self,
-        channel: ChannelName,
-        id: Option<String>,
-        transports: Transports,
-    ) {
-        self.news.push(StatsEvent::Published {
-            channel,
-            id: id.map(Into::into),
-            transports,
-        });
+    /// Takes news about something else than a client.
+    pub(crate) fn note(&mut self, news: StatsEvent) {
+        self.news.push(news);
     }
 
     /// When [`Book::step`] has something to do.

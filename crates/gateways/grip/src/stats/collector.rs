@@ -7,9 +7,6 @@
 //! - A channel is in `subscribers` while it has some, or lingers.
 //! - It is in `lingering` exactly while it lingers.
 
-#[cfg(test)]
-mod tests;
-
 use std::collections::{BTreeMap, BTreeSet};
 
 use throng_grip::stats::{RouteStats, StatsPacket, SubscriptionMode};
@@ -110,22 +107,23 @@ impl Collector {
     }
 
     fn connected(&mut self, connected: &ConnectionReport, now: Millis) {
-        let since = self.route(&connected.route, now);
+        let client = &connected.client;
+        let since = self.route(&client.route, now);
         since.report.minutes += connected.minutes;
         if connected.is_new {
             since.connected();
             self.requests += 1;
-            *self.activity.entry(connected.route.clone()).or_default() += 1;
+            *self.activity.entry(client.route.clone()).or_default() += 1;
         }
         if self.options.sends_connections {
             let packet = StatsPacket::Connected {
-                id: connected.id.as_str(),
-                is_websocket: connected.is_websocket,
-                peer: connected.peer,
-                is_tls: connected.is_tls,
+                id: client.id.as_str(),
+                is_websocket: client.is_websocket,
+                peer: client.peer,
+                is_tls: client.is_tls,
                 ttl_s: self.options.connection_ttl_ms / 1000,
             };
-            self.push(&packet, &connected.route);
+            self.push(&packet, &client.route);
         }
     }
 
@@ -341,3 +339,40 @@ impl Since {
 }
 
 const _: () = assert!(STEP_MS < CHANGED_MS);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::forms::hub_channel;
+
+    #[test]
+    fn channels_that_linger_are_bounded() {
+        let options = StatsOptions {
+            format: throng_grip::stats::StatsFormat::Json,
+            report_interval_ms: 0,
+            sends_connections: false,
+            connection_ttl_ms: 120_000,
+            subscription_ttl_ms: 60_000,
+            linger_ms: 60_000,
+        };
+        let mut collector = Collector::new(options, "me".to_owned(), Millis(0));
+        collector.is_read = true;
+        for number in 0..=LINGERING_MAX {
+            let channel = hub_channel("", &number.to_string()).expect("a name");
+            let subscriber = Subscriber {
+                channel,
+                mode: SubscriptionMode::Response,
+                route: RouteId::default(),
+            };
+            collector.subscribed(subscriber.clone());
+            collector.left(subscriber, Millis(1));
+        }
+        assert_eq!(collector.lingering.len(), LINGERING_MAX);
+        assert_eq!(collector.subscribers.len(), LINGERING_MAX);
+        let last = collector.take().pop().expect("an end");
+        assert!(String::from_utf8_lossy(&last).contains("unavailable"));
+        collector.step(Millis(60_001));
+        assert!(collector.subscribers.is_empty() && collector.lingering.is_empty());
+        assert!(collector.changed.is_empty());
+    }
+}

@@ -15,10 +15,10 @@ use std::sync::Arc;
 
 use throng_grip::stats::{StatsFormat, SubscriptionMode};
 use throng_session::ClientId;
-use throng_types::ChannelName;
+use throng_types::{ChannelName, Save};
 
-pub(crate) use book::{Book, NewClient};
-pub(crate) use part::{Published, Statistics};
+pub(crate) use book::Book;
+pub(crate) use part::{Statistics, published};
 pub(crate) use reader::StatsReader;
 
 /// Options of statistics, from the configuration.
@@ -80,14 +80,20 @@ pub enum StatsEvent {
     },
 }
 
+/// Client's request, as statistics see it.
+#[derive(Clone, Debug, Save)]
+pub(crate) struct ClientInfo {
+    pub(crate) id: ClientId,
+    pub(crate) route: RouteId,
+    pub(crate) peer: IpAddr,
+    pub(crate) is_websocket: bool,
+    pub(crate) is_tls: bool,
+}
+
 /// Connection as reported to the collector.
 #[derive(Clone, Debug)]
 pub struct ConnectionReport {
-    id: ClientId,
-    route: RouteId,
-    peer: IpAddr,
-    is_websocket: bool,
-    is_tls: bool,
+    client: ClientInfo,
     /// Whether this is its first report.
     is_new: bool,
     /// Minutes of it that began since the last report.

@@ -6,11 +6,11 @@ use throng_broker::Draft;
 use throng_grip::item::Item;
 use throng_grip::stats::SubscriptionMode;
 use throng_session::{Flow, Sender};
-use throng_types::{ChannelName, ConnId, Millis, Save as _, Saved, ShardId};
+use throng_types::{ConnId, Millis, Save as _, Saved, ShardId};
 
 use super::book::Book;
 use super::collector::Collector;
-use super::{StatsEvent, StatsMail, Transports, bit};
+use super::{StatsEvent, StatsMail, bit};
 use crate::GripShard;
 use crate::event::Session;
 use crate::order::Mail;
@@ -194,39 +194,19 @@ impl GripShared {
     }
 }
 
-/// An item that is about to be published, for [`Book::published`]; none without statistics.
-pub(crate) struct Published {
-    channel: ChannelName,
-    id: Option<String>,
-    transports: Transports,
-}
-
-impl Published {
-    pub(crate) fn of(draft: &Draft, own: &GripShared) -> Option<Self> {
-        own.book_of_clients.as_ref()?;
-        let item = Item::decode(&draft.channel, &draft.payload.bytes)?;
-        Some(Self {
-            channel: draft.channel.clone(),
-            transports: transports(&item),
-            id: item.id,
-        })
-    }
-
-    pub(crate) fn tell(self, own: &GripShared) {
-        own.stats(|book| book.published(self.channel, self.id, self.transports));
-    }
-}
-
-const fn transports(item: &Item) -> Transports {
-    let mut out = 0;
-    if item.http_response.is_some() {
-        out |= bit(SubscriptionMode::Response);
-    }
-    if item.http_stream.is_some() {
-        out |= bit(SubscriptionMode::Stream);
-    }
-    if item.ws_message.is_some() {
-        out |= bit(SubscriptionMode::WebSocket);
-    }
-    out
+/// News of an item that is about to be published; none without statistics.
+pub(crate) fn published(draft: &Draft, own: &GripShared) -> Option<StatsEvent> {
+    own.book_of_clients.as_ref()?;
+    let item = Item::decode(&draft.channel, &draft.payload.bytes)?;
+    let forms = [
+        (SubscriptionMode::Response, item.http_response.is_some()),
+        (SubscriptionMode::Stream, item.http_stream.is_some()),
+        (SubscriptionMode::WebSocket, item.ws_message.is_some()),
+    ];
+    let bits = forms.map(|(mode, is_there)| u8::from(is_there) * bit(mode));
+    Some(StatsEvent::Published {
+        channel: draft.channel.clone(),
+        id: item.id.map(Into::into),
+        transports: bits.iter().sum(),
+    })
 }

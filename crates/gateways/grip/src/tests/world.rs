@@ -331,7 +331,12 @@ impl World {
         let conn = ConnId::new(ShardId(shard), self.next, 1);
         self.next += 1;
         let (grip, floor) = &mut self.shards[usize::from(shard)];
-        let mut client = Client::by(port, conn, grip.shared(), floor.shared.clone());
+        let mut client = Client::by(
+            (port, Ipv4Addr::LOCALHOST.into()),
+            conn,
+            grip.shared(),
+            floor.shared.clone(),
+        );
         client.solo.now = floor.now;
         floor.clients.insert(conn, client);
         conn

@@ -11,7 +11,7 @@ mod tests;
 use throng_types::{ChannelName, Save, coded_enum};
 
 use crate::headers::{Header, is_grip};
-use crate::instruct::HeldReply;
+use crate::instruct::{HeldReply, ReplyBody};
 
 pub use codec::{
     CHANNEL_BYTES_MAX, ItemError, PublishError, items_of_json, items_of_value, zmq_pull_item,
@@ -148,27 +148,15 @@ impl WsKind {
     }
 }
 
-/// The head and body that a held response becomes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ComposedResponse {
-    /// Status code, from 0 to 999.
-    pub code: u16,
-    /// None: the usual one for the code.
-    pub reason: Option<String>,
-    /// Without `Grip-*` and without `Content-Length`, which the encoder sets.
-    pub headers: Vec<Header>,
-    /// The body, before content filters.
-    pub body: Vec<u8>,
-}
-
 impl ResponseItem {
-    /// Lays the item over the response that is held, whose body is `held_body`.
+    /// Lays the item over the response that is held, whose body is `held_body`: the head, without
+    /// `Grip-*` and `Content-Length`, and the body before content filters.
     ///
     /// Published headers replace held ones of the same name. Names in a published
     /// `Grip-Expose-Headers` are removed from the result: Pushpin does so, although the
     /// same header keeps names in a backend's response.
     #[must_use]
-    pub fn compose(&self, held: &HeldReply, held_body: &[u8]) -> ComposedResponse {
+    pub fn compose(&self, held: &HeldReply, held_body: &[u8]) -> (HeldReply, Vec<u8>) {
         let expose: Vec<&[u8]> = self
             .headers
             .iter()
@@ -192,14 +180,16 @@ impl ResponseItem {
             .filter(keep)
             .cloned()
             .collect();
-        ComposedResponse {
+        let reply = HeldReply {
             code: self.code,
             reason: self.reason.clone(),
             headers,
-            body: match &self.body {
-                ItemBody::Whole(body) => body.clone(),
-                ItemBody::Patch(operations) => patch_body(held_body, operations),
-            },
-        }
+            body: ReplyBody::AsReceived,
+        };
+        let body = match &self.body {
+            ItemBody::Whole(body) => body.clone(),
+            ItemBody::Patch(operations) => patch_body(held_body, operations),
+        };
+        (reply, body)
     }
 }

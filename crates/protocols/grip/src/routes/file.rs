@@ -130,11 +130,34 @@ fn is_host(domain: &str) -> bool {
     is_address || !domain.contains([':', '[', ']'])
 }
 
+/// Options of Pushpin's conditions and targets that are refused, each with the reason.
+const UNSUPPORTED: [(&str, &str); 11] = [
+    ("jsonp_mode", JSONP),
+    ("jsonp_cb", JSONP),
+    ("jsonp_body", JSONP),
+    ("jsonp_defcb", JSONP),
+    ("jsonp_defmethod", JSONP),
+    ("sockjs", SOCKJS),
+    ("sockjs_as_path", SOCKJS),
+    ("session", "there is no state service to keep sessions"),
+    ("client_cert", CLIENT_CERTIFICATES),
+    ("client_key", CLIENT_CERTIFICATES),
+    ("ipc_file_mode", "targets by ZeroMQ are not offered"),
+];
 const JSONP: &str = "JSON-P is not offered";
 const SOCKJS: &str = "SockJS is not offered";
+const CLIENT_CERTIFICATES: &str = "certificates of clients are not offered";
+
+/// Fault of an option that is not understood.
+fn refused(name: &str) -> RouteErrorKind {
+    match UNSUPPORTED.iter().find(|(known, _)| *known == name) {
+        Some((_, reason)) => RouteErrorKind::Unsupported(name.to_owned(), reason),
+        None => RouteErrorKind::Unknown(name.to_owned()),
+    }
+}
 
 fn condition(section: &Section) -> Result<Route, RouteErrorKind> {
-    use RouteErrorKind::{BadValue, Unknown, Unsupported};
+    use RouteErrorKind::BadValue;
     let mut route = Route {
         domain: match section.value.as_str() {
             "" => Domain::None,
@@ -186,17 +209,7 @@ fn condition(section: &Section) -> Result<Route, RouteErrorKind> {
                         .map_err(|_| BadValue("log_level", "a number"))?,
                 );
             }
-            "jsonp_mode" | "jsonp_cb" | "jsonp_body" | "jsonp_defcb" | "jsonp_defmethod" => {
-                return Err(Unsupported(name.clone(), JSONP));
-            }
-            "sockjs" | "sockjs_as_path" => return Err(Unsupported(name.clone(), SOCKJS)),
-            "session" => {
-                return Err(Unsupported(
-                    name.clone(),
-                    "there is no state service to keep sessions",
-                ));
-            }
-            _ => return Err(Unknown(name.clone())),
+            _ => return Err(refused(name)),
         }
     }
     if let Some(prepend) = replace {
@@ -217,11 +230,10 @@ fn header(text: &str) -> Result<Header, RouteErrorKind> {
 }
 
 fn target(section: &Section) -> Result<OriginTarget, RouteErrorKind> {
-    use RouteErrorKind::{TargetZhttp, Unknown, Unsupported};
     let address = match section.value.as_str() {
         "test" => TargetAddress::Test,
         zhttp if zhttp.starts_with("zhttp/") || zhttp.starts_with("zhttpreq/") => {
-            return Err(TargetZhttp(zhttp.to_owned()));
+            return Err(RouteErrorKind::TargetZhttp(zhttp.to_owned()));
         }
         address => TargetAddress::parse(address)?,
     };
@@ -239,19 +251,7 @@ fn target(section: &Section) -> Result<OriginTarget, RouteErrorKind> {
             "sub" => target.subscriptions.push(value.clone()),
             "over_http" => target.over_http = true,
             "one_event" => target.one_event = true,
-            "client_cert" | "client_key" => {
-                return Err(Unsupported(
-                    name.clone(),
-                    "certificates of clients are not offered",
-                ));
-            }
-            "ipc_file_mode" => {
-                return Err(Unsupported(
-                    name.clone(),
-                    "targets by ZeroMQ are not offered",
-                ));
-            }
-            _ => return Err(Unknown(name.clone())),
+            _ => return Err(refused(name)),
         }
     }
     Ok(target)

@@ -15,6 +15,7 @@ mod answer;
 
 use std::collections::VecDeque;
 
+use throng_http1::origin::OriginFailureKind;
 use throng_types::{Millis, Save};
 
 use crate::headers::Header;
@@ -23,7 +24,7 @@ use crate::item::WsKind;
 use crate::ws_events::control::GripFilter;
 use crate::ws_events::event::{
     ConversationCommand, ConversationLimits, ConversationPhase, EVENTS_TYPE, EventKind,
-    EventsReplyError, Full, RequestFailure, WsHttpEvent, encode_event,
+    EventsReplyError, Full, WsHttpEvent, encode_event,
 };
 
 /// Body for a client whose handshake found no backend.
@@ -263,7 +264,7 @@ impl Conversation {
     pub fn on_failure(
         &mut self,
         now: Millis,
-        failure: RequestFailure,
+        failure: OriginFailureKind,
         jitter_ms: u64,
         out: &mut Vec<ConversationCommand>,
     ) {
@@ -274,7 +275,12 @@ impl Conversation {
                 return;
             }
         };
-        let may_repeat = failure != RequestFailure::Sent && self.stage != Stage::Opening;
+        // What the backend may have read would be said twice.
+        let is_unsent = matches!(
+            failure,
+            OriginFailureKind::Unreachable | OriginFailureKind::Busy | OriginFailureKind::Unsent
+        );
+        let may_repeat = is_unsent && self.stage != Stage::Opening;
         if !may_repeat || self.failures >= self.limits.retries_max {
             return self.fail(None, out);
         }

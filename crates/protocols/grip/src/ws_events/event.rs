@@ -264,17 +264,6 @@ pub enum ConversationPhase {
     Done,
 }
 
-/// Why a request has no answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RequestFailure {
-    /// The backend was not reached: connecting or TLS failed.
-    Unreachable,
-    /// The request failed or took too long before the body was written whole.
-    Unsent,
-    /// The request failed after that, so that trying again might say things twice.
-    Sent,
-}
-
 /// Order to the caller, in sequence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConversationCommand {

@@ -15,6 +15,6 @@ pub use control::{
 };
 pub use event::{
     ConversationCommand, ConversationLimits, ConversationPhase, EVENTS_TYPE, EventError, EventKind,
-    EventsReply, EventsReplyError, Full, RequestFailure, WsHttpEvent, claims_events, decode_events,
-    encode_event, handshake_headers,
+    EventsReply, EventsReplyError, Full, WsHttpEvent, claims_events, decode_events, encode_event,
+    handshake_headers,
 };

@@ -1,4 +1,5 @@
 use proptest::prelude::*;
+use throng_http1::origin::OriginFailureKind;
 use throng_types::{Millis, cases};
 
 use super::*;
@@ -146,7 +147,7 @@ impl Play {
             .on_message(kind, content.into(), &mut self.out)
     }
 
-    fn fail(&mut self, failure: RequestFailure, jitter_ms: u64) {
+    fn fail(&mut self, failure: OriginFailureKind, jitter_ms: u64) {
         self.conversation
             .on_failure(self.now, failure, jitter_ms, &mut self.out);
     }
@@ -187,9 +188,9 @@ impl Play {
             }
             "lost" => self.conversation.on_lost(&mut self.out),
             "refresh" => self.conversation.refresh(&mut self.out),
-            "unsent" => self.fail(RequestFailure::Unsent, rest.parse().unwrap()),
-            "sent" => self.fail(RequestFailure::Sent, 0),
-            "unreachable" => self.fail(RequestFailure::Unreachable, 0),
+            "unsent" => self.fail(OriginFailureKind::Unsent, rest.parse().unwrap()),
+            "sent" => self.fail(OriginFailureKind::Cut, 0),
+            "unreachable" => self.fail(OriginFailureKind::Unreachable, 0),
             "time" => {
                 let at: u64 = rest.parse().unwrap();
                 assert_eq!(self.conversation.next_timeout(), Some(Millis(at)));
@@ -353,7 +354,7 @@ proptest! {
                     play.answer(Some(("Content-Bytes-Accepted", &accept)), "");
                 }
                 _ if in_flight.is_some() => {
-                    play.fail(RequestFailure::Unsent, 0);
+                    play.fail(OriginFailureKind::Unsent, 0);
                     play.wake(play.conversation.next_timeout().unwrap_or(play.now));
                     in_flight = None;
                 }
