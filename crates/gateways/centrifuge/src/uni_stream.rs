@@ -99,27 +99,6 @@ impl UniStream {
         this
     }
 
-    /// Creates a stream whose head was written, and about which a backend is being asked.
-    pub(crate) fn waiting(
-        framing: Framing,
-        identity: Option<Box<Identity>>,
-        proxied: Proxied,
-        cx: &mut Cx<'_>,
-    ) -> Self {
-        let welcome = Welcome {
-            proxied,
-            data: None,
-        };
-        Self {
-            stream: Stream::awaiting(identity, cx),
-            framing,
-            extra: Some(Box::new(Extra {
-                data: Vec::new(),
-                welcome: Some(welcome),
-            })),
-        }
-    }
-
     pub(crate) fn want(&mut self, channels: &[InitialSubscription], cx: &mut Cx<'_>) {
         let resuming = channels.iter().any(|wanted| wanted.since.is_some());
         self.stream.await_channels(channels.len(), resuming);
@@ -387,6 +366,7 @@ impl UniStream {
         this
     }
 
+    /// Creates a stream whose head was written, and about which a backend is being asked.
     fn asking(
         framing: Framing,
         incoming: &Incoming<'_, '_>,
@@ -397,7 +377,18 @@ impl UniStream {
         let mut proxied = Proxied::new(incoming, cx.own);
         let said = &hello.connect.headers;
         proxied.questions.emulate(said, cx.own);
-        Self::waiting(framing, identity, proxied, cx)
+        let welcome = Welcome {
+            proxied,
+            data: None,
+        };
+        Self {
+            stream: Stream::awaiting(identity, cx),
+            framing,
+            extra: Some(Box::new(Extra {
+                data: Vec::new(),
+                welcome: Some(welcome),
+            })),
+        }
     }
 
     /// Asks about the channels that it begins with, and begins when nothing is left to ask.
