@@ -1,7 +1,7 @@
 //! A Redis server of a test's own, which can stop, go away and come back.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write as _};
+use std::io::{self, BufRead, BufReader, Write as _};
 use std::net::TcpStream;
 use std::process::Command;
 
@@ -115,35 +115,42 @@ impl RedisServer {
     /// a list of texts.
     #[track_caller]
     pub fn ask(&self, command: &str) -> String {
-        let mut redis = TcpStream::connect(self.address()).expect("it listens");
-        write!(redis, "{command}\r\n").expect("it reads");
+        self.try_ask(command).expect("an answer")
+    }
+
+    /// As [`RedisServer::ask`]; the reason if Redis refuses, or ends the connection in place of an
+    /// answer, as it does when its role changes.
+    pub fn try_ask(&self, command: &str) -> io::Result<String> {
+        let mut redis = TcpStream::connect(self.address())?;
+        write!(redis, "{command}\r\n")?;
         answer(&mut BufReader::new(Deadline::default().over(&redis)))
     }
 }
 
 /// Reads one answer (RESP 2).
-#[track_caller]
-fn answer(from: &mut impl BufRead) -> String {
+fn answer(from: &mut impl BufRead) -> io::Result<String> {
     let mut line = String::new();
-    from.read_line(&mut line).expect("it answers");
+    from.read_line(&mut line)?;
     let line = line.trim_end();
-    let (kind, rest) = line.split_at(1);
-    match kind {
+    let Some((kind, rest)) = line.split_at_checked(1) else {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    };
+    Ok(match kind {
         "$" => {
             let length: usize = rest.parse().unwrap_or_default();
             let mut text = vec![0; length + 2];
             if rest != "-1" {
-                from.read_exact(&mut text).expect("the rest");
+                from.read_exact(&mut text)?;
             }
             text.truncate(length);
-            String::from_utf8(text).expect("a text")
+            String::from_utf8(text).map_err(io::Error::other)?
         }
         "*" => {
             let count: usize = rest.parse().unwrap_or_default();
-            let texts: Vec<String> = (0..count).map(|_| answer(from)).collect();
-            texts.join("\n")
+            let texts: io::Result<Vec<String>> = (0..count).map(|_| answer(from)).collect();
+            texts?.join("\n")
         }
-        "-" => panic!("Redis refuses: {rest}"),
+        "-" => return Err(io::Error::other(format!("Redis refuses: {rest}"))),
         _ => rest.to_owned(),
-    }
+    })
 }

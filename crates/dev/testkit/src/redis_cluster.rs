@@ -31,8 +31,8 @@ impl RedisCluster {
         }
         for replica in replicas {
             until("a replica that follows", || {
-                let info = replica.ask("INFO replication");
-                info.contains("master_link_status:up")
+                let info = replica.try_ask("INFO replication");
+                info.is_ok_and(|info| info.contains("master_link_status:up"))
             });
         }
         cluster
