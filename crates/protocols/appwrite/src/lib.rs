@@ -16,13 +16,13 @@
 //!
 //! let limits = MessageLimits::default();
 //! let request = ConnectRequest::parse("project=console&channels[]=files", &limits)?;
-//! let guest = Identity::guest();
+//! let guest = AppwriteIdentity::guest();
 //! let mut index = Index::new(0x5eed);
 //! index.insert(7, &request.project, &guest.roles)?;
 //! for slot in request.subscriptions(&guest.user_id, &limits)? {
 //!     let id = subscription_id(1_700_000_000_000_000, 42);
 //!     let (channels, filter) = (&slot.channels, &slot.filter);
-//!     index.subscribe(7, &[Subscription { id: &id, channels, filter }])?;
+//!     index.subscribe(7, &[IndexedSubscription { id: &id, channels, filter }])?;
 //! }
 //!
 //! let message = br#"{"project":"console","roles":["any"],

@@ -10,11 +10,11 @@
 //! the server except the wire formats and the reactor.
 //!
 //! ```no_run
-//! use throng_bench_plan::{Dialect, Workload, Scenario, Target, Transport};
+//! use throng_bench_plan::{Dialect, Workload, Scenario, Target, ClientTransport};
 //! use throng_bench_fleet::{RunOptions, run_scenario};
 //!
 //! let target = Target::parse("ws://127.0.0.1:8000/ws?channel={channel:url}")?;
-//! let transport = Transport::websocket(Dialect::Plain);
+//! let transport = ClientTransport::websocket(Dialect::Plain);
 //! let mut scenario = Scenario::new(Workload::Hold, vec![target], transport);
 //! scenario.channels = vec!["group-{n%10}".into()];
 //! scenario.set_clients(1000, 500.0);
