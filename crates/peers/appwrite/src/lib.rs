@@ -6,7 +6,7 @@
 //! clocks, threads.
 //!
 //! [`AppwritePeer`] is the peer: [`Call`]s come in, [`Reply`]s go out. Its task hears the events,
-//! its [`EventFeed`] numbers them. `Directory` queues look-ups; an `Inquiry` is one of them under
+//! its `EventFeed` numbers them. `Directory` queues look-ups; an `Inquiry` is one of them under
 //! way, which asks and gets answers until it has `Outcome`. `Known` remembers answers, and who
 //! has changed since. `Presences` queues calls that write and delete presences.
 
