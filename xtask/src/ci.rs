@@ -127,6 +127,14 @@ fn run(root: &Path, steps: &[&Step]) -> Result<bool> {
     Ok(true)
 }
 
+/// A program and its arguments, separated by spaces, to run in a folder without input.
+fn command_in(root: &Path, line: &str) -> Result<Command> {
+    let mut words = line.split(' ');
+    let mut command = Command::new(words.next().context("an empty command")?);
+    command.args(words).current_dir(root).stdin(Stdio::null());
+    Ok(command)
+}
+
 /// Runs test programs that failed once more, one test at a time: real brokers and browsers beside
 /// each other can be too much for a small machine. What fails again has failed.
 fn alone(programs: &[String], root: &Path) -> Result<bool> {
@@ -135,14 +143,8 @@ fn alone(programs: &[String], root: &Path) -> Result<bool> {
     }
     for program in programs {
         println!("\n=== {program} failed; its tests run again, one at a time");
-        let mut command = Command::new("cargo");
-        command
-            .args(["test", "--locked"])
-            .args(program.split(' '))
-            .env(TEST_THREADS, "1")
-            .current_dir(root)
-            .stdin(Stdio::null());
-        if watch::run(&mut command)? != Outcome::Passed {
+        let mut command = command_in(root, &format!("cargo test --locked {program}"))?;
+        if watch::run(command.env(TEST_THREADS, "1"))? != Outcome::Passed {
             return Ok(false);
         }
     }
@@ -155,18 +157,13 @@ impl Step {
         if self.line == TIDY {
             return tidy::check();
         }
-        let mut words = self.line.split(' ');
-        let mut command = Command::new(words.next().context("an empty command")?);
+        let mut command = command_in(root, self.line)?;
         if env::var_os(TEST_THREADS).is_none() {
             // Most tests wait for servers and brokers, and leave the processors idle.
             let threads = 2 * available_parallelism().map_or(1, usize::from);
             command.env(TEST_THREADS, threads.to_string());
         }
-        command
-            .args(words)
-            .envs(self.variables.iter().copied())
-            .current_dir(root)
-            .stdin(Stdio::null());
+        command.envs(self.variables.iter().copied());
         match watch::run(&mut command)? {
             Outcome::Passed => Ok(true),
             Outcome::Failed(programs) => alone(&programs, root),
