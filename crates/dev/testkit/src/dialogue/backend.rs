@@ -74,16 +74,18 @@ impl Backend {
     /// Number of requests so far whose path and body fit.
     pub fn count(&self, path: &str, pattern: &Value) -> usize {
         let asked = lock(&self.asked);
-        let fits = |(on, body): &&(String, Value)| {
-            (path == "*" || on == path)
-                && values::fit(body, pattern, &mut Default::default()).is_ok()
-        };
+        let fits = |(on, body): &&(String, Value)| fits(on, body, path, pattern);
         asked.iter().filter(fits).count()
     }
 }
 
 fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether a request has a path, of which `*` is any, and a body that fits a pattern.
+fn fits(on: &str, body: &Value, path: &str, pattern: &Value) -> bool {
+    (path == "*" || on == path) && values::fit(body, pattern, &mut Default::default()).is_ok()
 }
 
 fn rule(line: &str) -> Rule {
@@ -105,10 +107,7 @@ fn serve(stream: TcpStream, rules: &[Rule], heard: &Asked, gate: &Gate) {
     };
     let mut reader = BufReader::new(stream);
     while let Some((path, asked)) = request(&mut reader) {
-        let fits = |rule: &&Rule| {
-            (rule.path == "*" || rule.path == path)
-                && values::fit(&asked, &rule.asked, &mut Default::default()).is_ok()
-        };
+        let fits = |rule: &&Rule| fits(&path, &asked, &rule.path, &rule.asked);
         let rule = rules.iter().find(fits);
         let mut answer =
             rule.map_or_else(|| json!({}), |rule| values::answer(&rule.answer, &asked));
