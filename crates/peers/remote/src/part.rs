@@ -362,7 +362,7 @@ mod tests {
     use crate::agent::tests::publication;
     use crate::node::tests::{Played, channel};
     use std::sync::atomic::{AtomicUsize, Ordering};
-    use throng_broker::{Outcome, Published, Request};
+    use throng_broker::{Published, Request};
     use throng_types::{Epoch, Position, Publication};
 
     /// A hub with room for so many deliveries.
@@ -394,7 +394,7 @@ mod tests {
     }
 
     /// A delivery waits for room, and what is behind it keeps its place; other replies need none.
-    /// What another server has left does not wait for it for ever.
+    /// Other servers have their turn meanwhile.
     #[test]
     fn what_was_left_is_taken_in_its_order_while_there_is_room() {
         let queues = [(); 2].map(|()| Arc::new(ShardQueues::new(Arc::new(|| {}))));
@@ -404,9 +404,8 @@ mod tests {
         let mut broker = RemoteBroker::new(queues.iter().map(end).collect());
         let reply = |ticket| {
             let (position, shards) = (None, None);
-            let outcome = Outcome::Published(Ok(Published { position, shards }));
-            let ticket = Ticket(ticket);
-            ForShard::Reply(Reply { ticket, outcome })
+            let published = Published { position, shards };
+            ForShard::Reply(Reply::published(Ticket(ticket), Ok(published)))
         };
         let delivery = |name: &str| {
             let publication = publication(None);
