@@ -7,7 +7,8 @@ use time::UtcDateTime;
 
 use crate::Save;
 
-/// A moment on the monotonic clock, in milliseconds since the process started.
+/// A moment on the monotonic clock, in milliseconds since the process started. Its `+` and `-` stop
+/// at the bounds, as [`Millis::since`] does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Save)]
 pub struct Millis(pub u64);
 

@@ -1,12 +1,14 @@
 //! `#[derive(Save)]`: implements `throng_types::Save` and `throng_types::Load`.
 //!
 //! A struct is its fields in their order. An enum is one byte, the variant's number by Rust's rule
-//! for discriminants (`= 1` or `= CONST` sets it, otherwise one more than the last), then the
-//! variant's fields.
-//! Generated code only moves bytes; bounds are those of the fields' own types.
+//! for discriminants (`= 1` or `= CONST` sets it, otherwise one more than the last; behind a
+//! `= CONST` the next must be set too), then the variant's fields.
+//! Generated code only moves bytes; bounds are those of the fields' own types. A type parameter
+//! that the type of a saved field names gets the bounds `Save` and `Load`.
 //!
 //! - `#[save(skip)]` on a field: it is not saved, and loads as its default.
-//! - `#[save(skip)]` on a variant: its owner must not save it, and its number does not load.
+//! - `#[save(skip)]` on a variant: its owner must not save it, which a debug build asserts; any
+//!   other writes its number alone, which does not load.
 //! - `#[save(check = path)]` on a type: what was loaded is refused if `path(&value)` is false.
 //!
 //! Fails to compile on unions, on numbers above 255, and on other words in `#[save(…)]`.
