@@ -45,7 +45,7 @@ struct Parts<'a> {
 impl Origins {
     /// Reads an allow-list.
     ///
-    /// - `https://example.com`: this origin;
+    /// - `https://example.com`: this origin, at the usual port of its scheme;
     /// - `https://*.example.com`: every host below it, at any depth, but not `example.com` itself;
     /// - `http://localhost:*`: any port;
     /// - `*`: every origin, `null` included.

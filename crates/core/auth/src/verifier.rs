@@ -34,9 +34,10 @@ impl Verifier {
 
     /// Checks signature, audience, issuer and time, in this order, and gives the claims.
     ///
-    /// [`TokenFault::Expired`] therefore says that all else was in order. A token without `exp`
-    /// does not expire, unless the configuration asks for one. [`Claims::exp`] has the leeway
-    /// added, so that a session does not end before its token does.
+    /// [`TokenFault::Expired`] therefore says that all else was in order. A token is expired from
+    /// the second of its `exp` on; one without does not expire, unless the configuration asks for
+    /// one. [`Claims::exp`] has the leeway added, so that a session does not end before its token
+    /// does.
     pub fn verify(&self, token: &str, now_unix_s: u64) -> Result<Claims, TokenFault> {
         self.check(token, now_unix_s).1
     }

@@ -1,4 +1,4 @@
-//! The layers: defaults, then the file, then the environment, then the flags.
+//! The layers: defaults, then Pushpin's file, the file, the environment, the flags.
 //!
 //! Each layer's value is checked even when a later layer overrides it, because a value
 //! that is wrong today is a trap for the day when the override goes away.
@@ -22,10 +22,12 @@ use crate::section::{OptionSpec, Section, Sections};
 use crate::sources::{ConfigProblem, Loaded, Origin, Places, Sources, ValueOrigins, entry};
 
 impl Config {
-    /// Reads, merges and checks.
+    /// Reads, merges and checks. A variable of no option is a warning, since the environment is
+    /// shared.
     ///
     /// # Errors
     /// All problems at once, in the order of the file, then of the variables, then of the flags.
+    /// Unknown options and flags are among them.
     pub fn load(sources: &Sources) -> Result<Loaded, Vec<ConfigProblem>> {
         let mut loader = Loader::new(sources);
         let beneath = { sources.pushpin.as_ref() }.map_or_else(Default::default, pushpin::read);

@@ -394,7 +394,8 @@ impl Counter {
         Self::ALL[Self::ClosedNormal.index() + reason as usize]
     }
 
-    /// Series of commands that were answered with this error code.
+    /// Series of commands that were answered with this error code; one series for all codes without
+    /// their own.
     #[must_use]
     pub const fn error(code: u32) -> Self {
         match code {

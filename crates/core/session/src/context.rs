@@ -52,7 +52,8 @@ pub struct Context<'a, S = (), O = Infallible> {
     pub now: Now,
     pub shared: &'a Shared,
     pub own: &'a S,
-    /// Bytes for the peer: append.
+    /// Bytes for the peer: append. They leave after the event; those of an event behind the one
+    /// that [ended](Self::end) the connection do not.
     pub out: &'a mut Vec<u8>,
     pub actions: &'a mut Actions,
     /// Orders of all sessions of the shard: append. Bound: what sessions make of the bytes that one

@@ -25,6 +25,7 @@ pub enum Verdict {
     Yes,
     /// This backend has to decide.
     Ask(BackendId),
+    /// No configured namespace has the channel.
     UnknownChannel,
     /// The client lacks the permission.
     No,

@@ -26,7 +26,8 @@ const CARRY_US: u32 = 150;
 /// Price of each KiB of such a question, in microseconds: three read and write it.
 const CARRY_US_PER_KIB: u32 = 7;
 
-/// Something that a client makes the server do.
+/// Something that a client makes the server do. Arrivals, sessions and deltas are charged to the
+/// client's address alone, all else to its connection too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
     /// A ping, a message, a command that is answered at once.
