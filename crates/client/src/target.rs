@@ -17,8 +17,9 @@ pub struct Target {
 }
 
 impl Target {
-    /// Reads `ws://host:port/path`, `wss://`, `http://`, `https://`, or `host:port`. Errors: a
-    /// sentence that quotes the text.
+    /// Reads `ws://host:port/path`, `wss://`, `http://`, `https://`, or `host:port/path`, which is
+    /// without TLS and needs its port. The path may be left out. Errors: a sentence that quotes the
+    /// text.
     pub fn parse(text: &str) -> Result<Self, String> {
         let refuse = |why: &str| Err(format!("`{text}` is not a target: {why}"));
         let scheme = text.split_once("://");
