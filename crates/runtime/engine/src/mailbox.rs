@@ -115,7 +115,7 @@ impl<M> Clone for MailboxSender<M> {
 }
 
 impl<M> MailboxSender<M> {
-    /// Hands mail in; gives it back if the mailbox is full or the shard has ended.
+    /// Hands mail in; gives it back if 4096 pieces wait already, or the shard has ended.
     pub fn send(&self, mail: M) -> Result<(), M> {
         match self.waiting.lock().as_mut() {
             Some(waiting) if waiting.len() < OUTSIDE_MAX => waiting.push_back(mail),

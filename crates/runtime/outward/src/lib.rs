@@ -9,7 +9,8 @@
 //! - Replies: as the peer bounds them. One whose destination is busy is offered again after a
 //!   millisecond; those behind it for the same destination wait, others do not.
 //!   Queue: `from a peer`.
-//! - Names: see `names.rs`.
+//! - Names: see `names.rs`. An answer holds for ten seconds, or until none of its addresses can be
+//!   reached.
 
 mod app;
 mod calls;
@@ -33,7 +34,7 @@ pub use names::{Addresses, ResolvedName};
 /// this is far above all that a peer writes.
 const QUEUE_BYTES_MAX: usize = 1 << 30;
 
-/// A peer at work. Dropping it ends all links without a word.
+/// A peer at work. Dropping it ends all links without a word, and waits for the end of its thread.
 pub struct Host<C> {
     calls: CallSender<C>,
     thread: Option<JoinHandle<()>>,
@@ -62,6 +63,8 @@ impl<C> Drop for Host<C> {
     }
 }
 
+/// Limits of a peer's links: hardly any, since peers bound what they write, and reading goes on
+/// whatever waits.
 #[must_use]
 pub fn limits() -> ConnLimits {
     ConnLimits {
