@@ -20,8 +20,10 @@ const PROGRESS: Duration = Duration::from_secs(2);
 /// Why there is no store.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
+    /// Another process has the folder, and did not let go within three seconds.
     #[error("{0} is in use by another process: each server needs a folder of its own")]
     InUse(PathBuf),
+    /// A segment is of another version of the format; nothing was changed.
     #[error(
         "{path} is of version {version} of the format, which this program does not read; start the \
          version that wrote it, or remove the folder to begin without history"
@@ -45,7 +47,7 @@ pub enum OpenError {
 pub struct OpenedStore {
     writer: Writer,
     common: Arc<Common>,
-    /// State that each home starts with.
+    /// State that each shard's home starts with, by shard; none with [`await_takeover`].
     pub restored: Vec<Option<Restored>>,
 }
 
