@@ -1,4 +1,5 @@
 //! HTTP for commands that talk to a server: where it is, whom to believe, one blocking exchange.
+//! Connecting may take [`ANSWER_TIMEOUT`], and so may each wait for bytes of the answer.
 
 use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
@@ -16,7 +17,7 @@ use throng_ws::handshake::UpgradeError;
 
 use crate::exit::Failure;
 
-/// Longest time for connecting to one address, and for waiting for the answer's head.
+/// Longest time for connecting to one address, and for each wait for bytes of an answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Answer of a server whose head has arrived.
@@ -128,7 +129,7 @@ impl TrustArgs {
     }
 }
 
-/// Address and credentials of the server API.
+/// Address and credentials of the server API; a key goes with each request.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ApiArgs {
     /// Address of the server API

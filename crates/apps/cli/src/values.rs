@@ -2,7 +2,7 @@
 
 use throng_types::units::{parse_count, parse_duration_ms};
 
-/// Reads whole seconds: `90s`, `15m`, `1h`, `30d` or `1h30m`.
+/// Reads whole seconds above 0: `90s`, `15m`, `1h`, `30d` or `1h30m`.
 pub(crate) fn duration_s(text: &str) -> Result<u64, String> {
     let ms = parse_duration_ms(text).ok().filter(|ms| ms % 1000 == 0);
     ms.map(|ms| ms / 1000)

@@ -249,6 +249,11 @@ impl Handle {
         true
     }
 
+    /// Waits until all shards have ended, then ends the feeds and closes the history. A shard that
+    /// fails does not end the others.
+    ///
+    /// # Errors
+    /// Failure of one shard, the lowest by number.
     pub fn wait(self) -> Result<(), ServeError> {
         let mut result = Ok(());
         for (shard, thread) in self.threads.into_iter().enumerate() {

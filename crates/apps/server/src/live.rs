@@ -258,7 +258,8 @@ fn verifier(
     Verifier::new(keys).map(Some)
 }
 
-/// Bytes that may wait for all clients together, on a machine of so much memory.
+/// Bytes that may wait for all clients together, on a machine of so much memory: what the
+/// configuration says, else an eighth of the memory, but at least 64 MiB; 256 MiB if it is unknown.
 pub fn queued_bytes_max(config: &Config, memory: Option<u64>) -> u64 {
     let share = |memory: u64| (memory / QUEUED_SHARE).max(QUEUED_BYTES_MIN);
     let unset = || memory.map_or(QUEUED_BYTES_UNKNOWN, share);

@@ -18,7 +18,8 @@ pub struct Options {
     pub version: &'static str,
     /// Capacity of this machine, for the dashboard.
     pub capacity: Option<Capacity>,
-    /// Bytes of the machine's memory that this process may use at most, if known.
+    /// Bytes of the machine's memory that this process may use at most, if known; see
+    /// [`crate::queued_bytes_max`].
     pub memory_bytes: Option<u64>,
     /// Handler of the API port's requests for a reload; see
     /// [`crate::Handle::answer_reload`].
