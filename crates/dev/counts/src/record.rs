@@ -1,4 +1,9 @@
 //! The recorded numbers, and the comparison with new ones.
+//!
+//! They stand in the crate's `recorded.txt`, `operation | instructions | allocations` on each line.
+//! An operation that became dearer is a fault; one that became cheaper is only told. Its
+//! instructions may differ by [`TOLERANCE_PERCENT`], or [`TOLERANCE_MIN`] if that is more, and its
+//! allocations by [`TOLERANCE_ALLOCATIONS`]. Numbers are those of one time of the operation.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;

@@ -7,7 +7,9 @@
 //! | `PUB channel data` | `OK` |
 //!
 //! A line that means nothing, or that the hub refuses, is answered with `ERR` and a reason. Lines
-//! end in a line feed; one longer than [`LINE_BYTES_MAX`] ends the connection.
+//! end in a line feed, and line feeds in data are left out; a line longer than [`LINE_BYTES_MAX`]
+//! ends the connection. A client that has to leave is told `BYE` and the reason. All clients are
+//! anonymous.
 //!
 //! This crate is all that a protocol needs: the front door, the hub, the engine, the configuration
 //! and the metrics know nothing of it. One line in the list of `apps/server/src/gateways.rs` would
@@ -36,7 +38,7 @@ type Cx<'a> = Context<'a>;
 #[derive(Default)]
 pub struct LineGateway;
 
-/// One connection: a line that has not ended yet.
+/// One connection: a line that has not ended yet. It does not move to another process.
 #[derive(Default, Save)]
 pub struct Line {
     start: Vec<u8>,

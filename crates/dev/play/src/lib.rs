@@ -48,7 +48,7 @@ impl<P: Peer> Play<P> {
     }
 }
 
-/// A task at work, whose outcome is a text.
+/// A task at work, whose outcome is a text. It ends with the value.
 pub struct Talk {
     pub tasks: Tasks,
     now: Now,
@@ -80,13 +80,14 @@ impl Talk {
         (talk, wants)
     }
 
+    /// Runs the task as far as it goes now; gives its wishes since.
     pub fn run(&mut self) -> Vec<Want> {
         self.tasks
             .run(&mut PeerContext::new(self.now, &mut self.wants));
         std::iter::from_fn(|| self.wants.take()).collect()
     }
 
-    /// Runs one event of a link.
+    /// Runs one event of a link; gives the task's wishes after it.
     pub fn event(&mut self, link: u64, event: LinkEvent<'_>) -> Vec<Want> {
         self.tasks.event(LinkId(link), event);
         self.run()
@@ -103,18 +104,22 @@ impl Talk {
             .collect()
     }
 
+    /// Lets so many milliseconds pass, and runs the task.
     pub fn pass(&mut self, ms: u64) -> Vec<Want> {
         self.now.mono = self.now.mono + ms;
         self.run()
     }
 
-    /// Text that the task ended with, if it has.
+    /// Text that the task ended with; none while it runs.
     #[must_use]
     pub fn ended(&self) -> Option<String> {
         self.outcome.borrow().clone()
     }
 
     /// Text that the task ended with.
+    ///
+    /// # Panics
+    /// If it still runs.
     #[must_use]
     #[track_caller]
     pub fn outcome(&self) -> String {

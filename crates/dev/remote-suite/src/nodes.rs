@@ -98,7 +98,14 @@ fn host(node: impl Node) -> io::Result<WakePeer> {
     }))
 }
 
-/// Starts the `servers` of each node, and waits until all are connected.
+/// Starts nodes, one for each shard and three at most, and waits until each is connected to all
+/// servers. Shard *n* is on the node *n* modulo their number.
+///
+/// `servers` is called once for each node, and gives options and maker of its peer for each server.
+/// Names in the broker are those of this call alone, so that tests share servers.
+///
+/// # Panics
+/// If a server does not answer, here or in a later step.
 pub fn nodes<N: Node, F: FnOnce(NodeIo) -> N>(
     setup: &Setup,
     on: On,
