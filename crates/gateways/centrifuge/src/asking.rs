@@ -1,8 +1,10 @@
 //! Questions to a client's backends, and the effects of their answers.
 //!
 //! While a backend is asked about the client's identity, further commands wait: they may depend on
-//! the answer. A question that fails is answered with error 100, which lets the client try again; a
-//! connection or subscription about which the backend cannot be asked goes on for [`EXTENSION_S`].
+//! the answer. Rule for "full": a client whose waiting commands have more bytes than one message
+//! may is disconnected. A question that fails is answered with error 100, which lets the client try
+//! again; a connection or subscription about which the backend cannot be asked goes on for
+//! [`EXTENSION_S`].
 //!
 //! Source: Centrifugo, page "Proxy events to the backend".
 

@@ -52,7 +52,7 @@ fn may(ws: &mut Socket, request: &ClientRequest<'_>, cx: &mut Cx<'_>) -> bool {
     price(request).is_none_or(|work| ws.may(work, cx))
 }
 
-/// Work that a command is charged as before it is carried out; `None` for the answer to our own
+/// Work for which a client pays before its command is carried out; `None` for the answer to our own
 /// ping. Answers are charged by length, and tokens when they are checked.
 #[must_use]
 pub const fn price(request: &ClientRequest<'_>) -> Option<Work> {

@@ -3,10 +3,10 @@
 //! its own, `POST /emulation` (Centrifugo, pages "HTTP streaming" and "SSE").
 //!
 //! Owns the handling of such a request. Its commands are carried out by the session that it names,
-//! on that session's shard; it is answered as soon as they are on their way there. Two requests
-//! that are under way at once may overtake each other. If the session is on another node of a
-//! cluster, that node is asked to carry the data to it, and confirms that. The client pays for data
-//! that goes there.
+//! on that session's shard; it is answered with 204 as soon as they are on their way there. So is
+//! one whose session has gone: the client's stream tells that. Two requests that are under way at
+//! once may overtake each other. If the session is on another node of a cluster, that node is asked
+//! to carry the data to it, and confirms that. The client pays for data that goes there.
 //!
 //! A holder of a session's id may act as its client: the id is sent to that client alone.
 
@@ -109,7 +109,7 @@ pub(crate) fn post<S>(
             to,
             data: emulation.data.into(),
         })),
-        // As in Centrifugo, the answer does not report it: the client's stream does.
+        // As in Centrifugo.
         None => {
             let keep_alive = request.keep_alive();
             request.respond(204, cx);

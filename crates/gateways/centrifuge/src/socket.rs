@@ -272,7 +272,7 @@ impl Socket {
         }
     }
 
-    /// Ends the connection if its client has token_use too many bad tokens.
+    /// Ends the connection if its client has brought too many bad tokens.
     pub(crate) fn check_trust(&mut self, cx: &mut Cx<'_>) {
         if cx.shared.meter.has_lost_trust() && !self.is_closing() {
             cx.note_overspent(Overspent::Tokens);

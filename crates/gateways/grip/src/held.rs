@@ -68,7 +68,7 @@ pub(crate) struct State {
 }
 
 /// An item for a stream that looks at it.
-pub(crate) struct StatsEvent<'a> {
+pub(crate) struct ShownItem<'a> {
     pub(crate) publication: &'a Arc<Publication>,
     /// Publications that wait behind it.
     pub(crate) others: &'a [Arc<Publication>],
@@ -239,7 +239,7 @@ impl Held {
             }
             return;
         }
-        let news = StatsEvent {
+        let news = ShownItem {
             publication,
             others: &[],
             is_covered: false,
@@ -251,8 +251,8 @@ impl Held {
     /// Handles an item. One that does not follow the client's last item makes the server fetch the
     /// next link; if it does not follow then either, the backend has answered with the current
     /// state, and the item is late or will be fetched with the next one (as in Pushpin).
-    pub(crate) fn take(&mut self, news: &StatsEvent<'_>, cx: &mut Cx<'_>) {
-        let StatsEvent {
+    pub(crate) fn take(&mut self, news: &ShownItem<'_>, cx: &mut Cx<'_>) {
+        let ShownItem {
             publication,
             others,
             is_covered,

@@ -11,7 +11,7 @@ use throng_types::Publication;
 use crate::Cx;
 use crate::following::{Following, Step, leave_channel};
 use crate::forms::stream_form;
-use crate::held::{Held, StatsEvent};
+use crate::held::{Held, ShownItem};
 use crate::order::Order;
 use crate::proxied::instruct_of;
 
@@ -186,7 +186,7 @@ impl Held {
                 fetch.cover(publication);
                 continue;
             }
-            let news = StatsEvent {
+            let news = ShownItem {
                 publication,
                 others: &waiting[at + 1..],
                 is_covered: at < covered,

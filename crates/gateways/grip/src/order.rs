@@ -111,7 +111,7 @@ pub enum Mail {
         /// Position of the publication, or the reason of the refusal.
         result: Result<Option<Position>, Refusal>,
     },
-    /// ItemProgress of an item with a receipt.
+    /// Progress of an item with a receipt.
     Receipt {
         /// Number of the receipt on the receiving shard.
         number: u64,

@@ -23,7 +23,7 @@ struct CursorEntry {
 pub struct Cursor(Vec<CursorEntry>);
 
 impl Cursor {
-    /// Reads the text form with at most `entries_max` entries; `None` if it is not one.
+    /// Reads the text form of one to `entries_max` entries; `None` for any other text.
     pub fn parse(text: &str, entries_max: usize) -> Option<Self> {
         if text.is_empty() || text.split(',').count() > entries_max {
             return None;
@@ -57,7 +57,7 @@ impl Cursor {
             .map(|entry| entry.position)
     }
 
-    /// Moves on in one channel's stream.
+    /// Sets the position in one channel's stream, which may be a new one.
     pub fn set(&mut self, channel: &ChannelName, position: Position) {
         let hash = channel.stable_hash();
         match self.0.iter_mut().find(|entry| entry.channel == hash) {

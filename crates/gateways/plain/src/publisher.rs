@@ -61,7 +61,7 @@ pub enum BadPublication {
     NotUtf8,
     /// The channel's name is no name.
     Channel(ChannelError),
-    /// The idempotency key is empty, too long, or has control characters.
+    /// The idempotency key is empty, longer than 255 bytes, or has control characters.
     Key,
 }
 

@@ -33,8 +33,9 @@ pub struct Round {
 pub enum FeedOrder {
     /// Give the source back, and wait.
     Pause,
+    /// Begin to read, or go on.
     Go,
-    /// Give the source back, and end.
+    /// Give the source back, and end: no order counts after it.
     End,
 }
 

@@ -12,6 +12,9 @@
 //! such a publication like the first and delivers nothing. It remembers keys for some minutes; an
 //! event that comes again later than that is delivered twice.
 //!
+//! One that can never be published, such as one whose channel no namespace has, is left out: it
+//! counts as done, and is counted and logged.
+//!
 //! # Why order holds
 //!
 //! A feed has one batch under way, and of each channel one publication at a time: a later one is

@@ -42,6 +42,7 @@ pub fn servers(urls: &str) -> Vec<String> {
     each.collect()
 }
 
+/// Why a URL names no broker: it is malformed, a Unix socket, or a cluster written otherwise.
 #[derive(Debug, thiserror::Error)]
 pub enum BrokerUrlError {
     #[error(transparent)]

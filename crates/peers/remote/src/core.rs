@@ -45,7 +45,7 @@ pub struct Core {
     pub channels: ChannelMap<Channel>,
     /// Subscribes that wait for a connection, each until its time. Bound: those of the shards.
     pub(crate) waiting: VecDeque<(u64, u8, Request)>,
-    /// NodeChannels to be subscribed to again. Bound: one a channel.
+    /// Channels to be subscribed to again. Bound: one a channel.
     pub(crate) again: VecDeque<ChannelName>,
     pub(crate) audits: Audits,
     pub questions: PendingQueries,

@@ -39,16 +39,21 @@ pub enum Change {
         /// The roles within the team; nothing for those who are not, or not yet, in it.
         roles: Option<Vec<String>>,
     },
+    /// End of this session, or of all that the user has.
     SessionEnded(Option<String>),
     Deleted,
+    /// Something happened that may change roles, and the event does not say whether.
     Unsaid,
 }
 
+/// Effect of a change on a connection's roles.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RoleChange {
     Same,
     Roles(Vec<String>),
+    /// The user is blocked or deleted, or all sessions have ended.
     Guest,
+    /// The event does not tell, such as the end of one session: somebody must ask.
     Unknown,
 }
 

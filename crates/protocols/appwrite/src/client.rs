@@ -81,8 +81,9 @@ impl Presence {
 impl ClientMessage {
     /// Reads one frame's payload.
     ///
-    /// # Errors The [`RealtimeError`] that Appwrite would answer; [`RealtimeError::Format`] for a
-    /// frame beyond the limit.
+    /// # Errors
+    /// The [`RealtimeError`] that Appwrite would answer; [`RealtimeError::Format`] for a frame
+    /// beyond the limit.
     pub fn parse(frame: &[u8], limits: &MessageLimits) -> Result<Self, RealtimeError> {
         // The one message that every client sends all the time.
         if frame == br#"{"type":"ping"}"# {

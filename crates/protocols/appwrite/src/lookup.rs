@@ -49,7 +49,7 @@ pub enum LookupPriority {
     Change,
     /// A client connects and waits.
     Open,
-    /// A user may have changed while no events came.
+    /// A user may have changed while no events came: takes turns with [`Self::Open`].
     Recheck,
 }
 

@@ -44,7 +44,8 @@ impl Platforms {
 
     /// Decides on an `Origin` header (none and empty mean a native app), given the `Host` header.
     ///
-    /// # Errors [`RealtimeError::Origin`], [`RealtimeError::OriginScheme`] or
+    /// # Errors
+    /// [`RealtimeError::Origin`], [`RealtimeError::OriginScheme`] or
     /// [`RealtimeError::OriginEmpty`].
     pub fn check(
         &self,

@@ -23,7 +23,7 @@ pub struct ServerAddress {
 }
 
 /// Every server of a URL: `nats://user:password@host:port`, `nats://token@host` or `tls://…`,
-/// several behind commas.
+/// several behind commas. One that names neither a user nor a token has those of the first.
 ///
 /// # Errors
 /// If it is not such a URL.

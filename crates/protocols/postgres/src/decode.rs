@@ -68,7 +68,8 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// Refuses messages that are longer than this.
+    /// Refuses rows, their columns, errors, notices and notifications that are longer than this.
+    /// Other messages have a smaller bound of their own.
     #[must_use]
     pub const fn new(message_bytes_max: usize) -> Self {
         Self {

@@ -5,9 +5,9 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::{fmt, str};
 
 /// Finds the client of a request: the peer, unless it is a trusted proxy; then the last address of
-/// `X-Forwarded-For` that is none. Each proxy adds the address that it has seen at the end, on the
-/// line that is there or on a line of its own, so everything before that address anybody may have
-/// invented. `lines` are the values in the order of the head.
+/// `X-Forwarded-For` that is no trusted proxy, or the first if all are. Each proxy adds the address
+/// that it has seen at the end, on the line that is there or on a line of its own, so everything
+/// before that address anybody may have invented. `lines` are the values in the order of the head.
 ///
 /// An element that is no address hides what is before it: then the proxy that has added it counts.
 pub fn client_of<'a>(

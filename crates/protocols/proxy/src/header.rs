@@ -40,7 +40,7 @@ coded_enum! {
         /// The connection begins with something else.
         NoHeader = "the connection does not begin with a PROXY header";
         Version = "the PROXY header has an unknown version";
-        /// Longer than [`HEADER_BYTES_MAX`], or than version 1 allows.
+        /// Longer than [`HEADER_BYTES_MAX`], or than the 107 bytes of version 1 (section 2.1).
         TooLong = "the PROXY header is too long";
         Text = "the PROXY header breaks the grammar of version 1";
         /// Too short for the addresses that it promises, or an unknown command or family.
@@ -50,8 +50,9 @@ coded_enum! {
 
 /// Reads the header at the start of a connection's bytes; `None` while it is not whole.
 ///
-/// # Errors A [`ProxyHeaderError`], as soon as no further bytes could make it a good one, except
-/// that faults in a header of version 1 wait for its end.
+/// # Errors
+/// A [`ProxyHeaderError`], as soon as no further bytes could make it a good one, except that faults
+/// in a header of version 1 wait for its end.
 pub fn parse(input: &[u8]) -> Result<Option<ProxyHeader>, ProxyHeaderError> {
     let begins = |start: &[u8]| {
         let common = input.len().min(start.len());

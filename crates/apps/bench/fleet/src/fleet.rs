@@ -30,6 +30,7 @@ const ROW_EVERY: Duration = Duration::from_secs(1);
 /// Reason why a run on several machines did not take place.
 #[derive(Debug, thiserror::Error)]
 pub enum FleetError {
+    /// Each agent that was named, with the reason why it did not take part.
     #[error("no agent took part{}", reasons(.0))]
     NoAgents(Vec<(String, String)>),
 }
@@ -41,7 +42,8 @@ fn reasons(agents: &[(String, String)]) -> String {
         .collect()
 }
 
-/// Runs a scenario on agents, each of which takes its part of connections and publications.
+/// Runs a scenario on agents, each of which takes its part of connections and publications. Fails
+/// only if none of them takes part.
 pub fn run_on_agents(
     scenario: &Scenario,
     agents: &[String],

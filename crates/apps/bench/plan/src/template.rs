@@ -18,7 +18,7 @@
 //!
 //! Only a `{` that a letter follows opens a hole, so JSON needs no escaping:
 //! `{"channel":"{channel}","data":"{payload}"}` means what it says. A literal `{n}` is written
-//! `{{n}`.
+//! `{{n}`: only the brace that would open a hole is doubled.
 
 use std::fmt;
 

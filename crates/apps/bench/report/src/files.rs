@@ -11,6 +11,8 @@ pub struct ResultFile {
     pub bytes: Vec<u8>,
 }
 
+/// Makes `manifest.json`, `results.json` (without the series), `series.json`, `series.csv`,
+/// `latency.hlog` and `report.html`, and writes none of them.
 pub fn files(results: &Results, log: &LogWriter) -> Result<Vec<ResultFile>, ResultsError> {
     let json = |value: serde_json::Result<Vec<u8>>| {
         value.map_err(|error| ResultsError::Malformed(error.to_string()))

@@ -106,7 +106,7 @@ impl Workers {
     }
 
     /// Asks all workers for their figures; with `behind` also for deliveries that are due and have
-    /// not come.
+    /// not come. Of a worker that does not answer in time, the last ones count again.
     pub fn figures(&mut self, behind: bool) -> WorkerFigures {
         self.command(|| WorkerCommand::Report { behind });
         self.gather(ANSWER_WITHIN, false)

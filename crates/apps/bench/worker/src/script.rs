@@ -148,7 +148,7 @@ pub struct Script {
 }
 
 impl Script {
-    /// Compiles a scenario, resolves its hosts and plans its ports.
+    /// Checks and compiles a scenario, resolves its hosts and plans its ports.
     pub fn new(scenario: &Scenario, part: RunShare) -> Result<Self, PrepareError> {
         let problems = scenario.problems();
         if !problems.is_empty() {

@@ -1,8 +1,8 @@
 //! What is measured, each time with a fresh server.
 //!
-//! - `idle`: subscribers connect and do nothing. Memory is the slope between few and many of them,
-//!   so what a server costs by itself is not in it; the latter is measured before the first and
-//!   after the last.
+//! - `idle`: subscribers connect and do nothing. Their memory is the slope between few and many of
+//!   them, so the server's own is not in it; that is measured before the first connects and after
+//!   the last has left.
 //! - `own`: the same slope, with a channel for each subscriber.
 //! - `burst`: subscribers come as fast as the server takes them.
 //! - `fan-out`: one channel, and a publication follows as soon as all subscribers have read the one

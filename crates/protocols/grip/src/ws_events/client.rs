@@ -260,7 +260,10 @@ impl Conversation {
         }
     }
 
-    /// The request in flight has no answer. `jitter_ms` is random, from 0 to 999.
+    /// The request in flight has no answer. If the backend cannot have read it, and it is not the
+    /// one that opens the conversation, it is made again after a pause, at most
+    /// [`ConversationLimits::retries_max`] times; otherwise the conversation ends. `jitter_ms` is
+    /// random, from 0 to 999.
     pub fn on_failure(
         &mut self,
         now: Millis,
