@@ -1,5 +1,6 @@
 //! HTTP for commands that talk to a server: where it is, whom to believe, one blocking exchange.
-//! Connecting may take [`ANSWER_TIMEOUT`], and so may each wait for bytes of the answer.
+//! Connecting may take ten seconds ([`ANSWER_TIMEOUT`]), and so may each wait for bytes of the
+//! answer.
 
 use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};

@@ -36,8 +36,8 @@ pub(crate) fn merged(path: Option<&Path>, flags: Vec<(String, String)>) -> Resul
     Config::load(&sources).map_err(|problems| refused(path, &problems))
 }
 
-/// As [`merged`], then reads the files that `[auth]` and `[grip]` name and tries every key and
-/// route. Errors: [`Exit::Config`] with all problems.
+/// As [`merged`], then reads the files that `[auth]`, `[grip]` and `[tls]` name and tries every
+/// key, route and certificate. Errors: [`Exit::Config`] with all problems.
 pub(crate) fn complete(path: Option<&Path>, flags: Vec<(String, String)>) -> Result<Loaded> {
     let mut loaded = merged(path, flags)?;
     let mut wrong = Vec::new();

@@ -31,7 +31,8 @@ const SHARDS_MAX: usize = 64;
 /// The most descriptors that one shard keeps back.
 const SPARES_MAX: usize = 16;
 
-/// Binds, and starts the shards' threads.
+/// Binds, and starts the shards' threads: `engine.shards` of them, or one a CPU if that is 0; at
+/// most 64.
 pub fn start(options: &Options) -> Result<Handle, StartError> {
     build(options, None).map(|(handle, _)| handle)
 }

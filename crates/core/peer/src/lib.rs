@@ -185,7 +185,7 @@ pub struct Dial {
     pub port: u16,
     /// TLS options; `None` for plain text.
     pub tls: Option<DialTls>,
-    /// Milliseconds for look-up, connection and handshake together.
+    /// Milliseconds for look-up, all of a name's addresses and handshake together.
     pub timeout_ms: u64,
 }
 

@@ -49,7 +49,8 @@ pub enum CloseReason {
         /// At most 123 bytes.
         reason: Box<str>,
     },
-    /// The server shuts down; reconnect after so many milliseconds.
+    /// The server shuts down, with the code of [`Disconnect::Shutdown`] (3001); reconnect after so
+    /// many milliseconds.
     Drain {
         reconnect_ms: u64,
     },

@@ -46,7 +46,8 @@ pub enum Event<'a> {
     /// A publication that the session has to look at itself, because its form is
     /// [`crate::FormKind::Shown`], or [`crate::FormKind::Noted`] without shared bytes.
     Publication(&'a Arc<Publication>),
-    /// The queue was full and is empty again; this many deliveries were dropped in between.
+    /// The queue was full and is empty again; deliveries were dropped in between. The session goes
+    /// on, and tells its client of the gap if the protocol has words for it.
     Drained {
         /// Deliveries that this connection will never get.
         dropped: u32,

@@ -1,7 +1,7 @@
 //! Up to three nodes, as the suite drives them.
 //!
-//! Owns: each shard's part of its node's driver, and the replies received. Waits for a reply with a
-//! deadline that only a broken driver reaches.
+//! Owns: each shard's part of its node's driver, and the replies received. Waits for a reply up to
+//! three minutes, which only a broken driver reaches.
 //!
 //! A node of several servers has a peer for each, and an answer of one proves nothing about the
 //! others. So a request that shows that a node has received everything is sent once to each server,
@@ -58,7 +58,7 @@ impl Bell {
 pub struct On {
     /// Servers that share the channels; each node has a peer for each of them.
     pub servers: usize,
-    /// Value of [`Cluster::orders_all`] on it.
+    /// Whether publications without positions have one order too; see [`Cluster::orders_all`].
     pub orders_all: bool,
 }
 

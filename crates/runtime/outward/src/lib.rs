@@ -63,8 +63,8 @@ impl<C> Drop for Host<C> {
     }
 }
 
-/// Limits of a peer's links: hardly any, since peers bound what they write, and reading goes on
-/// whatever waits.
+/// Limits of a peer's links: 1 GiB of output for each, since peers bound what they write, and
+/// reading goes on whatever waits.
 #[must_use]
 pub fn limits() -> ConnLimits {
     ConnLimits {
