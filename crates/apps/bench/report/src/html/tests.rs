@@ -6,8 +6,8 @@ use crate::{
     ServerTotals, StepResult, files, summary,
 };
 use throng_bench_measure::{
-    ConnectFailure, DeliveryCounts, Latency, LogWriter, LostReason, RunCounters, Sample,
-    ServerSample,
+    ConnectFailure, DeliveryCounts, Latency, LogWriter, LostReason, PERCENTILES, RunCounters,
+    RunVerdict, Sample, ServerSample,
 };
 use throng_bench_plan::check::CheckOutcome;
 use throng_bench_plan::{
@@ -186,6 +186,9 @@ fn the_page_is_whole_and_needs_nothing_else() {
         "Latency by percentile",
     ] {
         assert!(page.contains(part), "{part}");
+    }
+    for percentile in PERCENTILES {
+        assert!(page.contains(&format!("<td>p{percentile}</td>")));
     }
     assert!(page.len() < 600_000, "{} bytes", page.len());
 }
