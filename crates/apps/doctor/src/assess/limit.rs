@@ -1,8 +1,10 @@
 //! Context of all checks: the machine and the plan that they judge.
 
+use throng_types::units::grouped;
+
 use crate::machine::Machine;
 use crate::plan::Plan;
-use crate::report::CheckStatus;
+use crate::report::{CheckStatus, Fix, LimitCheck};
 
 /// Number of connections from which a reconnect storm wants the longer backlog.
 pub(super) const MANY: u64 = 100_000;
@@ -26,6 +28,15 @@ impl Context<'_> {
         }
     }
 
+    /// Begins the check of a limit that allows so many connections.
+    pub(super) fn check(&self, id: &str, allows: Option<u64>) -> LimitCheck {
+        LimitCheck {
+            status: self.status(allows),
+            allows_connections: allows,
+            ..LimitCheck::of(id)
+        }
+    }
+
     /// Number of connection ends on this machine at the goal.
     pub(super) fn ends(&self) -> u64 {
         self.goal.saturating_mul(self.plan.role.ends())
@@ -45,11 +56,23 @@ pub(super) fn round_up(needed: u64) -> u64 {
         .unwrap_or(needed)
 }
 
-/// Warns, and never fails: idle connections hold no buffers.
-pub(super) const fn short(is_short: bool) -> CheckStatus {
-    if is_short {
-        CheckStatus::Warn
-    } else {
-        CheckStatus::Ok
+/// Status of a value that should be `needed`. Warns, and never fails: idle connections hold no
+/// buffers.
+pub(super) fn short_of(needed: u64, value: Option<u64>) -> CheckStatus {
+    match value {
+        None => CheckStatus::Unknown,
+        Some(value) if value < needed => CheckStatus::Warn,
+        Some(_) => CheckStatus::Ok,
+    }
+}
+
+/// Check of a setting that is one number and should be `needed`.
+pub(super) fn setting(id: &str, value: Option<u64>, needed: u64, fix: Fix) -> LimitCheck {
+    LimitCheck {
+        current: value.map(grouped),
+        needed: Some(grouped(needed)),
+        status: short_of(needed, value),
+        fix: vec![fix],
+        ..LimitCheck::of(id)
     }
 }

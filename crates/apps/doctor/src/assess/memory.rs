@@ -67,23 +67,20 @@ fn available(context: &Context<'_>) -> LimitCheck {
                 None => bytes(free),
             }),
         needed: Some(bytes(needed(context))),
-        status: context.status(allowed),
-        allows_connections: allowed,
         why,
         fix: vec![Fix::Advice(format!(
             "free or add memory: {} connections take {}",
             grouped(context.goal),
             bytes(needed(context))
         ))],
-        ..LimitCheck::of("MemAvailable")
+        ..context.check("MemAvailable", allowed)
     }
 }
 
 /// Silent where no group sets a limit.
 fn group(context: &Context<'_>) -> Option<LimitCheck> {
     let group = context.machine.group.as_ref()?;
-    let allowed = Some(fitting(group.free_bytes(), context.plan));
-    let status = context.status(allowed);
+    let check = context.check(group.file, Some(fitting(group.free_bytes(), context.plan)));
     // Room for the goal, what is used already and the reserve, in whole mebibytes.
     let bare = needed(context).saturating_add(group.used_bytes);
     let target = bare
@@ -93,10 +90,10 @@ fn group(context: &Context<'_>) -> Option<LimitCheck> {
     if context.machine.container {
         fix.push(Fix::Command(format!("docker run --memory={target}m ...")));
     }
-    if status == CheckStatus::Ok {
+    if check.status == CheckStatus::Ok {
         fix.clear();
     }
-    let check = LimitCheck {
+    Some(LimitCheck {
         current: Some(format!(
             "{} ({} in use) at {}",
             bytes(group.limit_bytes),
@@ -104,12 +101,9 @@ fn group(context: &Context<'_>) -> Option<LimitCheck> {
             group.path
         )),
         needed: Some(bytes(bare)),
-        status,
-        allows_connections: allowed,
         fix,
-        ..LimitCheck::of(group.file)
-    };
-    Some(check)
+        ..check
+    })
 }
 
 /// Descriptors a process needs beside its connections: listeners, epoll, logs, peers.
@@ -173,14 +167,8 @@ fn nofile(context: &Context<'_>) -> LimitCheck {
             (soft, hard) => format!("soft {}, hard {}", grouped_limit(soft), grouped_limit(hard)),
         }),
         needed: Some(grouped(descriptors(context))),
-        status: context.status(allowed),
-        allows_connections: allowed,
-        why:
-            "every connection is a descriptor; beyond the limit accept(2) and socket(2) fail with \
-             EMFILE. Throng raises the soft limit to the hard one by itself"
-                .into(),
         fix,
-        ..LimitCheck::of("nofile")
+        ..context.check("nofile", allowed)
     }
 }
 
@@ -200,10 +188,8 @@ fn nr_open(context: &Context<'_>) -> LimitCheck {
     LimitCheck {
         current: limit.map(grouped),
         needed: Some(grouped(descriptors(context))),
-        status: context.status(allowed),
-        allows_connections: allowed,
         fix: vec![Fix::host("fs.nr_open", round_up(descriptors(context)))],
-        ..LimitCheck::of("nr_open")
+        ..context.check("nr_open", allowed)
     }
 }
 
@@ -222,10 +208,8 @@ fn file_max(context: &Context<'_>) -> LimitCheck {
             None => grouped_limit(max),
         }),
         needed: Some(grouped(needed)),
-        status: context.status(allowed),
-        allows_connections: allowed,
         fix: vec![Fix::host("fs.file-max", round_up(needed))],
-        ..LimitCheck::of("file-max")
+        ..context.check("file-max", allowed)
     }
 }
 
@@ -236,10 +220,8 @@ fn watches(context: &Context<'_>) -> LimitCheck {
     LimitCheck {
         current: limit.map(grouped),
         needed: Some(grouped(needed)),
-        status: context.status(allowed),
-        allows_connections: allowed,
         fix: vec![Fix::host("fs.epoll.max_user_watches", round_up(needed))],
-        ..LimitCheck::of("max_user_watches")
+        ..context.check("max_user_watches", allowed)
     }
 }
 

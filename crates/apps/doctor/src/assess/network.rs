@@ -29,11 +29,11 @@ fn port_range(context: &Context<'_>) -> LimitCheck {
     let pairs = sources.saturating_mul(plan.targets.max(1));
     let ports = machine.ports();
     let allowed = ports.map(|ports| ports.saturating_mul(pairs));
-    let mut status = context.status(allowed);
-    let mut check = LimitCheck::of("ip_local_port_range");
+    let mut check = context.check("ip_local_port_range", allowed);
     // connect(2) tries ports of one parity first and the rest only after all of those.
-    if status == CheckStatus::Ok && allowed.is_some_and(|allowed| allowed / 2 < context.goal) {
-        status = CheckStatus::Warn;
+    let is_past_half = allowed.is_some_and(|allowed| allowed / 2 < context.goal);
+    if check.status == CheckStatus::Ok && is_past_half {
+        check.status = CheckStatus::Warn;
         check
             .why
             .push_str(". Past half of the range each connect(2) searches the first half in vain");
@@ -48,8 +48,6 @@ fn port_range(context: &Context<'_>) -> LimitCheck {
             )
         }),
         needed: Some(grouped(context.goal)),
-        status,
-        allows_connections: allowed,
         fix: port_fixes(context, pairs),
         ..check
     }

@@ -3,7 +3,7 @@
 
 use throng_types::units::grouped;
 
-use super::limit::{Context, MANY, round_up, short};
+use super::limit::{Context, MANY, round_up, setting, short_of};
 use crate::machine::NetworkDevice;
 use crate::plan::Role;
 use crate::report::{CheckStatus, Fix, LimitCheck};
@@ -61,9 +61,7 @@ fn tcp_mem(context: &Context<'_>) -> LimitCheck {
             ""
         },
     );
-    let mut status = machine
-        .tcp_mem
-        .map_or(CheckStatus::Unknown, |[.., max]| short(max < needed));
+    let mut status = short_of(needed, machine.tcp_mem.map(|[.., max]| max));
     // Half as much again as the goal needs, so that there is pressure before the stall.
     let most = wanted.saturating_mul(3) / 2;
     let mut fix = vec![tcp_mem_fix(most.min(half.unwrap_or(u64::MAX)))];
@@ -124,21 +122,16 @@ fn buffer(
     key: &'static str,
     value: Option<[u64; 3]>,
 ) -> LimitCheck {
-    let asked = context
-        .plan
-        .connections
-        .is_some_and(|connections| MANY <= connections);
-    let status = value.map_or(CheckStatus::Unknown, |[_, _, max]| {
-        short(asked && BUFFER_BYTES_MAX < max)
-    });
+    let asked = context.plan.connections.is_some_and(|count| MANY <= count);
+    let status = match value {
+        None => CheckStatus::Unknown,
+        Some([.., max]) if asked && BUFFER_BYTES_MAX < max => CheckStatus::Warn,
+        Some(_) => CheckStatus::Ok,
+    };
     let [min, default, _] = value.unwrap_or([4_096, 16_384, 0]);
     LimitCheck {
         current: value.map(|[min, default, max]| format!("{min} {default} {max} bytes")),
         status,
-        why:
-            "min, default and max per socket, taken by use. No matter to idle connections; a large \
-             maximum lets each slow reader pin that much kernel memory"
-                .into(),
         fix: vec![Fix::namespace(
             key,
             format!("{min} {} {BUFFER_BYTES_MAX}", default.min(BUFFER_BYTES_MAX)),
@@ -149,16 +142,10 @@ fn buffer(
 
 fn orphans(context: &Context<'_>) -> LimitCheck {
     let value = context.machine.orphans_max;
+    let fix = Fix::host("net.ipv4.tcp_max_orphans", round_up(context.goal));
     LimitCheck {
-        current: value.map(grouped),
-        needed: Some(grouped(context.goal)),
         allows_connections: value,
-        status: value.map_or(CheckStatus::Unknown, |value| short(value < context.goal)),
-        fix: vec![Fix::host(
-            "net.ipv4.tcp_max_orphans",
-            round_up(context.goal),
-        )],
-        ..LimitCheck::of("tcp_max_orphans")
+        ..setting("tcp_max_orphans", value, context.goal, fix)
     }
 }
 
@@ -175,9 +162,7 @@ fn ehash(context: &Context<'_>) -> LimitCheck {
         current: entries.map(grouped),
         needed: Some(grouped(needed)),
         allows_connections: allowed,
-        status: allowed.map_or(CheckStatus::Unknown, |allowed| {
-            short(allowed < context.goal)
-        }),
+        status: short_of(context.goal, allowed),
         why: format!(
             "each packet walks the chain of its bucket; more than {CHAIN_MAX} connections per \
              bucket cost a cache miss each"
@@ -230,13 +215,8 @@ const fn backlog(goal: u64) -> u64 {
 
 fn backlog_check(context: &Context<'_>, key: &'static str, value: Option<u64>) -> LimitCheck {
     let needed = backlog(context.goal);
-    LimitCheck {
-        current: value.map(grouped),
-        needed: Some(grouped(needed)),
-        status: value.map_or(CheckStatus::Unknown, |value| short(value < needed)),
-        fix: vec![Fix::namespace(key, needed)],
-        ..LimitCheck::of(key.rsplit('.').next().unwrap_or(key))
-    }
+    let id = key.rsplit('.').next().unwrap_or(key);
+    setting(id, value, needed, Fix::namespace(key, needed))
 }
 
 /// Largest value that the kernel takes, a signed number of 32 bits.
@@ -257,21 +237,15 @@ fn packets(context: &Context<'_>) -> u64 {
 }
 
 fn netdev_backlog(context: &Context<'_>) -> LimitCheck {
-    let value = context.machine.netdev_backlog_max;
-    let needed = packets(context);
-    let mut check = LimitCheck::of("netdev_max_backlog");
+    let (value, needed) = (context.machine.netdev_backlog_max, packets(context));
+    let fix = Fix::host("net.core.netdev_max_backlog", needed);
+    let mut check = setting("netdev_max_backlog", value, needed, fix);
     if context.plan.role.ends() == 2 {
         check.why.push_str(
             ". Over loopback everything goes through this queue, deliveries and acknowledgements",
         );
     }
-    LimitCheck {
-        current: value.map(grouped),
-        needed: Some(grouped(needed)),
-        status: value.map_or(CheckStatus::Unknown, |value| short(value < needed)),
-        fix: vec![Fix::host("net.core.netdev_max_backlog", needed)],
-        ..check
-    }
+    check
 }
 
 /// Arriving packets are served by one core unless queues or the kernel spread them.
@@ -279,10 +253,10 @@ fn nic(context: &Context<'_>, link: &NetworkDevice) -> LimitCheck {
     let cpus = context.machine.cpus;
     let one_core = 1 < link.rx_queues && link.irq_cpus.len() == 1;
     let few = cpus.is_some_and(|cpus| link.rx_queues < cpus) && !link.spread;
-    let status = if cpus.is_none() {
-        CheckStatus::Unknown
-    } else {
-        short(one_core || few)
+    let status = match cpus {
+        None => CheckStatus::Unknown,
+        Some(_) if one_core || few => CheckStatus::Warn,
+        Some(_) => CheckStatus::Ok,
     };
     let name = &link.name;
     let cores = cpus.unwrap_or(1);
