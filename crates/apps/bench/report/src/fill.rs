@@ -118,7 +118,7 @@ impl<'t> Filler<'t> {
 }
 
 /// Finds the value at a path; null if there is none.
-fn find<'v>(items: &[&'v Value], path: &str) -> &'v Value {
+pub(crate) fn find<'v>(items: &[&'v Value], path: &str) -> &'v Value {
     let Some(innermost) = items.last() else {
         return &Value::Null;
     };
@@ -129,7 +129,10 @@ fn find<'v>(items: &[&'v Value], path: &str) -> &'v Value {
     let first = names.next().unwrap_or_default();
     let found = items.iter().rev().find_map(|item| item.get(first));
     found.map_or(&Value::Null, |value| {
-        names.fold(value, |value, name| value.get(name).unwrap_or(&Value::Null))
+        names.fold(value, |value, name| match name.parse::<usize>() {
+            Ok(place) => &value[place],
+            Err(_) => &value[name],
+        })
     })
 }
 
@@ -159,6 +162,7 @@ fn shown(value: &Value, forms: &str) -> String {
         "bytes" => format_bytes(number),
         "measured" => measured_bytes(number),
         "percent" => format!("{:.0} %", number * 100.0),
+        "thousandths" if value.is_number() => format!("{number:.3}"),
         "ms" => format!("{:.3}", number / 1000.0),
         "signed_ms" => format!("{:+.3}", number / 1000.0),
         "time" => value.as_f64().map_or_else(|| "–".into(), format_us),
@@ -194,7 +198,10 @@ mod tests {
             ("{name}", "<a>"),
             ("{x=\"{name}\"} {} {A} {", "{x=\"<a>\"} {} {A} {"),
             ("{#steps}{name} {us time}, {/steps}", "b 1.50 ms, <a> –, "),
-            ("{#words}{.}{/words}{#none}{.}{/none}.", "xy."),
+            (
+                "{#words}{.}{/words}{#none}{.}{/none}{words.1}{words.2}.",
+                "xyy.",
+            ),
             ("{?none}a{?name}b{/name}c{/none}{!none}d{/none}", "d"),
             ("{?zero}{zero}{/zero}{?gone}x{/gone}", "0"),
             ("a\n{?name}\nb\n{/name}\nc\n", "a\nb\nc\n"),

@@ -172,7 +172,13 @@ fn sample_run(seed: u64) -> Results {
 
 #[test]
 fn the_page_is_whole_and_needs_nothing_else() {
-    let page = report_page(&sample_run(1));
+    let results = sample_run(1);
+    let page = report_page(&results);
+    let rows = include_str!("../charts.txt").lines();
+    let lines = rows.filter(|row| row.starts_with(['-', '*'])).count();
+    let charts = charts::of_run(&results);
+    let drawn: usize = charts.iter().map(|chart| chart.series.len()).sum();
+    assert_eq!(drawn, lines + 1, "all lines, and the curve of percentiles");
     for part in ["src=", "href=", "url(", "@import"] {
         assert!(!page.contains(part), "{part}");
     }
