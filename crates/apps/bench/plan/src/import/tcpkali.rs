@@ -166,25 +166,19 @@ impl CommandLine {
             "--nagle" => {
                 return Err("`--nagle=on` is not supported: connections send without delay".into());
             }
-            "--no-source-bind" => self.notes.push(
-                "--no-source-bind: the kernel chooses address and port unless source addresses \
-                 are given"
-                    .into(),
-            ),
-            "-w" | "--workers" => {
-                value()?;
-                let note = "is left out: there is one thread for each processor";
-                self.notes.push(format!("`{name}` {note}"));
-            }
-            "-v" | "--verbose" => drop(value()?),
-            "--latency-connect" | "--latency-percentiles" => {
-                if name.ends_with("percentiles") {
+            _ => {
+                let (kind, text) = without_a_part(name);
+                if kind == "refused" {
+                    let refused = format!("the option `{name}` of tcpkali is not supported");
+                    return Err(format!("{refused}: {text}"));
+                }
+                if kind == "value" {
                     value()?;
                 }
-                self.notes
-                    .push(format!("`{name}` is left out: the report has it anyway"));
+                if !text.is_empty() {
+                    self.notes.push(text.replace("NAME", name));
+                }
             }
-            _ => return Err(refusal(name)),
         }
         Ok(())
     }
@@ -274,26 +268,13 @@ impl CommandLine {
     }
 }
 
-fn refusal(name: &str) -> String {
-    let why = match name {
-        "-l" | "--listen-port" | "--listen-mode" => "there is no listening side here",
-        "--server" => "several machines work together with `throng bench agent`",
-        "-f" | "--message-file" | "--first-message-file" => "give the text with `-m` or `-1`",
-        "--latency-marker" | "--latency-marker-skip" | "--latency-first-byte" => {
-            "latency is measured from markers in messages (`--message-marker`)"
-        }
-        "--message-stop" => "use `--check`",
-        "--ssl-cert" | "--ssl-key" => "client certificates are not supported",
-        "-d" | "--dump-one" | "--dump-one-in" | "--dump-one-out" | "--dump-all"
-        | "--dump-all-in" | "--dump-all-out" | "--dump-file" => "traffic is not dumped",
-        "--rcvbuf"
-        | "--sndbuf"
-        | "--write-combine"
-        | "--channel-bandwidth-upstream"
-        | "--channel-bandwidth-downstream" => "it has no counterpart here",
-        _ => "it is unknown",
-    };
-    format!("the option `{name}` of tcpkali is not supported: {why}")
+/// Finds what an option of `tcpkali.txt` is, and the note or the reason that belongs to it.
+fn without_a_part(name: &str) -> (&'static str, &'static str) {
+    let rows = include_str!("tcpkali.txt").lines();
+    let mut rows = rows.filter_map(|row| row.split_once(" | "));
+    let row = rows.find(|(names, _)| names.split(' ').any(|known| known == name));
+    let (_, what) = row.unwrap_or(("", "refused | it is unknown"));
+    what.split_once(" | ").unwrap_or((what, ""))
 }
 
 fn is_http_request(text: &str) -> bool {
