@@ -8,7 +8,8 @@
 //! | `{?server}` … `{/server}` | the text between, unless that is null, false, or empty |
 //! | `{!server}` … `{/server}` | the text between where the mark above leaves it out |
 //!
-//! A line that has one such mark of a block and nothing else is left out. Braces around anything
+//! A block may end without its name, `{/}`. A line that has one such mark of a block and nothing
+//! else is left out; one that ends with a backslash goes on in the next. Braces around anything
 //! else stay as they are.
 //!
 //! Invariant: values of a page are escaped, but for those in the form `raw`.
@@ -30,8 +31,9 @@ pub(crate) fn fill_page(template: &str, view: &Value) -> String {
 }
 
 fn fill_with(template: &str, view: &Value, escape: fn(String) -> String) -> String {
+    let template = template.replace("\\\n", "");
     let mut filler = Filler {
-        template,
+        template: &template,
         at: 0,
         escape,
         out: String::new(),
@@ -101,7 +103,7 @@ impl<'t> Filler<'t> {
             let name = mark.trim_start_matches(['#', '?', '!', '/']);
             let is_plain =
                 |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "_. ".contains(c);
-            if name.is_empty() || !name.chars().all(is_plain) {
+            if (name.is_empty() && mark != "/") || !name.chars().all(is_plain) {
                 continue;
             }
             self.at = open + 1 + mark.len() + 1;
@@ -205,6 +207,7 @@ mod tests {
             ("{?none}a{?name}b{/name}c{/none}{!none}d{/none}", "d"),
             ("{?zero}{zero}{/zero}{?gone}x{/gone}", "0"),
             ("a\n{?name}\nb\n{/name}\nc\n", "a\nb\nc\n"),
+            ("a\\\n{name}\\\n\n", "a<a>\n"),
             ("{deep.bytes bytes} {deep.whole} {deep.x.y}.", "2 KiB 3 ."),
             ("{deep.bytes bytes number}|{deep.bytes bytes unit}", "2|KiB"),
         ] {

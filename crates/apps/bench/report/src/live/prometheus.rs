@@ -1,4 +1,5 @@
-//! Prometheus text format, version 0.0.4, for the generator's own `/metrics`: `metrics.txt`, filled.
+//! Prometheus text format, version 0.0.4, for the generator's own `/metrics`: `metrics.txt`,
+//! filled.
 
 use serde_json::{Value, json};
 

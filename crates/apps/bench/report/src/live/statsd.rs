@@ -1,8 +1,8 @@
 //! Lines of statsd over UDP while a run goes on, under the names that TCPKali uses, so that graphs
 //! made for it keep working.
 //!
-//! The lines are those of `statsd.txt`, filled: counters (`c`) of the interval, gauges (`g`) of now,
-//! latencies in ms. All connections are outgoing.
+//! The lines are those of `statsd.txt`, filled: counters (`c`) of the interval, gauges (`g`) of
+//! now, latencies in ms. All connections are outgoing.
 //!
 //! `connections.failed` and `connections.lost` (counters) are ours.
 //!
