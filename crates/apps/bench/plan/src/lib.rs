@@ -36,3 +36,5 @@ pub use throng_client::Target;
 
 #[cfg(test)]
 mod refused_tests;
+#[cfg(test)]
+mod words_tests;
