@@ -2,10 +2,10 @@
 
 use throng_types::units::grouped;
 
-use super::limit::{Context, round_up};
+use super::limit::{Context, fixes, round_up};
 use crate::machine::Machine;
 use crate::plan::{Plan, Role};
-use crate::report::{CheckStatus, Fix, LimitCheck};
+use crate::report::{CheckStatus, LimitCheck};
 use crate::text::bytes;
 
 /// Connections to judge against when not even memory is known.
@@ -68,11 +68,14 @@ fn available(context: &Context<'_>) -> LimitCheck {
             }),
         needed: Some(bytes(needed(context))),
         why,
-        fix: vec![Fix::Advice(format!(
-            "free or add memory: {} connections take {}",
-            grouped(context.goal),
-            bytes(needed(context))
-        ))],
+        fix: fixes(
+            "MemAvailable",
+            &[],
+            &[
+                ("connections", &grouped(context.goal)),
+                ("bytes", &bytes(needed(context))),
+            ],
+        ),
         ..context.check("MemAvailable", allowed)
     }
 }
@@ -86,13 +89,10 @@ fn group(context: &Context<'_>) -> Option<LimitCheck> {
     let target = bare
         .saturating_add(reserve(bare).saturating_mul(2))
         .div_ceil(1 << 20);
-    let mut fix = vec![Fix::Unit(format!("MemoryMax={target}M"))];
-    if context.machine.container {
-        fix.push(Fix::Command(format!("docker run --memory={target}m ...")));
-    }
-    if check.status == CheckStatus::Ok {
-        fix.clear();
-    }
+    let fix = match check.status {
+        CheckStatus::Ok => Vec::new(),
+        _ => fixes(group.file, &[context.place()], &[("mebibytes", &target)]),
+    };
     Some(LimitCheck {
         current: Some(format!(
             "{} ({} in use) at {}",
@@ -144,30 +144,17 @@ fn allows(context: &Context<'_>, limit: u64) -> u64 {
 fn nofile(context: &Context<'_>) -> LimitCheck {
     let limit = context.machine.nofile;
     let allowed = limit.map(|limit| allows(context, limit.hard));
-    let target = nofile_target(context);
-    let mut fix = vec![
-        Fix::Unit(format!("LimitNOFILE={target}")),
-        Fix::Nofile(target),
-        Fix::Command(format!(
-            "prlimit --pid PID --nofile={target}:{target}   # root: a process that runs already"
-        )),
-    ];
-    if context.machine.container {
-        let line = format!("docker run --ulimit nofile={target}:{target} ...");
-        fix.insert(0, Fix::Command(line));
-    } else {
-        fix.push(Fix::Command(format!(
-            "echo '* - nofile {target}' > /etc/security/limits.d/60-throng.conf   # later \
-                 logins; not root, not services"
-        )));
-    }
     LimitCheck {
         current: limit.map(|limit| match (limit.soft, limit.hard) {
             (soft, hard) if soft == hard => grouped_limit(hard),
             (soft, hard) => format!("soft {}, hard {}", grouped_limit(soft), grouped_limit(hard)),
         }),
         needed: Some(grouped(descriptors(context))),
-        fix,
+        fix: fixes(
+            "nofile",
+            &[context.place()],
+            &[("target", &nofile_target(context))],
+        ),
         ..context.check("nofile", allowed)
     }
 }
@@ -188,7 +175,11 @@ fn nr_open(context: &Context<'_>) -> LimitCheck {
     LimitCheck {
         current: limit.map(grouped),
         needed: Some(grouped(descriptors(context))),
-        fix: vec![Fix::host("fs.nr_open", round_up(descriptors(context)))],
+        fix: fixes(
+            "nr_open",
+            &[],
+            &[("target", &round_up(descriptors(context)))],
+        ),
         ..context.check("nr_open", allowed)
     }
 }
@@ -208,7 +199,7 @@ fn file_max(context: &Context<'_>) -> LimitCheck {
             None => grouped_limit(max),
         }),
         needed: Some(grouped(needed)),
-        fix: vec![Fix::host("fs.file-max", round_up(needed))],
+        fix: fixes("file-max", &[], &[("target", &round_up(needed))]),
         ..context.check("file-max", allowed)
     }
 }
@@ -220,7 +211,7 @@ fn watches(context: &Context<'_>) -> LimitCheck {
     LimitCheck {
         current: limit.map(grouped),
         needed: Some(grouped(needed)),
-        fix: vec![Fix::host("fs.epoll.max_user_watches", round_up(needed))],
+        fix: fixes("max_user_watches", &[], &[("target", &round_up(needed))]),
         ..context.check("max_user_watches", allowed)
     }
 }

@@ -1,9 +1,11 @@
 //! Checks of limits that bind once traffic flows: buffers, orphans, hash chains; and
 //! queues of bursts.
 
+use std::fmt::Display;
+
 use throng_types::units::grouped;
 
-use super::limit::{Context, MANY, round_up, setting, short_of};
+use super::limit::{Context, MANY, fixes, setting, short_of};
 use crate::machine::NetworkDevice;
 use crate::plan::Role;
 use crate::report::{CheckStatus, Fix, LimitCheck};
@@ -18,18 +20,8 @@ const BUFFER_BYTES_MAX: u64 = 256 << 10;
 pub(super) fn check(context: &Context<'_>, checks: &mut Vec<LimitCheck>) {
     checks.push(tcp_mem(context));
     let machine = context.machine;
-    checks.push(buffer(
-        context,
-        "tcp_rmem",
-        "net.ipv4.tcp_rmem",
-        machine.tcp_rmem,
-    ));
-    checks.push(buffer(
-        context,
-        "tcp_wmem",
-        "net.ipv4.tcp_wmem",
-        machine.tcp_wmem,
-    ));
+    checks.push(buffer(context, "tcp_rmem", machine.tcp_rmem));
+    checks.push(buffer(context, "tcp_wmem", machine.tcp_wmem));
     checks.push(orphans(context));
     checks.push(ehash(context));
 }
@@ -64,7 +56,7 @@ fn tcp_mem(context: &Context<'_>) -> LimitCheck {
     let mut status = short_of(needed, machine.tcp_mem.map(|[.., max]| max));
     // Half as much again as the goal needs, so that there is pressure before the stall.
     let most = wanted.saturating_mul(3) / 2;
-    let mut fix = vec![tcp_mem_fix(most.min(half.unwrap_or(u64::MAX)))];
+    let mut fix = tcp_mem_fix(most.min(half.unwrap_or(u64::MAX)));
     if let (Some([low, _, max]), Some(total)) = (machine.tcp_mem, machine.memory_total_bytes)
         && status == CheckStatus::Ok
     {
@@ -74,15 +66,11 @@ fn tcp_mem(context: &Context<'_>) -> LimitCheck {
                 ". The last number exceeds the memory of the machine, so nothing brakes \
                           before it runs out",
             );
-            fix.clear();
-            fix.push(Fix::Advice(String::from(
-                "lower the last number of net.ipv4.tcp_mem below half of \
-                                    memory; it counts pages, not bytes",
-            )));
+            fix = fixes("tcp_mem", &["too much"], &[]);
         } else if low == max {
             status = CheckStatus::Warn;
             why.push_str(". Equal numbers leave no stage of pressure before the stall");
-            fix = vec![tcp_mem_fix(max)];
+            fix = tcp_mem_fix(max);
         }
     }
     LimitCheck {
@@ -108,20 +96,14 @@ fn tcp_mem(context: &Context<'_>) -> LimitCheck {
 }
 
 /// At most `max` pages. Pressure begins at three quarters of them and ends at a half.
-fn tcp_mem_fix(max: u64) -> Fix {
+fn tcp_mem_fix(max: u64) -> Vec<Fix> {
     let max = max.max(4);
-    Fix::host(
-        "net.ipv4.tcp_mem",
-        format!("{} {} {max}", max / 2, max - max / 4),
-    )
+    let (low, pressure) = (max / 2, max - max / 4);
+    let values: [(&str, &dyn Display); 3] = [("low", &low), ("pressure", &pressure), ("max", &max)];
+    fixes("tcp_mem", &["short"], &values)
 }
 
-fn buffer(
-    context: &Context<'_>,
-    id: &'static str,
-    key: &'static str,
-    value: Option<[u64; 3]>,
-) -> LimitCheck {
+fn buffer(context: &Context<'_>, id: &str, value: Option<[u64; 3]>) -> LimitCheck {
     let asked = context.plan.connections.is_some_and(|count| MANY <= count);
     let status = match value {
         None => CheckStatus::Unknown,
@@ -132,20 +114,24 @@ fn buffer(
     LimitCheck {
         current: value.map(|[min, default, max]| format!("{min} {default} {max} bytes")),
         status,
-        fix: vec![Fix::namespace(
-            key,
-            format!("{min} {} {BUFFER_BYTES_MAX}", default.min(BUFFER_BYTES_MAX)),
-        )],
+        fix: fixes(
+            id,
+            &[],
+            &[
+                ("min", &min),
+                ("default", &default.min(BUFFER_BYTES_MAX)),
+                ("max", &BUFFER_BYTES_MAX),
+            ],
+        ),
         ..LimitCheck::of(id)
     }
 }
 
 fn orphans(context: &Context<'_>) -> LimitCheck {
     let value = context.machine.orphans_max;
-    let fix = Fix::host("net.ipv4.tcp_max_orphans", round_up(context.goal));
     LimitCheck {
         allows_connections: value,
-        ..setting("tcp_max_orphans", value, context.goal, fix)
+        ..setting("tcp_max_orphans", value, context.goal)
     }
 }
 
@@ -167,16 +153,7 @@ fn ehash(context: &Context<'_>) -> LimitCheck {
             "each packet walks the chain of its bucket; more than {CHAIN_MAX} connections per \
              bucket cost a cache miss each"
         ),
-        fix: vec![
-            Fix::Command(format!(
-                "kernel command line: thash_entries={needed}   # at the \
-                                          next boot"
-            )),
-            Fix::Command(format!(
-                "sysctl -w net.ipv4.tcp_child_ehash_entries={needed}   # for network \
-                     namespaces made afterwards"
-            )),
-        ],
+        fix: fixes("tcp_ehash_entries", &[], &[("needed", &needed)]),
         ..LimitCheck::of("tcp_ehash_entries")
     }
 }
@@ -187,13 +164,10 @@ const FEW: u64 = 10_000;
 pub(super) fn check_queues(context: &Context<'_>, checks: &mut Vec<LimitCheck>) {
     let machine = context.machine;
     if context.plan.role.accepts() {
+        let needed = backlog(context.goal);
         checks.extend([
-            backlog_check(context, "net.core.somaxconn", machine.somaxconn),
-            backlog_check(
-                context,
-                "net.ipv4.tcp_max_syn_backlog",
-                machine.syn_backlog_max,
-            ),
+            setting("somaxconn", machine.somaxconn, needed),
+            setting("tcp_max_syn_backlog", machine.syn_backlog_max, needed),
             netdev_backlog(context),
         ]);
     }
@@ -211,12 +185,6 @@ pub(super) fn check_queues(context: &Context<'_>, checks: &mut Vec<LimitCheck>) 
 /// Connections that may wait to be accepted, or to finish the handshake.
 const fn backlog(goal: u64) -> u64 {
     if goal < MANY { 4_096 } else { 16_384 }
-}
-
-fn backlog_check(context: &Context<'_>, key: &'static str, value: Option<u64>) -> LimitCheck {
-    let needed = backlog(context.goal);
-    let id = key.rsplit('.').next().unwrap_or(key);
-    setting(id, value, needed, Fix::namespace(key, needed))
 }
 
 /// Largest value that the kernel takes, a signed number of 32 bits.
@@ -238,8 +206,7 @@ fn packets(context: &Context<'_>) -> u64 {
 
 fn netdev_backlog(context: &Context<'_>) -> LimitCheck {
     let (value, needed) = (context.machine.netdev_backlog_max, packets(context));
-    let fix = Fix::host("net.core.netdev_max_backlog", needed);
-    let mut check = setting("netdev_max_backlog", value, needed, fix);
+    let mut check = setting("netdev_max_backlog", value, needed);
     if context.plan.role.ends() == 2 {
         check.why.push_str(
             ". Over loopback everything goes through this queue, deliveries and acknowledgements",
@@ -260,22 +227,12 @@ fn nic(context: &Context<'_>, link: &NetworkDevice) -> LimitCheck {
     };
     let name = &link.name;
     let cores = cpus.unwrap_or(1);
-    let mask = rps_mask(cores);
-    let mut fix = Vec::new();
-    if few {
-        fix.push(Fix::Command(format!(
-            "ethtool -L {name} combined {cores}   # if the device has that many"
-        )));
-        fix.push(Fix::Command(format!(
-            "for q in /sys/class/net/{name}/queues/rx-*; do echo {mask} > $q/rps_cpus; done"
-        )));
-    }
-    if one_core {
-        fix.push(Fix::Command(format!(
-            "i=0; for irq in $(ls /sys/class/net/{name}/device/msi_irqs); do echo $((i++ % \
-                 {cores})) > /proc/irq/$irq/smp_affinity_list; done   # stop irqbalance first"
-        )));
-    }
+    let id = if one_core {
+        "smp_affinity"
+    } else {
+        "rx_queues"
+    };
+    let cases: &[&str] = if few { &["few"] } else { &[] };
     let served = match link.irq_cpus.len() {
         0 => String::from("interrupts unknown"),
         1 => String::from("interrupts on 1 core"),
@@ -289,12 +246,16 @@ fn nic(context: &Context<'_>, link: &NetworkDevice) -> LimitCheck {
         )),
         needed: cpus.map(|cpus| format!("{cpus} queues, one per core, or rps")),
         status,
-        fix,
-        ..LimitCheck::of(if one_core {
-            "smp_affinity"
-        } else {
-            "rx_queues"
-        })
+        fix: fixes(
+            id,
+            cases,
+            &[
+                ("device", name),
+                ("cores", &cores),
+                ("mask", &rps_mask(cores)),
+            ],
+        ),
+        ..LimitCheck::of(id)
     }
 }
 
