@@ -1,7 +1,7 @@
 //! Rules of the workspace: `plan.toml`, as questions.
 //!
-//! Owns: every rule about dependencies, and the reasons for exceptions. Never: reads a manifest;
-//! `tidy/edges.rs` does and asks here.
+//! Owns: every rule about dependencies, names and queues, and the reasons for exceptions. Never:
+//! reads a manifest; `tidy/edges.rs` does and asks here.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -15,9 +15,14 @@ pub(crate) struct Plan {
     pub(crate) pure: Vec<String>,
     #[serde(rename = "unsafe")]
     pub(crate) with_unsafe: Vec<String>,
+    pub(crate) queued: Vec<String>,
+    pub(crate) from_strangers: Vec<String>,
     /// Rooms that each room may name in its manifest, by its name or that of its floor.
     pub(crate) rooms: BTreeMap<String, Vec<String>>,
     pub(crate) fences: Vec<Fence>,
+    pub(crate) bans: Vec<Ban>,
+    /// Words of the field, by the private word that they replace.
+    pub(crate) dialect: BTreeMap<String, String>,
     /// Reasons, by path, of files that are longer than a file should be.
     pub(crate) long_files: BTreeMap<String, String>,
     /// Reasons, by name, of public types that several rooms have.
@@ -31,6 +36,13 @@ pub(crate) struct Fence {
     pub(crate) packages: Vec<String>,
     pub(crate) rooms: Vec<String>,
     pub(crate) why: String,
+}
+
+/// Paths that pure code may not name, and what to do instead.
+#[derive(Deserialize)]
+pub(crate) struct Ban {
+    pub(crate) paths: Vec<String>,
+    pub(crate) instead: String,
 }
 
 pub(crate) static PLAN: LazyLock<Plan> =

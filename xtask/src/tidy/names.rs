@@ -10,25 +10,6 @@ use crate::plan::{self, PLAN};
 use crate::source::{Kind, Source, Token};
 use crate::tree::{Tree, is_test_file};
 
-/// Private words, and those of the field.
-const DIALECT: &[(&str, &str)] = &[
-    ("Asked", "Request, Query"),
-    ("Asker", "Client, Caller"),
-    ("Beneath", "Layer"),
-    ("Desk", "Requests, Queue"),
-    ("Door", "Listener, Handshake"),
-    ("Found", "Lookup, Match"),
-    ("Given", "Input, Value"),
-    ("Giving", "HandOver"),
-    ("Letter", "Mail, Message"),
-    ("Outlet", "Sink, Output"),
-    ("Ring", "Queue, Mailbox"),
-    ("Rounds", "Feed, Schedule"),
-    ("Told", "Notice, Reply"),
-    ("Wanted", "Request, Target"),
-    ("Wish", "Request, Command"),
-];
-
 /// Checks the names of types in the crates of the product.
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -78,12 +59,12 @@ fn types(source: &Source) -> Vec<(&Token, bool)> {
     declared.map(|at| (at[2], at[0].is("pub"))).collect()
 }
 
-fn word_of_dialect(name: &str) -> Option<(&'static str, &'static str)> {
+fn word_of_dialect(name: &str) -> Option<(&str, &'static str)> {
     let starts = name.match_indices(|c: char| c.is_ascii_uppercase());
     let starts: BTreeSet<usize> = starts.map(|(at, _)| at).chain([name.len()]).collect();
     let starts: Vec<usize> = starts.into_iter().collect();
     let mut words = starts.windows(2).map(|ends| &name[ends[0]..ends[1]]);
-    words.find_map(|word| { DIALECT.iter() }.find(|(old, _)| *old == word).copied())
+    words.find_map(|word| Some((word, PLAN.dialect.get(word)?.as_str())))
 }
 
 #[cfg(test)]

@@ -6,44 +6,9 @@
 
 use crate::finding::Finding;
 use crate::paths::paths;
-use crate::plan::{self, PLAN};
+use crate::plan::{self, Ban, PLAN};
 use crate::source::Source;
 use crate::tree::{Tree, is_test_file};
-
-/// A path that pure code may not name, and what to do instead.
-struct Ban {
-    /// Consecutive segments; `Tcp*` covers any ending. A leading `::` means "from the first
-    /// segment".
-    path: &'static str,
-    instead: &'static str,
-}
-
-const fn ban(path: &'static str, instead: &'static str) -> Ban {
-    Ban { path, instead }
-}
-
-const TIME: &str = "take `now` as an argument";
-const CHANCE: &str = "take the seed or the bytes as an argument";
-const KERNEL: &str = "return what should be done, and let the shell do it";
-const OUTSIDE: &str = "take the text or the values as an argument";
-
-const BANS: &[Ban] = &[
-    ban("Instant::now", TIME),
-    ban("SystemTime", TIME),
-    ban("::rand::*", CHANCE),
-    ban("::getrandom::*", CHANCE),
-    ban("RandomState", CHANCE),
-    ban("std::net::Tcp*", KERNEL),
-    ban("std::net::Udp*", KERNEL),
-    ban("std::os", KERNEL),
-    ban("std::thread", KERNEL),
-    ban("std::process", KERNEL),
-    ban("std::fs", OUTSIDE),
-    ban("std::env", OUTSIDE),
-    ban("::tokio::*", KERNEL),
-    ban("::mio::*", KERNEL),
-    ban("::libc::*", KERNEL),
-];
 
 /// Checks every Rust file of every crate.
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
@@ -64,7 +29,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
 
 fn impurities(path: &str, source: &Source, findings: &mut Vec<Finding>) {
     for found in paths(source.live()) {
-        if let Some(ban) = BANS.iter().find(|ban| ban.covers(&found.path)) {
+        if let Some(ban) = PLAN.bans.iter().find(|ban| is_banned(ban, &found.path)) {
             let message = format!("`{}` in a pure crate: {}", found.path, ban.instead);
             findings.push(Finding::at(path, found.line, message));
         }
@@ -78,27 +43,21 @@ fn unsafes(path: &str, source: &Source, findings: &mut Vec<Finding>) {
     }
 }
 
-impl Ban {
-    fn covers(&self, path: &str) -> bool {
-        let (pattern, anchored) = match self.path.strip_prefix("::") {
-            Some(pattern) => (pattern, true),
-            None => (self.path, false),
-        };
-        let pattern: Vec<_> = pattern.split("::").collect();
-        let segments: Vec<_> = path.split("::").collect();
-        let mut windows = segments.windows(pattern.len());
+fn is_banned(ban: &Ban, path: &str) -> bool {
+    let segments: Vec<_> = path.split("::").collect();
+    ban.paths.iter().any(|banned| {
+        let anchored = banned.strip_prefix("::");
+        let pattern: Vec<_> = anchored.unwrap_or(banned).split("::").collect();
         let fits = |window: &[&str]| {
-            window
-                .iter()
-                .zip(&pattern)
-                .all(|(segment, pattern)| plan::covers(&[pattern], segment))
+            let mut pairs = window.iter().zip(&pattern);
+            pairs.all(|(segment, pattern)| plan::covers(&[pattern], segment))
         };
-        if anchored {
-            windows.next().is_some_and(fits)
-        } else {
-            windows.any(fits)
+        let mut windows = segments.windows(pattern.len());
+        match anchored {
+            Some(_) => windows.next().is_some_and(fits),
+            None => windows.any(fits),
         }
-    }
+    })
 }
 
 #[cfg(test)]

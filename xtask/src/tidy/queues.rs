@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use crate::finding::Finding;
 use crate::paths::paths;
-use crate::plan;
+use crate::plan::{self, PLAN};
 use crate::source::{Doc, Kind, Source, Token};
 use crate::tree::{Tree, is_test_file};
 
@@ -19,25 +19,7 @@ use crate::tree::{Tree, is_test_file};
 const PAGE: &str = "ARCHITECTURE.md";
 /// Marker by which documentation names a queue.
 const TAG: &str = "Queue: `";
-/// Rooms whose queues can be filled from outside.
-const ROOMS: &[&str] = &[
-    "core/*",
-    "protocols/*",
-    "peers/*",
-    "gateways/*",
-    "client",
-    "runtime/*",
-    "drivers/*",
-    "apps/server",
-];
-/// Rooms where collections hold what strangers send.
-const OUTSIDE: &[&str] = &[
-    "core/broker",
-    "core/hub",
-    "core/session",
-    "peers/*",
-    "gateways/*",
-];
+/// Collections that can grow.
 const COLLECTIONS: &[&str] = &[
     "Vec",
     "HashMap",
@@ -121,7 +103,7 @@ fn boundless(tree: &Tree) -> Vec<Finding> {
             add(line, message.to_owned());
         }
         let package = tree.package_of(path);
-        let is_outside = package.is_some_and(|it| plan::covers(OUTSIDE, it.room()));
+        let is_outside = package.is_some_and(|it| plan::covers(&PLAN.from_strangers, it.room()));
         let is_queue = |kind: &str, field: &str| {
             kind == "VecDeque" || is_outside && COLLECTIONS.contains(&kind) && grows(source, field)
         };
@@ -149,7 +131,7 @@ fn grows(source: &Source, field: &str) -> bool {
 fn product(tree: &Tree) -> impl Iterator<Item = (&str, &Source)> {
     tree.rust().filter(|(path, _)| {
         let package = tree.package_of(path);
-        package.is_some_and(|package| plan::covers(ROOMS, package.room()))
+        package.is_some_and(|package| plan::covers(&PLAN.queued, package.room()))
     })
 }
 

@@ -1,7 +1,5 @@
 //! Translation of an error to the limit behind it.
 
-use throng_sys::errno;
-
 use crate::plan::Role;
 use crate::report::Report;
 
@@ -31,47 +29,22 @@ impl Explanation {
 /// Names the limit behind an error number, seen at an end with this role; `None` when the
 /// number is not of a limit.
 pub fn explain_errno(code: i32, role: Role) -> Option<Explanation> {
-    let (limit, sentence) = match code {
-        errno::EMFILE => ("nofile", "this process has as many descriptors as it may"),
-        errno::ENFILE => ("file-max", "the machine has as many open files as it may"),
-        errno::EADDRNOTAVAIL if role.opens() => (
-            "ip_local_port_range",
-            "no source port is left for this source address and target (or the source address is \
-             not one of this machine)",
-        ),
-        errno::EADDRINUSE if role.opens() => (
-            "ip_local_port_range",
-            "the source port is taken, by a connection or by TIME_WAIT",
-        ),
-        errno::ENOSPC => (
-            "max_user_watches",
-            "this user has as many epoll registrations as it may",
-        ),
-        errno::ENOBUFS => (
-            "tcp_mem",
-            "the kernel has no memory left for network buffers",
-        ),
-        errno::ENOMEM => (
-            "MemAvailable",
-            "the machine or its control group is out of memory",
-        ),
-        errno::EPERM => (
-            "nf_conntrack_max",
-            "a packet was refused on its way out: the table of tracked connections is full, or a \
-             firewall rule says so",
-        ),
-        errno::ETIMEDOUT if role.opens() => (
-            "somaxconn",
-            "the other end did not answer: its backlog is full (somaxconn, tcp_max_syn_backlog), \
-             or connection tracking on the way dropped packets (nf_conntrack_max)",
-        ),
-        _ => return None,
-    };
-    Some(Explanation { limit, sentence })
+    let rows = include_str!("errors.txt").lines();
+    let mut rows = rows.map(|row| row.split(" | ").collect::<Vec<_>>());
+    rows.find_map(|row| match row[..] {
+        [error, end, limit, sentence] => {
+            let number: i32 = error.split(' ').next()?.parse().ok()?;
+            let is_seen = end == "any" || role.opens();
+            (number == code && is_seen).then_some(Explanation { limit, sentence })
+        }
+        _ => None,
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use throng_sys::errno;
+
     use super::*;
     use crate::tests::{stock, tree};
     use crate::{Machine, Plan, assess};

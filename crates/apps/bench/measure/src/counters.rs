@@ -205,37 +205,12 @@ impl ConnectFailure {
 
     /// Names the limit behind the failure as its kernel does, and says what it means; none where
     /// no limit is.
-    pub const fn limit(self) -> Option<(&'static str, &'static str)> {
-        Some(match self {
-            Self::AddressNotAvailable => (
-                "ip_local_port_range",
-                "no free source port for this source address and target: add source addresses \
-                 (--source) or ports of the server",
-            ),
-            Self::AddressInUse => (
-                "ip_local_reserved_ports",
-                "planned source ports are taken by other sockets or by connections in TIME_WAIT \
-                 of an earlier run",
-            ),
-            Self::ProcessDescriptors => (
-                "nofile",
-                "the generator's own limit on open descriptors is reached (ulimit -n, LimitNOFILE)",
-            ),
-            Self::SystemDescriptors => (
-                "file-max",
-                "the system's limit on open files is reached (fs.file-max)",
-            ),
-            Self::KernelMemory => (
-                "tcp_mem",
-                "the kernel has no memory for more sockets (net.ipv4.tcp_mem, memory, cgroup)",
-            ),
-            Self::ConnectTimeout => (
-                "somaxconn",
-                "connects go unanswered: the server's accept queue (somaxconn, \
-                 tcp_max_syn_backlog) or connection tracking (nf_conntrack_max) is full",
-            ),
-            _ => return None,
-        })
+    pub fn limit(self) -> Option<(&'static str, &'static str)> {
+        let rows = include_str!("limits.txt").lines();
+        let mut rows = rows.filter_map(|row| row.split_once(" | "));
+        rows.find(|(reason, _)| *reason == self.as_str())?
+            .1
+            .split_once(" | ")
     }
 }
 
@@ -280,6 +255,11 @@ mod tests {
             "{lines:?}"
         );
         assert_eq!(ConnectFailure::from_errno(24).limit().unwrap().0, "nofile");
+        let limited = ConnectFailure::ALL
+            .iter()
+            .filter_map(|reason| reason.limit());
+        let rows = include_str!("limits.txt").lines().count() - 1;
+        assert_eq!(limited.count(), rows, "each row has its reason");
         assert_eq!(ConnectFailure::from_errno(0), ConnectFailure::Other);
     }
 

@@ -35,4 +35,6 @@ pub(crate) use section::line_of;
 pub use throng_client::Target;
 
 #[cfg(test)]
-mod refused_tests;
+mod scenario_tests;
+#[cfg(test)]
+mod words_tests;

@@ -260,44 +260,6 @@ mod tests {
     use super::*;
     use crate::{ClientTransport, Dialect, Target, Via, Workload};
 
-    #[track_caller]
-    fn check(text: &str, expect: &str) {
-        assert_eq!(Redactor::default().text(text), expect);
-    }
-
-    #[test]
-    fn texts_lose_their_secrets() {
-        check(
-            "ws://a/ws?channel=x&token=abc&y=1",
-            "ws://a/ws?channel=x&token=***&y=1",
-        );
-        check("/sse?access_token=abc#x", "/sse?access_token=***#x");
-        check("http://user:pw@host/", "http://***@host/");
-        check("X-API-Key: abc def\r\nHost: a", "X-API-Key: ***\r\nHost: a");
-        check("Authorization: Bearer abc", "Authorization: ***");
-        check("cookie:a=1; b=2", "cookie:***");
-        check(
-            r#"{"connect":{"token":"abc","x":1}}"#,
-            r#"{"connect":{"token":"***","x":1}}"#,
-        );
-        check(
-            r#"{"p":"{\"token\":\"abc\"}"}"#,
-            r#"{"p":"{\"token\":\"***\"}"}"#,
-        );
-        check("say eyJh.eyJz.c2ln now", "say *** now");
-        check("?key=abc", "?key=***");
-        for harmless in [
-            "ws://127.0.0.1:8000/ws?channel={channel:url}",
-            "keys: 3",
-            "monkey=1",
-            "the token is empty",
-            "http://a/b@c",
-            "p99<50ms",
-        ] {
-            check(harmless, harmless);
-        }
-    }
-
     #[test]
     fn a_command_line_loses_its_secrets() {
         let command = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();

@@ -3,10 +3,10 @@
 //! Invariant: a chart without data is not there; an unknown value is a gap, never zero.
 
 use serde::Serialize;
-
-use throng_bench_measure::Sample;
+use serde_json::Value;
 
 use crate::Results;
+use crate::fill::find;
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Chart {
@@ -32,195 +32,116 @@ pub(super) struct Series {
 /// Most points of a line: a chart is some hundred pixels wide.
 const POINTS_MAX: usize = 720;
 
-type Pick = fn(&Row<'_>) -> Option<f64>;
-
-struct Row<'a> {
-    now: &'a Sample,
-    before: Option<&'a Sample>,
-}
-
-impl Row<'_> {
-    fn per_s(&self, count: f64) -> Option<f64> {
-        (self.now.length_ms > 0).then(|| count * 1000.0 / self.now.length_ms as f64)
-    }
-
-    fn risen(&self, of: fn(&Sample) -> u64) -> Option<f64> {
-        let before = self.before.map_or(0, of);
-        self.per_s(of(self.now).saturating_sub(before) as f64)
-    }
-}
+/// The charts and their lines, in the order of the page.
+const PLANS: &str = include_str!("charts.txt");
 
 struct Plan {
     title: &'static str,
-    hint: &'static str,
     /// Unit of values; times have a logarithmic axis.
     unit: &'static str,
-    /// Index of the line that a comparison shows.
-    main: usize,
-    lines: &'static [(&'static str, &'static str, Pick)],
+    hint: &'static str,
+    lines: Vec<Line>,
 }
 
-/// Picks one of the five figures of a latency.
-macro_rules! figure {
-    ($figures:ident, $place:literal) => {
-        |row| row.now.$figures.map(|figures| figures[$place] as f64)
+struct Line {
+    name: &'static str,
+    color: &'static str,
+    figure: &'static str,
+    /// True for the line that a comparison shows.
+    is_main: bool,
+}
+
+fn plans() -> Vec<Plan> {
+    let mut plans: Vec<Plan> = Vec::new();
+    for (mark, row) in PLANS.lines().filter_map(|row| row.split_once(' ')) {
+        let mut cells = row.split(" | ");
+        let mut next = || cells.next().unwrap_or_default();
+        match (mark, plans.last_mut()) {
+            ("=", _) => plans.push(Plan {
+                title: next(),
+                unit: next(),
+                hint: next(),
+                lines: Vec::new(),
+            }),
+            ("-" | "*", Some(plan)) => plan.lines.push(Line {
+                name: next(),
+                color: next(),
+                figure: next(),
+                is_main: mark == "*",
+            }),
+            _ => {}
+        }
+    }
+    plans
+}
+
+/// Reads a figure of `charts.txt` from a sample and the one before it.
+fn pick(figure: &str, now: &Value, before: Option<&Value>) -> Option<f64> {
+    let (kind, path) = figure.split_once(' ').unwrap_or(("", figure));
+    let of = |sample: &Value, path: &str| find(&[sample], path).as_f64();
+    let per_s = |count: f64| {
+        let length_ms = of(now, "length_ms")?;
+        (length_ms > 0.0).then(|| count * 1000.0 / length_ms)
     };
+    let count = of(now, path)?;
+    match kind {
+        "rise" => {
+            per_s((count - before.and_then(|before| of(before, path)).unwrap_or(0.0)).max(0.0))
+        }
+        "messages" if of(now, "published")? + of(now, "received")? == 0.0 => None,
+        "messages" => per_s(count),
+        "bits" => per_s(count * 8.0),
+        _ => Some(count),
+    }
 }
-
-macro_rules! latency {
-    ($figures:ident) => {
-        &[
-            ("p50", "r1", figure!($figures, 0)),
-            ("p90", "r2", figure!($figures, 1)),
-            ("p99", "r3", figure!($figures, 2)),
-            ("max", "r4", figure!($figures, 4)),
-        ]
-    };
-}
-
-/// Rate of a count of the interval, where there are messages.
-fn messages(row: &Row<'_>, count: u64) -> Option<f64> {
-    (row.now.published + row.now.received > 0).then(|| row.per_s(count as f64))?
-}
-
-const PLANS: &[Plan] = &[
-    Plan {
-        title: "Connections",
-        hint: "Opened so far, and usable at each moment.",
-        unit: "count",
-        main: 3,
-        lines: &[
-            ("attempted", "c5", |row| Some(row.now.attempted as f64)),
-            ("server's own count", "c3", |row| {
-                row.now.server?.connections.map(|n| n as f64)
-            }),
-            ("subscribed", "c2", |row| Some(row.now.subscribed as f64)),
-            ("alive", "c1", |row| Some(row.now.alive as f64)),
-        ],
-    },
-    Plan {
-        title: "Connects and losses",
-        hint: "Per second.",
-        unit: "per_s",
-        main: 0,
-        lines: &[
-            ("became usable", "c1", |row| row.risen(|s| s.upgraded)),
-            ("failed", "c4", |row| row.risen(|s| s.failed)),
-            ("lost", "c3", |row| row.risen(|s| s.lost)),
-        ],
-    },
-    Plan {
-        title: "Delivery latency",
-        hint: "From the moment each publication was due. Logarithmic.",
-        unit: "us",
-        main: 2,
-        lines: latency!(latency_us),
-    },
-    Plan {
-        title: "Messages",
-        hint: "Per second.",
-        unit: "per_s",
-        main: 1,
-        lines: &[
-            ("published", "c2", |row| messages(row, row.now.published)),
-            ("received", "c1", |row| messages(row, row.now.received)),
-        ],
-    },
-    Plan {
-        title: "Time to be usable",
-        hint: "From the moment each connect was due: TCP, handshake, subscription. Logarithmic.",
-        unit: "us",
-        main: 2,
-        lines: latency!(connect_us),
-    },
-    Plan {
-        title: "Traffic",
-        hint: "As the generator sees it, without TCP and TLS.",
-        unit: "bits",
-        main: 1,
-        lines: &[
-            ("to the server", "c2", |row| {
-                row.per_s(row.now.sent_bytes as f64 * 8.0)
-            }),
-            ("from the server", "c1", |row| {
-                row.per_s(row.now.received_bytes as f64 * 8.0)
-            }),
-        ],
-    },
-    Plan {
-        title: "Server memory",
-        hint: "Its processes (PSS), and the kernel's slab of its machine.",
-        unit: "bytes",
-        main: 0,
-        lines: &[
-            ("processes", "c1", |row| {
-                row.now.server?.memory_bytes.map(|n| n as f64)
-            }),
-            ("kernel slab", "c5", |row| {
-                row.now.server?.slab_bytes.map(|n| n as f64)
-            }),
-        ],
-    },
-    Plan {
-        title: "Processors",
-        hint: "As a share of one CPU.",
-        unit: "share",
-        main: 0,
-        lines: &[
-            ("server", "c1", |row| row.now.server?.cpu),
-            ("generator's busiest thread", "c3", |row| {
-                Some(row.now.generator_busy)
-            }),
-        ],
-    },
-    Plan {
-        title: "Generator lag",
-        hint: "How late the generator itself was. It must stay far below the latency that it \
-               measures.",
-        unit: "us",
-        main: 0,
-        lines: &[
-            ("p99", "r3", figure!(lag_us, 2)),
-            ("max", "r4", figure!(lag_us, 4)),
-        ],
-    },
-];
 
 pub(super) fn of_run(results: &Results) -> Vec<Chart> {
-    let measured = measured(results);
-    let mut charts: Vec<Chart> = PLANS
-        .iter()
-        .filter_map(|plan| {
-            let lines = plan.lines.iter();
-            let series =
-                lines.filter_map(|line| series(results, line.0.to_owned(), line.1, false, line.2));
-            chart(plan, series.collect(), measured)
-        })
-        .collect();
+    let (measured, samples) = (measured(results), samples(results));
+    let charts = plans().into_iter().filter_map(|plan| {
+        let lines = plan.lines.iter();
+        let series = lines.filter_map(|line| {
+            series(
+                &samples,
+                line.name.to_owned(),
+                line.color,
+                false,
+                line.figure,
+            )
+        });
+        chart(&plan, series.collect(), measured)
+    });
     let curve = curve(results, "delivery".into(), "c1", false);
-    charts.extend(percentile_chart(curve.into_iter().collect()));
-    charts
+    let curve = percentile_chart(curve.into_iter().collect());
+    charts.chain(curve).collect()
 }
 
 /// Makes the charts of two runs over each other: one line of each.
 pub(super) fn of_two(a: &Results, b: &Results, names: (&str, &str)) -> Vec<Chart> {
-    let mut charts: Vec<Chart> = PLANS
-        .iter()
-        .filter_map(|plan| {
-            let (line, _, pick) = plan.lines.get(plan.main)?;
-            let both = [
-                series(a, format!("{} · {line}", names.0), "c1", false, *pick),
-                series(b, format!("{} · {line}", names.1), "c3", true, *pick),
-            ];
-            chart(plan, both.into_iter().flatten().collect(), None)
-        })
-        .collect();
+    let samples = (samples(a), samples(b));
+    let charts = plans().into_iter().filter_map(|plan| {
+        let line = plan.lines.iter().find(|line| line.is_main)?;
+        let name = |run: &str| format!("{run} · {}", line.name);
+        let both = [
+            series(&samples.0, name(names.0), "c1", false, line.figure),
+            series(&samples.1, name(names.1), "c3", true, line.figure),
+        ];
+        chart(&plan, both.into_iter().flatten().collect(), None)
+    });
     let both = [
         curve(a, names.0.to_owned(), "c1", false),
         curve(b, names.1.to_owned(), "c3", true),
     ];
-    charts.extend(percentile_chart(both.into_iter().flatten().collect()));
-    charts
+    let curves = percentile_chart(both.into_iter().flatten().collect());
+    charts.chain(curves).collect()
+}
+
+/// Lists the samples of a run as JSON, of which figures are read by path.
+fn samples(results: &Results) -> Vec<Value> {
+    // Samples are plain numbers, which always become JSON.
+    let samples = results.series.iter();
+    samples
+        .map(|sample| serde_json::to_value(sample).unwrap_or_default())
+        .collect()
 }
 
 fn measured(results: &Results) -> Option<(f64, f64)> {
@@ -275,17 +196,18 @@ fn percentile_chart(series: Vec<Series>) -> Option<Chart> {
 }
 
 fn series(
-    results: &Results,
+    samples: &[Value],
     name: String,
     color: &'static str,
     dashed: bool,
-    pick: Pick,
+    figure: &str,
 ) -> Option<Series> {
-    let before = std::iter::once(None).chain(results.series.iter().map(Some));
-    let rows = results.series.iter().zip(before);
-    let points: Vec<_> = rows
-        .map(|(now, before)| (now.at_ms as f64 / 1000.0, pick(&Row { now, before })))
-        .collect();
+    let before = std::iter::once(None).chain(samples.iter().map(Some));
+    let points = samples.iter().zip(before).map(|(now, before)| {
+        let at_ms = now["at_ms"].as_f64().unwrap_or_default();
+        (at_ms / 1000.0, pick(figure, now, before))
+    });
+    let points: Vec<_> = points.collect();
     let is_known = points.iter().any(|(_, y)| y.is_some());
     is_known.then(|| Series {
         name,
@@ -341,7 +263,7 @@ mod tests {
             series("a", &[None, x, None, None, None, None]),
             series("b", &[x, None, None, x, None, None]),
         ];
-        let made = |measured| chart(&PLANS[0], lines.clone(), measured).expect("a chart");
+        let made = |measured| chart(&plans()[0], lines.clone(), measured).expect("a chart");
         for series in made(None).series {
             assert_eq!(series.points.len(), 4, "{}", series.name);
         }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use throng_bench_plan::check::{Figure, Metric};
+use throng_bench_plan::check::Metric;
 use throng_bench_plan::{Publish, Scenario};
 use throng_types::units::grouped;
 
@@ -61,39 +61,21 @@ enum Best {
     Neither,
 }
 
-/// Figures of a comparison: name, metric as in a check, direction.
-const FIGURES: &[(&str, &str, Best)] = &[
-    ("connections alive", "alive", Best::High),
-    ("connects failed", "failed", Best::Low),
-    ("connections lost", "lost", Best::Low),
-    ("time to be usable, p50", "connect_p50", Best::Low),
-    ("time to be usable, p99", "connect_p99", Best::Low),
-    ("published", "published", Best::Neither),
-    ("deliveries received", "received", Best::Neither),
-    ("deliveries a second", "delivery_rate", Best::High),
-    ("deliveries missing", "missing", Best::Low),
-    ("duplicates", "duplicates", Best::Low),
-    ("out of order", "out_of_order", Best::Low),
-    ("reach", "reach", Best::High),
-    ("delivery latency, p50", "p50", Best::Low),
-    ("delivery latency, p90", "p90", Best::Low),
-    ("delivery latency, p99", "p99", Best::Low),
-    ("delivery latency, p99.9", "p99.9", Best::Low),
-    ("delivery latency, max", "max", Best::Low),
-    ("back after the storm", "back_time", Best::Low),
-    ("server memory per connection", SERVER_MEMORY, Best::Low),
-    ("server CPU", "server_cpu", Best::Low),
-    ("generator lag, p99", "lag_p99", Best::Neither),
-];
-
-const SERVER_MEMORY: &str = Figure::ServerMemory.as_str();
+/// Figures of a comparison: name, metric as in a check, and which of two is the better one.
+const FIGURES: &str = include_str!("comparison.txt");
 
 /// Compares two runs. Figures that neither has are left out.
 pub fn compare(a: &Results, b: &Results) -> Comparison {
-    let rows = FIGURES
-        .iter()
-        .filter_map(|&(name, metric, best)| {
-            let metric = Metric::parse(metric).ok()?;
+    let figures = FIGURES.lines().filter(|row| !row.starts_with('#'));
+    let rows = figures
+        .filter_map(|figure| {
+            let mut cells = figure.split(" | ");
+            let (name, metric) = (cells.next()?, Metric::parse(cells.next()?).ok()?);
+            let best = match cells.next()? {
+                "low" => Best::Low,
+                "high" => Best::High,
+                _ => Best::Neither,
+            };
             let (left, right) = (a.get(metric), b.get(metric));
             if left.is_none() && right.is_none() {
                 return None;

@@ -8,10 +8,12 @@
 mod charts;
 mod compare;
 mod files;
+mod fill;
 mod html;
 pub mod live;
 mod results;
 mod text;
+mod view;
 
 pub use compare::{Comparison, Reading, Row, compare};
 pub use files::{ResultFile, files};
@@ -21,4 +23,4 @@ pub use results::{
     AgentSummary, CheckResult, LimitSetting, MachineInfo, Manifest, Results, ResultsError,
     RunTotals, SCHEMA, ServerTotals, StepResult,
 };
-pub use text::summary;
+pub use view::summary;

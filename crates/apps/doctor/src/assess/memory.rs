@@ -2,10 +2,10 @@
 
 use throng_types::units::grouped;
 
-use super::limit::{Context, round_up};
+use super::limit::{Context, fixes, round_up};
 use crate::machine::Machine;
 use crate::plan::{Plan, Role};
-use crate::report::{CheckStatus, Fix, LimitCheck};
+use crate::report::{CheckStatus, LimitCheck};
 use crate::text::bytes;
 
 /// Connections to judge against when not even memory is known.
@@ -67,36 +67,33 @@ fn available(context: &Context<'_>) -> LimitCheck {
                 None => bytes(free),
             }),
         needed: Some(bytes(needed(context))),
-        status: context.status(allowed),
-        allows_connections: allowed,
         why,
-        fix: vec![Fix::Advice(format!(
-            "free or add memory: {} connections take {}",
-            grouped(context.goal),
-            bytes(needed(context))
-        ))],
-        ..LimitCheck::of("MemAvailable")
+        fix: fixes(
+            "MemAvailable",
+            &[],
+            &[
+                ("connections", &grouped(context.goal)),
+                ("bytes", &bytes(needed(context))),
+            ],
+        ),
+        ..context.check("MemAvailable", allowed)
     }
 }
 
 /// Silent where no group sets a limit.
 fn group(context: &Context<'_>) -> Option<LimitCheck> {
     let group = context.machine.group.as_ref()?;
-    let allowed = Some(fitting(group.free_bytes(), context.plan));
-    let status = context.status(allowed);
+    let check = context.check(group.file, Some(fitting(group.free_bytes(), context.plan)));
     // Room for the goal, what is used already and the reserve, in whole mebibytes.
     let bare = needed(context).saturating_add(group.used_bytes);
     let target = bare
         .saturating_add(reserve(bare).saturating_mul(2))
         .div_ceil(1 << 20);
-    let mut fix = vec![Fix::Unit(format!("MemoryMax={target}M"))];
-    if context.machine.container {
-        fix.push(Fix::Command(format!("docker run --memory={target}m ...")));
-    }
-    if status == CheckStatus::Ok {
-        fix.clear();
-    }
-    let check = LimitCheck {
+    let fix = match check.status {
+        CheckStatus::Ok => Vec::new(),
+        _ => fixes(group.file, &[context.place()], &[("mebibytes", &target)]),
+    };
+    Some(LimitCheck {
         current: Some(format!(
             "{} ({} in use) at {}",
             bytes(group.limit_bytes),
@@ -104,12 +101,9 @@ fn group(context: &Context<'_>) -> Option<LimitCheck> {
             group.path
         )),
         needed: Some(bytes(bare)),
-        status,
-        allows_connections: allowed,
         fix,
-        ..LimitCheck::of(group.file)
-    };
-    Some(check)
+        ..check
+    })
 }
 
 /// Descriptors a process needs beside its connections: listeners, epoll, logs, peers.
@@ -150,37 +144,18 @@ fn allows(context: &Context<'_>, limit: u64) -> u64 {
 fn nofile(context: &Context<'_>) -> LimitCheck {
     let limit = context.machine.nofile;
     let allowed = limit.map(|limit| allows(context, limit.hard));
-    let target = nofile_target(context);
-    let mut fix = vec![
-        Fix::Unit(format!("LimitNOFILE={target}")),
-        Fix::Nofile(target),
-        Fix::Command(format!(
-            "prlimit --pid PID --nofile={target}:{target}   # root: a process that runs already"
-        )),
-    ];
-    if context.machine.container {
-        let line = format!("docker run --ulimit nofile={target}:{target} ...");
-        fix.insert(0, Fix::Command(line));
-    } else {
-        fix.push(Fix::Command(format!(
-            "echo '* - nofile {target}' > /etc/security/limits.d/60-throng.conf   # later \
-                 logins; not root, not services"
-        )));
-    }
     LimitCheck {
         current: limit.map(|limit| match (limit.soft, limit.hard) {
             (soft, hard) if soft == hard => grouped_limit(hard),
             (soft, hard) => format!("soft {}, hard {}", grouped_limit(soft), grouped_limit(hard)),
         }),
         needed: Some(grouped(descriptors(context))),
-        status: context.status(allowed),
-        allows_connections: allowed,
-        why:
-            "every connection is a descriptor; beyond the limit accept(2) and socket(2) fail with \
-             EMFILE. Throng raises the soft limit to the hard one by itself"
-                .into(),
-        fix,
-        ..LimitCheck::of("nofile")
+        fix: fixes(
+            "nofile",
+            &[context.place()],
+            &[("target", &nofile_target(context))],
+        ),
+        ..context.check("nofile", allowed)
     }
 }
 
@@ -200,10 +175,12 @@ fn nr_open(context: &Context<'_>) -> LimitCheck {
     LimitCheck {
         current: limit.map(grouped),
         needed: Some(grouped(descriptors(context))),
-        status: context.status(allowed),
-        allows_connections: allowed,
-        fix: vec![Fix::host("fs.nr_open", round_up(descriptors(context)))],
-        ..LimitCheck::of("nr_open")
+        fix: fixes(
+            "nr_open",
+            &[],
+            &[("target", &round_up(descriptors(context)))],
+        ),
+        ..context.check("nr_open", allowed)
     }
 }
 
@@ -222,10 +199,8 @@ fn file_max(context: &Context<'_>) -> LimitCheck {
             None => grouped_limit(max),
         }),
         needed: Some(grouped(needed)),
-        status: context.status(allowed),
-        allows_connections: allowed,
-        fix: vec![Fix::host("fs.file-max", round_up(needed))],
-        ..LimitCheck::of("file-max")
+        fix: fixes("file-max", &[], &[("target", &round_up(needed))]),
+        ..context.check("file-max", allowed)
     }
 }
 
@@ -236,10 +211,8 @@ fn watches(context: &Context<'_>) -> LimitCheck {
     LimitCheck {
         current: limit.map(grouped),
         needed: Some(grouped(needed)),
-        status: context.status(allowed),
-        allows_connections: allowed,
-        fix: vec![Fix::host("fs.epoll.max_user_watches", round_up(needed))],
-        ..LimitCheck::of("max_user_watches")
+        fix: fixes("max_user_watches", &[], &[("target", &round_up(needed))]),
+        ..context.check("max_user_watches", allowed)
     }
 }
 

@@ -1,6 +1,8 @@
 //! Checks of the network stack: source ports and tracked connections.
 
-use super::limit::{Context, round_up};
+use std::fmt::Display;
+
+use super::limit::{Context, fixes, round_up};
 use crate::machine::Conntrack;
 use crate::report::{CheckStatus, Fix, LimitCheck};
 use throng_types::units::grouped;
@@ -29,11 +31,11 @@ fn port_range(context: &Context<'_>) -> LimitCheck {
     let pairs = sources.saturating_mul(plan.targets.max(1));
     let ports = machine.ports();
     let allowed = ports.map(|ports| ports.saturating_mul(pairs));
-    let mut status = context.status(allowed);
-    let mut check = LimitCheck::of("ip_local_port_range");
+    let mut check = context.check("ip_local_port_range", allowed);
     // connect(2) tries ports of one parity first and the rest only after all of those.
-    if status == CheckStatus::Ok && allowed.is_some_and(|allowed| allowed / 2 < context.goal) {
-        status = CheckStatus::Warn;
+    let is_past_half = allowed.is_some_and(|allowed| allowed / 2 < context.goal);
+    if check.status == CheckStatus::Ok && is_past_half {
+        check.status = CheckStatus::Warn;
         check
             .why
             .push_str(". Past half of the range each connect(2) searches the first half in vain");
@@ -48,8 +50,6 @@ fn port_range(context: &Context<'_>) -> LimitCheck {
             )
         }),
         needed: Some(grouped(context.goal)),
-        status,
-        allows_connections: allowed,
         fix: port_fixes(context, pairs),
         ..check
     }
@@ -71,38 +71,24 @@ fn port_fixes(context: &Context<'_>, pairs: u64) -> Vec<Fix> {
         .unwrap_or(RANGE_FIRST)
         .clamp(RANGE_FIRST, 32_768);
     let widest = RANGE_LAST + 1 - first;
-    let mut fix = Vec::new();
     let range = machine
         .port_range
-        .map(|(first, last)| (u64::from(first), u64::from(last)));
+        .map(|(from, to)| (u64::from(from), u64::from(to)));
+    let mut cases = Vec::new();
     if range.is_none_or(|(from, to)| first < from || to < RANGE_LAST) {
-        fix.push(Fix::namespace(
-            "net.ipv4.ip_local_port_range",
-            format!("{first} {RANGE_LAST}"),
-        ));
-        fix.push(Fix::Advice(String::from(
-            "list ports that servers listen on in net.ipv4.ip_local_reserved_ports, or a \
-                 connection may take one first",
-        )));
+        cases.push("narrow");
     }
     // Pairs that keep each range at most half full.
     let wanted = context.goal.div_ceil((widest / 2).max(1));
     if pairs < wanted {
-        let text = if context.plan.role.accepts() {
-            format!(
-                "use {wanted} source addresses (127.0.0.1, 127.0.0.2, ...: all of 127.0.0.0/8 \
-                 works without setup), or that many listening ports"
-            )
-        } else {
-            format!(
-                "reach {wanted} pairs of source address and target: more listening ports at the \
-                 server, or more addresses here (ip address add ADDRESS/PREFIX dev DEVICE), or \
-                 more machines"
-            )
-        };
-        fix.push(Fix::Advice(text));
+        cases.push(match context.plan.role.accepts() {
+            true => "few here",
+            false => "few",
+        });
     }
-    fix
+    let values: [(&str, &dyn Display); 3] =
+        [("first", &first), ("last", &RANGE_LAST), ("pairs", &wanted)];
+    fixes("ip_local_port_range", &cases, &values)
 }
 
 /// Over loopback the default, 2, is enough.
@@ -122,7 +108,7 @@ fn tw_reuse(context: &Context<'_>) -> LimitCheck {
             "1"
         })),
         status,
-        fix: vec![Fix::namespace("net.ipv4.tcp_tw_reuse", String::from("1"))],
+        fix: fixes("tcp_tw_reuse", &[], &[]),
         ..LimitCheck::of("tcp_tw_reuse")
     }
 }
@@ -164,17 +150,11 @@ fn conntrack(context: &Context<'_>) -> LimitCheck {
             }
             _ => check.why,
         },
-        fix: vec![
-            Fix::host("net.netfilter.nf_conntrack_max", target),
-            Fix::Command(format!(
-                "echo {} > /sys/module/nf_conntrack/parameters/hashsize",
-                target / 4
-            )),
-            Fix::Command(String::from(
-                "iptables -t raw -A PREROUTING -p tcp --dport PORT -j NOTRACK && iptables -t \
-                     raw -A OUTPUT -p tcp --sport PORT -j NOTRACK   # instead: do not track",
-            )),
-        ],
+        fix: fixes(
+            "nf_conntrack_max",
+            &[],
+            &[("target", &target), ("buckets", &(target / 4))],
+        ),
         ..check
     }
 }

@@ -1,9 +1,11 @@
 //! Checks of limits that bind once traffic flows: buffers, orphans, hash chains; and
 //! queues of bursts.
 
+use std::fmt::Display;
+
 use throng_types::units::grouped;
 
-use super::limit::{Context, MANY, round_up, short};
+use super::limit::{Context, MANY, fixes, setting, short_of};
 use crate::machine::NetworkDevice;
 use crate::plan::Role;
 use crate::report::{CheckStatus, Fix, LimitCheck};
@@ -18,18 +20,8 @@ const BUFFER_BYTES_MAX: u64 = 256 << 10;
 pub(super) fn check(context: &Context<'_>, checks: &mut Vec<LimitCheck>) {
     checks.push(tcp_mem(context));
     let machine = context.machine;
-    checks.push(buffer(
-        context,
-        "tcp_rmem",
-        "net.ipv4.tcp_rmem",
-        machine.tcp_rmem,
-    ));
-    checks.push(buffer(
-        context,
-        "tcp_wmem",
-        "net.ipv4.tcp_wmem",
-        machine.tcp_wmem,
-    ));
+    checks.push(buffer(context, "tcp_rmem", machine.tcp_rmem));
+    checks.push(buffer(context, "tcp_wmem", machine.tcp_wmem));
     checks.push(orphans(context));
     checks.push(ehash(context));
 }
@@ -61,12 +53,10 @@ fn tcp_mem(context: &Context<'_>) -> LimitCheck {
             ""
         },
     );
-    let mut status = machine
-        .tcp_mem
-        .map_or(CheckStatus::Unknown, |[.., max]| short(max < needed));
+    let mut status = short_of(needed, machine.tcp_mem.map(|[.., max]| max));
     // Half as much again as the goal needs, so that there is pressure before the stall.
     let most = wanted.saturating_mul(3) / 2;
-    let mut fix = vec![tcp_mem_fix(most.min(half.unwrap_or(u64::MAX)))];
+    let mut fix = tcp_mem_fix(most.min(half.unwrap_or(u64::MAX)));
     if let (Some([low, _, max]), Some(total)) = (machine.tcp_mem, machine.memory_total_bytes)
         && status == CheckStatus::Ok
     {
@@ -76,15 +66,11 @@ fn tcp_mem(context: &Context<'_>) -> LimitCheck {
                 ". The last number exceeds the memory of the machine, so nothing brakes \
                           before it runs out",
             );
-            fix.clear();
-            fix.push(Fix::Advice(String::from(
-                "lower the last number of net.ipv4.tcp_mem below half of \
-                                    memory; it counts pages, not bytes",
-            )));
+            fix = fixes("tcp_mem", &["too much"], &[]);
         } else if low == max {
             status = CheckStatus::Warn;
             why.push_str(". Equal numbers leave no stage of pressure before the stall");
-            fix = vec![tcp_mem_fix(max)];
+            fix = tcp_mem_fix(max);
         }
     }
     LimitCheck {
@@ -110,39 +96,33 @@ fn tcp_mem(context: &Context<'_>) -> LimitCheck {
 }
 
 /// At most `max` pages. Pressure begins at three quarters of them and ends at a half.
-fn tcp_mem_fix(max: u64) -> Fix {
+fn tcp_mem_fix(max: u64) -> Vec<Fix> {
     let max = max.max(4);
-    Fix::host(
-        "net.ipv4.tcp_mem",
-        format!("{} {} {max}", max / 2, max - max / 4),
-    )
+    let (low, pressure) = (max / 2, max - max / 4);
+    let values: [(&str, &dyn Display); 3] = [("low", &low), ("pressure", &pressure), ("max", &max)];
+    fixes("tcp_mem", &["short"], &values)
 }
 
-fn buffer(
-    context: &Context<'_>,
-    id: &'static str,
-    key: &'static str,
-    value: Option<[u64; 3]>,
-) -> LimitCheck {
-    let asked = context
-        .plan
-        .connections
-        .is_some_and(|connections| MANY <= connections);
-    let status = value.map_or(CheckStatus::Unknown, |[_, _, max]| {
-        short(asked && BUFFER_BYTES_MAX < max)
-    });
+fn buffer(context: &Context<'_>, id: &str, value: Option<[u64; 3]>) -> LimitCheck {
+    let asked = context.plan.connections.is_some_and(|count| MANY <= count);
+    let status = match value {
+        None => CheckStatus::Unknown,
+        Some([.., max]) if asked && BUFFER_BYTES_MAX < max => CheckStatus::Warn,
+        Some(_) => CheckStatus::Ok,
+    };
     let [min, default, _] = value.unwrap_or([4_096, 16_384, 0]);
     LimitCheck {
         current: value.map(|[min, default, max]| format!("{min} {default} {max} bytes")),
         status,
-        why:
-            "min, default and max per socket, taken by use. No matter to idle connections; a large \
-             maximum lets each slow reader pin that much kernel memory"
-                .into(),
-        fix: vec![Fix::namespace(
-            key,
-            format!("{min} {} {BUFFER_BYTES_MAX}", default.min(BUFFER_BYTES_MAX)),
-        )],
+        fix: fixes(
+            id,
+            &[],
+            &[
+                ("min", &min),
+                ("default", &default.min(BUFFER_BYTES_MAX)),
+                ("max", &BUFFER_BYTES_MAX),
+            ],
+        ),
         ..LimitCheck::of(id)
     }
 }
@@ -150,15 +130,8 @@ fn buffer(
 fn orphans(context: &Context<'_>) -> LimitCheck {
     let value = context.machine.orphans_max;
     LimitCheck {
-        current: value.map(grouped),
-        needed: Some(grouped(context.goal)),
         allows_connections: value,
-        status: value.map_or(CheckStatus::Unknown, |value| short(value < context.goal)),
-        fix: vec![Fix::host(
-            "net.ipv4.tcp_max_orphans",
-            round_up(context.goal),
-        )],
-        ..LimitCheck::of("tcp_max_orphans")
+        ..setting("tcp_max_orphans", value, context.goal)
     }
 }
 
@@ -175,23 +148,12 @@ fn ehash(context: &Context<'_>) -> LimitCheck {
         current: entries.map(grouped),
         needed: Some(grouped(needed)),
         allows_connections: allowed,
-        status: allowed.map_or(CheckStatus::Unknown, |allowed| {
-            short(allowed < context.goal)
-        }),
+        status: short_of(context.goal, allowed),
         why: format!(
             "each packet walks the chain of its bucket; more than {CHAIN_MAX} connections per \
              bucket cost a cache miss each"
         ),
-        fix: vec![
-            Fix::Command(format!(
-                "kernel command line: thash_entries={needed}   # at the \
-                                          next boot"
-            )),
-            Fix::Command(format!(
-                "sysctl -w net.ipv4.tcp_child_ehash_entries={needed}   # for network \
-                     namespaces made afterwards"
-            )),
-        ],
+        fix: fixes("tcp_ehash_entries", &[], &[("needed", &needed)]),
         ..LimitCheck::of("tcp_ehash_entries")
     }
 }
@@ -202,13 +164,10 @@ const FEW: u64 = 10_000;
 pub(super) fn check_queues(context: &Context<'_>, checks: &mut Vec<LimitCheck>) {
     let machine = context.machine;
     if context.plan.role.accepts() {
+        let needed = backlog(context.goal);
         checks.extend([
-            backlog_check(context, "net.core.somaxconn", machine.somaxconn),
-            backlog_check(
-                context,
-                "net.ipv4.tcp_max_syn_backlog",
-                machine.syn_backlog_max,
-            ),
+            setting("somaxconn", machine.somaxconn, needed),
+            setting("tcp_max_syn_backlog", machine.syn_backlog_max, needed),
             netdev_backlog(context),
         ]);
     }
@@ -226,17 +185,6 @@ pub(super) fn check_queues(context: &Context<'_>, checks: &mut Vec<LimitCheck>) 
 /// Connections that may wait to be accepted, or to finish the handshake.
 const fn backlog(goal: u64) -> u64 {
     if goal < MANY { 4_096 } else { 16_384 }
-}
-
-fn backlog_check(context: &Context<'_>, key: &'static str, value: Option<u64>) -> LimitCheck {
-    let needed = backlog(context.goal);
-    LimitCheck {
-        current: value.map(grouped),
-        needed: Some(grouped(needed)),
-        status: value.map_or(CheckStatus::Unknown, |value| short(value < needed)),
-        fix: vec![Fix::namespace(key, needed)],
-        ..LimitCheck::of(key.rsplit('.').next().unwrap_or(key))
-    }
 }
 
 /// Largest value that the kernel takes, a signed number of 32 bits.
@@ -257,21 +205,14 @@ fn packets(context: &Context<'_>) -> u64 {
 }
 
 fn netdev_backlog(context: &Context<'_>) -> LimitCheck {
-    let value = context.machine.netdev_backlog_max;
-    let needed = packets(context);
-    let mut check = LimitCheck::of("netdev_max_backlog");
+    let (value, needed) = (context.machine.netdev_backlog_max, packets(context));
+    let mut check = setting("netdev_max_backlog", value, needed);
     if context.plan.role.ends() == 2 {
         check.why.push_str(
             ". Over loopback everything goes through this queue, deliveries and acknowledgements",
         );
     }
-    LimitCheck {
-        current: value.map(grouped),
-        needed: Some(grouped(needed)),
-        status: value.map_or(CheckStatus::Unknown, |value| short(value < needed)),
-        fix: vec![Fix::host("net.core.netdev_max_backlog", needed)],
-        ..check
-    }
+    check
 }
 
 /// Arriving packets are served by one core unless queues or the kernel spread them.
@@ -279,29 +220,19 @@ fn nic(context: &Context<'_>, link: &NetworkDevice) -> LimitCheck {
     let cpus = context.machine.cpus;
     let one_core = 1 < link.rx_queues && link.irq_cpus.len() == 1;
     let few = cpus.is_some_and(|cpus| link.rx_queues < cpus) && !link.spread;
-    let status = if cpus.is_none() {
-        CheckStatus::Unknown
-    } else {
-        short(one_core || few)
+    let status = match cpus {
+        None => CheckStatus::Unknown,
+        Some(_) if one_core || few => CheckStatus::Warn,
+        Some(_) => CheckStatus::Ok,
     };
     let name = &link.name;
     let cores = cpus.unwrap_or(1);
-    let mask = rps_mask(cores);
-    let mut fix = Vec::new();
-    if few {
-        fix.push(Fix::Command(format!(
-            "ethtool -L {name} combined {cores}   # if the device has that many"
-        )));
-        fix.push(Fix::Command(format!(
-            "for q in /sys/class/net/{name}/queues/rx-*; do echo {mask} > $q/rps_cpus; done"
-        )));
-    }
-    if one_core {
-        fix.push(Fix::Command(format!(
-            "i=0; for irq in $(ls /sys/class/net/{name}/device/msi_irqs); do echo $((i++ % \
-                 {cores})) > /proc/irq/$irq/smp_affinity_list; done   # stop irqbalance first"
-        )));
-    }
+    let id = if one_core {
+        "smp_affinity"
+    } else {
+        "rx_queues"
+    };
+    let cases: &[&str] = if few { &["few"] } else { &[] };
     let served = match link.irq_cpus.len() {
         0 => String::from("interrupts unknown"),
         1 => String::from("interrupts on 1 core"),
@@ -315,12 +246,16 @@ fn nic(context: &Context<'_>, link: &NetworkDevice) -> LimitCheck {
         )),
         needed: cpus.map(|cpus| format!("{cpus} queues, one per core, or rps")),
         status,
-        fix,
-        ..LimitCheck::of(if one_core {
-            "smp_affinity"
-        } else {
-            "rx_queues"
-        })
+        fix: fixes(
+            id,
+            cases,
+            &[
+                ("device", name),
+                ("cores", &cores),
+                ("mask", &rps_mask(cores)),
+            ],
+        ),
+        ..LimitCheck::of(id)
     }
 }
 

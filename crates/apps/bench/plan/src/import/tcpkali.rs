@@ -166,25 +166,19 @@ impl CommandLine {
             "--nagle" => {
                 return Err("`--nagle=on` is not supported: connections send without delay".into());
             }
-            "--no-source-bind" => self.notes.push(
-                "--no-source-bind: the kernel chooses address and port unless source addresses \
-                 are given"
-                    .into(),
-            ),
-            "-w" | "--workers" => {
-                value()?;
-                let note = "is left out: there is one thread for each processor";
-                self.notes.push(format!("`{name}` {note}"));
-            }
-            "-v" | "--verbose" => drop(value()?),
-            "--latency-connect" | "--latency-percentiles" => {
-                if name.ends_with("percentiles") {
+            _ => {
+                let (kind, text) = without_a_part(name);
+                if kind == "refused" {
+                    let refused = format!("the option `{name}` of tcpkali is not supported");
+                    return Err(format!("{refused}: {text}"));
+                }
+                if kind == "value" {
                     value()?;
                 }
-                self.notes
-                    .push(format!("`{name}` is left out: the report has it anyway"));
+                if !text.is_empty() {
+                    self.notes.push(text.replace("NAME", name));
+                }
             }
-            _ => return Err(refusal(name)),
         }
         Ok(())
     }
@@ -274,26 +268,13 @@ impl CommandLine {
     }
 }
 
-fn refusal(name: &str) -> String {
-    let why = match name {
-        "-l" | "--listen-port" | "--listen-mode" => "there is no listening side here",
-        "--server" => "several machines work together with `throng bench agent`",
-        "-f" | "--message-file" | "--first-message-file" => "give the text with `-m` or `-1`",
-        "--latency-marker" | "--latency-marker-skip" | "--latency-first-byte" => {
-            "latency is measured from markers in messages (`--message-marker`)"
-        }
-        "--message-stop" => "use `--check`",
-        "--ssl-cert" | "--ssl-key" => "client certificates are not supported",
-        "-d" | "--dump-one" | "--dump-one-in" | "--dump-one-out" | "--dump-all"
-        | "--dump-all-in" | "--dump-all-out" | "--dump-file" => "traffic is not dumped",
-        "--rcvbuf"
-        | "--sndbuf"
-        | "--write-combine"
-        | "--channel-bandwidth-upstream"
-        | "--channel-bandwidth-downstream" => "it has no counterpart here",
-        _ => "it is unknown",
-    };
-    format!("the option `{name}` of tcpkali is not supported: {why}")
+/// Finds what an option of `tcpkali.txt` is, and the note or the reason that belongs to it.
+fn without_a_part(name: &str) -> (&'static str, &'static str) {
+    let rows = include_str!("tcpkali.txt").lines();
+    let mut rows = rows.filter_map(|row| row.split_once(" | "));
+    let row = rows.find(|(names, _)| names.split(' ').any(|known| known == name));
+    let (_, what) = row.unwrap_or(("", "refused | it is unknown"));
+    what.split_once(" | ").unwrap_or((what, ""))
 }
 
 fn is_http_request(text: &str) -> bool {
@@ -413,78 +394,9 @@ fn push_ascii(code: u8, taken: usize, out: &mut String) -> Result<usize, String>
 #[cfg(test)]
 mod tests {
     use proptest::prelude::proptest;
-    use throng_types::Rng;
 
     use super::*;
-    use crate::template::{HoleScope, Template, Values};
-
-    fn read(arguments: &[&str]) -> Result<Imported, String> {
-        let arguments: Vec<String> = arguments.iter().map(|&text| text.to_owned()).collect();
-        read_tcpkali(&arguments)
-    }
-
-    const PUBLISHED: &str = "-c 250000 --connect-rate 200 -T 2h --message-marker --no-source-bind \
-        --statsd --statsd-namespace cbench-1 --statsd-latency-window 10s \
-        server:8000 server:8001 server:8002 server:8003 server:8004 server:8005 server:8006 \
-        server:8007 -e -1";
-    const REQUEST: &str =
-        r"GET /stream.php?topic=group-\{connection.uid%1000} HTTP/1.1\r\nHost: example.com\r\n\r\n";
-
-    fn with(words: &str, last: &[&'static str]) -> Result<Imported, String> {
-        read(
-            &words
-                .split(' ')
-                .chain(last.iter().copied())
-                .collect::<Vec<_>>(),
-        )
-    }
-
-    #[test]
-    fn the_published_command_is_understood() {
-        let Imported { scenario, notes } = with(PUBLISHED, &[REQUEST]).unwrap();
-        assert_eq!((scenario.clients, scenario.targets.len()), (250_000, 8));
-        assert_eq!(scenario.arrivals.duration_us(), 1_250_000_000);
-        assert_eq!(scenario.hold_us, 7_200_000_000);
-        assert_eq!(scenario.marker, Marker::Tcpkali);
-        let statsd = scenario.statsd.as_ref().unwrap();
-        assert_eq!(
-            (statsd.namespace.as_str(), statsd.latency_window_us),
-            ("cbench-1", Some(10_000_000))
-        );
-        let ClientTransport::Raw { first, expect_http } = &scenario.transport else {
-            panic!("not raw");
-        };
-        assert!(expect_http);
-        let values = Values {
-            n: 12_345,
-            ..Values::default()
-        };
-        assert_eq!(
-            Template::compile(&first[0], HoleScope::Connection, None)
-                .unwrap()
-                .render_to_string(&values, &mut Rng::new(0)),
-            "GET /stream.php?topic=group-345 HTTP/1.1\r\nHost: example.com\r\n\r\n"
-        );
-        assert!(
-            notes.iter().any(|note| note.contains("1250 s of ramp")),
-            "{notes:?}"
-        );
-    }
-
-    #[test]
-    fn options_come_in_every_form() {
-        let words = "--connections=5k -T1m --connect-rate=1k --ws --ssl -r 2 --channel-lifetime 5 \
-                     --source-ip 127.0.0.2-4 --nagle=off -w 4 -v 0 h:1/path";
-        let message = r"a\x41\101\{message.marker}";
-        let imported = with(words, &["-H", "X-A: b", "-em", message]);
-        let scenario = imported.unwrap().scenario;
-        assert_eq!((scenario.clients, scenario.hold_us), (5000, 60_000_000));
-        assert_eq!(scenario.lifetime_us, Some(5_000_000));
-        assert_eq!(scenario.sources.len(), 3);
-        assert!(scenario.targets[0].tls && scenario.targets[0].path == "/path");
-        let say = scenario.say.unwrap();
-        assert_eq!((say.text.as_str(), say.every_us), ("aAA{payload}", 500_000));
-    }
+    use crate::template::{HoleScope, Template};
 
     #[test]
     fn without_e_escapes_stay_and_expressions_work() {

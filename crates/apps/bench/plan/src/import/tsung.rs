@@ -5,6 +5,7 @@
 //! and sessions.
 
 mod session;
+mod vocabulary;
 
 use super::Imported;
 use super::xml::{self, Element};
@@ -13,6 +14,7 @@ use crate::template::escape;
 use crate::{ClientTransport, Dialect, Problem, Scenario, Target, Workload};
 
 use session::{Session, read_session};
+use vocabulary::check;
 
 /// Adaptation of an import to the machine at hand.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,11 +43,10 @@ pub fn read_tsung(text: &str, options: &TsungOptions) -> Result<Imported, Proble
     if root.name != "tsung" {
         return Err(root.problem(format!("the root element is <{}>, not <tsung>", root.name)));
     }
-    root.only_attributes(&["loglevel", "dumptraffic", "backend", "version"])?;
+    check(&root, "tsung")?;
     let mut file = File::default();
     for child in &root.children {
         match child.name.as_str() {
-            "information" => {}
             "clients" => file.clients(child)?,
             "servers" => file.servers(child)?,
             "monitoring" => file
@@ -54,7 +55,7 @@ pub fn read_tsung(text: &str, options: &TsungOptions) -> Result<Imported, Proble
             "load" => file.load(child)?,
             "options" => file.options(child)?,
             "sessions" => file.sessions(child)?,
-            _ => return Err(child.unsupported()),
+            _ => {}
         }
     }
     file.finish(&root, options)
@@ -79,31 +80,12 @@ struct File {
 
 impl File {
     fn clients(&mut self, clients: &Element) -> Result<(), Problem> {
+        check(clients, "clients")?;
         for client in &clients.children {
-            if client.name != "client" {
-                return Err(client.unsupported());
-            }
-            let known = [
-                "host",
-                "cpu",
-                "weight",
-                "maxusers",
-                "use_controller_vm",
-                "type",
-            ];
-            client.only_attributes(&known)?;
-            if client
-                .attribute("type")
-                .is_some_and(|kind| kind != "machine")
-            {
-                return Err(client.problem("clients of a batch system are not supported"));
-            }
+            check(client, "client")?;
             self.machines += 1;
             self.virtual_machines += client.number::<u64>("cpu")?.unwrap_or(1);
             for address in &client.children {
-                if !matches!(address.name.as_str(), "ip" | "iprange") {
-                    return Err(address.unsupported());
-                }
                 self.notes.push(format!(
                     "line {}: source addresses belong to the load machine; give yours with \
                      --source",
@@ -116,11 +98,9 @@ impl File {
 
     fn servers(&mut self, servers: &Element) -> Result<(), Problem> {
         let mut weights = Vec::new();
+        check(servers, "servers")?;
         for server in &servers.children {
-            if server.name != "server" {
-                return Err(server.unsupported());
-            }
-            server.only_attributes(&["host", "port", "type", "weight"])?;
+            check(server, "server")?;
             let tls = match server.attribute("type").unwrap_or("tcp") {
                 "tcp" | "tcp6" => false,
                 "ssl" | "ssl6" => true,
@@ -146,21 +126,12 @@ impl File {
     }
 
     fn load(&mut self, load: &Element) -> Result<(), Problem> {
-        load.only_attributes(&["duration", "unit"])?;
+        check(load, "load")?;
         if load.attribute("duration").is_some() {
             self.load_duration_us = Some(duration(load)?);
         }
         for child in &load.children {
-            if child.name != "arrivalphase" {
-                return Err(child.unsupported());
-            }
-            child.only_attributes(&["phase", "duration", "unit", "wait_all_sessions_end"])?;
-            if child
-                .attribute("wait_all_sessions_end")
-                .is_some_and(|v| v != "false")
-            {
-                return Err(child.problem("`wait_all_sessions_end` is not supported"));
-            }
+            check(child, "arrivalphase")?;
             let order = child.required_number("phase")?;
             let duration_us = duration(child)?;
             let mut users = child.children.iter();
@@ -174,15 +145,13 @@ impl File {
     }
 
     fn options(&mut self, options: &Element) -> Result<(), Problem> {
+        check(options, "options")?;
         for option in &options.children {
-            if option.name != "option" {
-                return Err(option.unsupported());
-            }
             let name = option.required("name")?;
             let value = || option.required("value");
             match name {
                 "ports_range" => {
-                    option.only_attributes(&["name", "min", "max"])?;
+                    check(option, name)?;
                     let min = option.number::<u16>("min")?.unwrap_or(1025);
                     let max = option.number::<u16>("max")?.unwrap_or(65_534);
                     if min > max {
@@ -214,10 +183,8 @@ impl File {
     }
 
     fn sessions(&mut self, sessions: &Element) -> Result<(), Problem> {
+        check(sessions, "sessions")?;
         for element in &sessions.children {
-            if element.name != "session" {
-                return Err(element.unsupported());
-            }
             if element.attribute("probability") == Some("0") {
                 continue;
             }
@@ -349,7 +316,7 @@ fn users_of(users: &Element, duration_us: u64) -> Result<ArrivalPhase, Problem> 
     if users.name != "users" {
         return Err(users.unsupported());
     }
-    users.only_attributes(&["arrivalrate", "interarrival", "unit", "maxnumber"])?;
+    check(users, "users")?;
     let unit_s = unit_us(users)? as f64 / 1e6;
     let per_s = match (
         users.number::<f64>("arrivalrate")?,

@@ -69,20 +69,31 @@ impl Element {
         self.problem(format!("<{}> is not supported", self.name))
     }
 
-    pub(super) fn only_attributes(&self, known: &[&str]) -> Result<(), Problem> {
-        let mut attributes = self.attributes.iter();
-        let Some((name, _)) = attributes.find(|(name, _)| !known.contains(&name.as_str())) else {
-            return Ok(());
-        };
-        let supported = match known {
-            [] => String::new(),
-            known => format!("; supported are {}", known.join(", ")),
-        };
-        Err(self.problem(format!(
-            "the attribute `{name}` of <{}> is not supported{supported}",
-            self.name
-        )))
+    /// Refuses an attribute that is not `known`: names with blanks between, or a star.
+    pub(super) fn only_attributes(&self, known: &str) -> Result<(), Problem> {
+        let mut names = self.attributes.iter().map(|(name, _)| name);
+        match names.find(|name| !is_known(name, known)) {
+            None => Ok(()),
+            Some(name) => Err(self.problem(format!(
+                "the attribute `{name}` of <{}> is not supported; supported are {}",
+                self.name,
+                known.replace(' ', ", ")
+            ))),
+        }
     }
+
+    /// Refuses an element in this one that is not `known`: names with blanks between, or a star.
+    pub(super) fn only_elements(&self, known: &str) -> Result<(), Problem> {
+        let mut children = self.children.iter();
+        match children.find(|child| !is_known(&child.name, known)) {
+            None => Ok(()),
+            Some(odd) => Err(odd.unsupported()),
+        }
+    }
+}
+
+fn is_known(name: &str, known: &str) -> bool {
+    known == "*" || known.split(' ').any(|known| known == name)
 }
 
 /// Reads a whole document and returns its root.

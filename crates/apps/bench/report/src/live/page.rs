@@ -26,8 +26,8 @@ use serde::Serialize;
 use throng_bench_measure::Sample;
 
 use super::LiveHistory;
-use super::prometheus::write_prometheus;
-use crate::text::{reasons, written};
+use super::prometheus::metrics;
+use crate::text::reasons;
 use crate::{Snapshot, comparison_page, report_page};
 
 const VIEWERS_MAX: usize = 64;
@@ -136,7 +136,7 @@ impl LivePage {
             out_of_order: tally.deliveries.out_of_order,
             publish_failed: tally.counters.publish_failed,
         };
-        let metrics = written(|out| write_prometheus(snapshot, out));
+        let metrics = metrics(snapshot);
         let mut state = self.shared.lock();
         // A row of plain numbers and texts becomes JSON without fail.
         state.rows.extend(serde_json::to_string(&row));

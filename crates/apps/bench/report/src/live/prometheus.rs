@@ -1,108 +1,46 @@
-//! Prometheus text format, version 0.0.4, for the generator's own `/metrics`.
+//! Prometheus text format, version 0.0.4, for the generator's own `/metrics`: `metrics.txt`,
+//! filled.
 
-use std::fmt::{self, Write as _};
+use serde_json::{Value, json};
 
 use throng_bench_measure::Latency;
 
 use crate::Snapshot;
+use crate::fill::fill;
 use crate::text::reasons;
 
-/// Appends all metrics. Every name begins with `throng_bench_`.
-pub(super) fn write_prometheus(snapshot: &Snapshot<'_>, out: &mut String) -> fmt::Result {
-    let (counters, deliveries) = (&snapshot.tally.counters, &snapshot.tally.deliveries);
-    let help = "Usable connections now.";
-    single(out, "connections", "gauge", help, counters.alive())?;
-    let help = "Connects by the stage that they reached.";
-    head(out, "connects_total", "counter", help)?;
-    for (stage, count) in [
-        ("attempted", counters.attempted),
-        ("tcp_connected", counters.tcp_connected),
-        ("upgraded", counters.upgraded),
-        ("subscribed", counters.subscribed),
-    ] {
-        let labels = format!("{{stage=\"{stage}\"}}");
-        writeln!(out, "throng_bench_connects_total{labels} {count}")?;
-    }
-    let failed = "Connects that failed, by reason.";
-    let lost = "Connections that were lost, by reason.";
-    for (fate, name, help) in [
-        ("failed", "connect_failures_total", failed),
-        ("lost", "lost_total", lost),
-    ] {
-        head(out, name, "counter", help)?;
-        for (_, reason, count) in reasons(counters).filter(|(of, ..)| *of == fate) {
-            writeln!(out, "throng_bench_{name}{{reason=\"{reason}\"}} {count}")?;
-        }
-    }
-    let mut count = |name: &str, help, count: u64| {
-        single(out, &format!("{name}_total"), "counter", help, count)
+/// Writes all metrics. Every name begins with `throng_bench_`.
+pub(super) fn metrics(snapshot: &Snapshot<'_>) -> String {
+    let (counters, total) = (&snapshot.tally.counters, snapshot.total);
+    let reasons = |fate| -> Value {
+        { reasons(counters).filter(|(of, ..)| *of == fate) }
+            .map(|(_, reason, count)| json!({"reason": reason, "count": count}))
+            .collect()
     };
-    count("published", "Publications begun.", counters.published)?;
-    let help = "Publications that failed.";
-    count("publish_failed", help, counters.publish_failed)?;
-    let help = "Events that were due and never begun.";
-    count("missed_events", help, counters.missed_events)?;
-    count("sent_bytes", "Bytes sent.", counters.sent_bytes)?;
-    count("received_bytes", "Bytes received.", counters.received_bytes)?;
-    let help = "Measured messages received.";
-    count("deliveries", help, deliveries.received)?;
-    let help = "Deliveries known to be missing.";
-    count("deliveries_missing", help, deliveries.missing)?;
-    let help = "Deliveries received again.";
-    count("deliveries_duplicate", help, deliveries.duplicates)?;
-    let help = "Deliveries after a later one.";
-    count("deliveries_out_of_order", help, deliveries.out_of_order)?;
-    let help = "The generator's busiest thread, in CPUs.";
-    let busiest = snapshot.sample.generator_busy;
-    single(out, "busiest_thread_cpus", "gauge", help, busiest)?;
-    let total = snapshot.total;
-    let delivery = "From the intended publication to the delivery.";
-    summary(out, "delivery_latency_seconds", delivery, &total.delivery)?;
-    let connect = "From the intended connect to being usable.";
-    summary(out, "connect_seconds", connect, &total.connect)?;
-    let lag = "How late the generator began its events.";
-    summary(out, "lag_seconds", lag, &snapshot.tally.interval.lag)
+    let view = json!({
+        "alive": counters.alive(),
+        "counters": counters,
+        "deliveries": snapshot.tally.deliveries,
+        "failures": reasons("failed"),
+        "losses": reasons("lost"),
+        "busiest": snapshot.sample.generator_busy,
+        "delivery": summary(&total.delivery),
+        "connect": summary(&total.connect),
+        "lag": summary(&snapshot.tally.interval.lag),
+    });
+    fill(include_str!("metrics.txt"), &view)
 }
 
-fn single(
-    out: &mut String,
-    name: &str,
-    kind: &str,
-    help: &str,
-    value: impl fmt::Display,
-) -> fmt::Result {
-    head(out, name, kind, help)?;
-    writeln!(out, "throng_bench_{name} {value}")
-}
-
-fn head(out: &mut String, name: &str, kind: &str, help: &str) -> fmt::Result {
-    writeln!(
-        out,
-        "# HELP throng_bench_{name} {help}\n# TYPE throng_bench_{name} {kind}"
-    )
-}
-
-fn summary(out: &mut String, name: &str, help: &str, latency: &Latency) -> fmt::Result {
-    head(out, name, "summary", help)?;
-    for percentile in [50.0, 90.0, 99.0, 99.9] {
+fn summary(latency: &Latency) -> Value {
+    let quantiles = [50.0, 90.0, 99.0, 99.9].map(|percentile| {
         // A quantile of nothing is not a number, as the format has it.
-        let seconds = latency
-            .percentile_us(percentile)
-            .map_or(f64::NAN, |us| us as f64 / 1e6);
-        let quantile = percentile / 100.0;
-        writeln!(
-            out,
-            "throng_bench_{name}{{quantile=\"{quantile}\"}} {seconds}"
-        )?;
-    }
-    let sums = latency
-        .summary()
-        .map(|s| (s.count, s.mean_us * s.count as f64 / 1e6));
-    let (count, sum_s) = sums.unwrap_or_default();
-    writeln!(
-        out,
-        "throng_bench_{name}_sum {sum_s}\nthrong_bench_{name}_count {count}"
-    )
+        let seconds = latency.percentile_us(percentile).map(|us| us as f64 / 1e6);
+        let seconds = seconds.map_or_else(|| json!("NaN"), Value::from);
+        json!({"quantile": percentile / 100.0, "seconds": seconds})
+    });
+    let summary = latency.summary();
+    let (count, sum_s) = summary.map_or((0, 0.0), |s| (s.count, s.mean_us * s.count as f64 / 1e6));
+    json!({"quantiles": quantiles, "count": count, "sum_s": sum_s})
 }
 
 #[cfg(test)]
@@ -125,7 +63,7 @@ mod tests {
         total.delivery.record_us(2_000_000);
         let mut out = String::new();
         with_figures(&Sample::default(), &tally, &total, |snapshot| {
-            write_prometheus(snapshot, &mut out).unwrap();
+            out = metrics(snapshot);
         });
         for line in [
             "throng_bench_connections 3\n",

@@ -1,26 +1,22 @@
 //! Lines of statsd over UDP while a run goes on, under the names that TCPKali uses, so that graphs
 //! made for it keep working.
 //!
-//! | name under the namespace | kind | what |
-//! |---|---|---|
-//! | `connections.opened` | counter | connections that became usable in the interval |
-//! | `connections.total`, `.in`, `.out` | gauge | connections now; all are outgoing |
-//! | `traffic.data`, `.rcvd`, `.sent` | counter | bytes |
-//! | `traffic.msgs.rcvd`, `.sent` | counter | messages |
-//! | `traffic.bitrate`, `.in`, `.out` | gauge | bits per second |
-//! | `latency.connect.*`, `.message.*` | gauge | `min`, `mean`, `max`, `50` to `99_9`, in ms |
+//! The lines are those of `statsd.txt`, filled: counters (`c`) of the interval, gauges (`g`) of
+//! now, latencies in ms. All connections are outgoing.
 //!
 //! `connections.failed` and `connections.lost` (counters) are ours.
 //!
 //! Never: waits, or fails a run: a statsd server that is not there misses its figures.
 
-use std::fmt::Write as _;
 use std::net::{ToSocketAddrs as _, UdpSocket};
 
-use throng_bench_measure::{Histograms, Latency, Sample};
+use serde_json::{Value, json};
+
+use throng_bench_measure::{Histograms, LatencySummary, Sample};
 use throng_bench_plan::StatsdExport;
 
 use crate::Snapshot;
+use crate::fill::fill;
 
 /// Sender of each row; when it is dropped, every gauge falls to zero.
 #[derive(Debug)]
@@ -61,10 +57,8 @@ impl Statsd {
             self.window = Histograms::default();
         }
         self.window.merge(&snapshot.tally.interval);
-        let mut lines = String::new();
         let rows = (snapshot.sample, snapshot.before);
-        write_statsd(&self.export.namespace, rows, &self.window, &mut lines);
-        self.send(&lines);
+        self.send(&lines_of(&self.export.namespace, rows, &self.window));
     }
 
     fn send(&self, lines: &str) {
@@ -77,51 +71,67 @@ impl Statsd {
 
 impl Drop for Statsd {
     fn drop(&mut self) {
-        let mut zeros = String::new();
-        write_statsd_zeros(&self.export.namespace, &mut zeros);
-        self.send(&zeros);
+        self.send(&zeros(&self.export.namespace));
     }
 }
 
 /// Bytes that most networks carry in one datagram.
 const DATAGRAM_BYTES_MAX: usize = 1400;
 
-/// Appends the lines of a row and of a latency window, one metric each.
-fn write_statsd(
+/// Writes the lines of a row and of a latency window, one metric each.
+fn lines_of(
     namespace: &str,
     (now, before): (&Sample, Option<&Sample>),
     window: &Histograms,
-    out: &mut String,
-) {
+) -> String {
     let risen = |of: fn(&Sample) -> u64| of(now).saturating_sub(before.map_or(0, of));
-    let mut lines = Lines { namespace, out };
-    lines.counter("connections.opened", risen(|s| s.upgraded));
-    lines.counter("connections.failed", risen(|s| s.failed));
-    lines.counter("connections.lost", risen(|s| s.lost));
-    lines.connections(now.alive);
-    lines.counter("traffic.data", now.sent_bytes + now.received_bytes);
-    lines.counter("traffic.data.rcvd", now.received_bytes);
-    lines.counter("traffic.data.sent", now.sent_bytes);
-    lines.counter("traffic.msgs.rcvd", now.received);
-    lines.counter("traffic.msgs.sent", now.published);
-    lines.bitrate(
-        now.per_s(now.received_bytes * 8),
-        now.per_s(now.sent_bytes * 8),
-    );
-    lines.latency("connect", &window.connect);
-    lines.latency("message", &window.delivery);
+    let bits = [now.received_bytes, now.sent_bytes].map(|bytes| now.per_s(bytes * 8));
+    let latencies = [("connect", &window.connect), ("message", &window.delivery)];
+    let latencies = latencies.map(|(kind, figures)| Some(latency(kind, &figures.summary()?)));
+    let latencies: Value = latencies.into_iter().flatten().collect();
+    let view = json!({
+        "now": now,
+        "namespace": namespace,
+        "opened": risen(|sample| sample.upgraded),
+        "failed": risen(|sample| sample.failed),
+        "lost": risen(|sample| sample.lost),
+        "bytes": now.sent_bytes + now.received_bytes,
+        "bits": bits[0] + bits[1],
+        "received_bits": bits[0],
+        "sent_bits": bits[1],
+        "latencies": latencies,
+    });
+    fill(include_str!("statsd.txt"), &view)
 }
 
-/// Appends zeros for every gauge, so that graphs fall when the run has ended.
-fn write_statsd_zeros(namespace: &str, out: &mut String) {
-    let mut lines = Lines { namespace, out };
-    lines.connections(0);
-    lines.bitrate(0, 0);
-    for kind in ["connect", "message"] {
-        for figure in ["min", "mean", "max", "50", "95", "99", "99_9"] {
-            lines.gauge(&format!("latency.{kind}.{figure}"), 0.0);
-        }
-    }
+/// Figures of a latency in ms.
+fn latency(kind: &str, summary: &LatencySummary) -> Value {
+    let at = |percentile| {
+        summary
+            .percentile_us(percentile)
+            .map(|us| us as f64 / 1000.0)
+    };
+    json!({
+        "kind": kind,
+        "min": summary.min_us as f64 / 1000.0,
+        "mean": summary.mean_us.round() / 1000.0,
+        "max": summary.max_us as f64 / 1000.0,
+        "p50": at(50.0),
+        "p95": at(95.0),
+        "p99": at(99.0),
+        "p99_9": at(99.9),
+    })
+}
+
+/// Writes zeros for every gauge, so that graphs fall when the run has ended.
+fn zeros(namespace: &str) -> String {
+    let mut window = Histograms::default();
+    window.connect.record_us(0);
+    window.delivery.record_us(0);
+    let lines = lines_of(namespace, (&Sample::default(), None), &window);
+    { lines.split_inclusive('\n') }
+        .filter(|line| line.ends_with("|g\n"))
+        .collect()
 }
 
 /// Splits lines into datagrams at line ends.
@@ -147,53 +157,6 @@ fn datagrams(lines: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-struct Lines<'a> {
-    namespace: &'a str,
-    out: &'a mut String,
-}
-
-impl Lines<'_> {
-    fn counter(&mut self, name: &str, count: u64) {
-        // Writing to a String does not fail.
-        let _ = writeln!(self.out, "{}.{name}:{count}|c", self.namespace);
-    }
-
-    fn gauge(&mut self, name: &str, value: f64) {
-        let _ = writeln!(self.out, "{}.{name}:{value}|g", self.namespace);
-    }
-
-    fn connections(&mut self, alive: u64) {
-        self.gauge("connections.total", alive as f64);
-        self.gauge("connections.total.in", 0.0);
-        self.gauge("connections.total.out", alive as f64);
-    }
-
-    fn bitrate(&mut self, received: u64, sent: u64) {
-        self.gauge("traffic.bitrate", (received + sent) as f64);
-        self.gauge("traffic.bitrate.in", received as f64);
-        self.gauge("traffic.bitrate.out", sent as f64);
-    }
-
-    fn latency(&mut self, kind: &str, latency: &Latency) {
-        let Some(summary) = latency.summary() else {
-            return;
-        };
-        let figures = [
-            ("min", summary.min_us as f64),
-            ("mean", summary.mean_us.round()),
-            ("max", summary.max_us as f64),
-        ];
-        for (name, us) in figures {
-            self.gauge(&format!("latency.{kind}.{name}"), us / 1000.0);
-        }
-        for (name, percentile) in [("50", 50.0), ("95", 95.0), ("99", 99.0), ("99_9", 99.9)] {
-            if let Some(us) = summary.percentile_us(percentile) {
-                self.gauge(&format!("latency.{kind}.{name}"), us as f64 / 1000.0);
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -217,9 +180,7 @@ mod tests {
             received: 7,
             ..Sample::default()
         };
-        let mut out = String::new();
-        write_statsd("b-1", (&now, Some(&before)), &window, &mut out);
-        out
+        lines_of("b-1", (&now, Some(&before)), &window)
     }
 
     #[test]
@@ -242,8 +203,7 @@ mod tests {
 
     #[test]
     fn at_the_end_every_gauge_falls_to_zero() {
-        let mut zeros = String::new();
-        write_statsd_zeros("b-1", &mut zeros);
+        let zeros = zeros("b-1");
         for line in lines().lines().filter(|line| line.ends_with("|g")) {
             let name = line.split(':').next().unwrap();
             assert!(zeros.contains(&format!("{name}:0|g\n")), "{name}");

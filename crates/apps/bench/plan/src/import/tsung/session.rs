@@ -1,6 +1,7 @@
 //! Reader of a Tsung session of type `ts_websocket`: one connect, then thinking, perhaps with a
 //! message that repeats.
 
+use super::vocabulary::check;
 use crate::import::xml::Element;
 use crate::payload::MESSAGE_BYTES_MIN;
 use crate::template::escape;
@@ -21,15 +22,7 @@ pub(super) struct Session {
 }
 
 pub(super) fn read_session(element: &Element) -> Result<Session, Problem> {
-    let known = [
-        "name",
-        "probability",
-        "weight",
-        "type",
-        "bidi",
-        "persistent",
-    ];
-    element.only_attributes(&known)?;
+    check(element, "session")?;
     let kind = element.required("type")?;
     if kind != "ts_websocket" {
         return Err(element.problem(format!(
@@ -97,7 +90,7 @@ impl Session {
     }
 
     fn connect(&mut self, websocket: &Element) -> Result<(), Problem> {
-        websocket.only_attributes(&["type", "path", "ack", "origin", "subprotocols", "frame"])?;
+        check(websocket, "connect")?;
         if self.connected {
             return Err(websocket.problem("a second connect in one session is not supported"));
         }
@@ -123,7 +116,7 @@ impl Session {
 
     /// Reads a loop of thinking, perhaps around one message.
     fn repeat(&mut self, repeat: &Element) -> Result<(), Problem> {
-        repeat.only_attributes(&["var", "from", "to", "incr"])?;
+        check(repeat, "for")?;
         let from: u64 = repeat.required_number("from")?;
         let to: u64 = repeat.required_number("to")?;
         let step = repeat.number::<u64>("incr")?.unwrap_or(1);
@@ -174,7 +167,7 @@ impl Session {
 }
 
 fn websocket_of(request: &Element) -> Result<&Element, Problem> {
-    request.only_attributes(&["subst", "tag"])?;
+    check(request, "request")?;
     let mut children = request.children.iter();
     match (children.next(), children.next()) {
         (Some(websocket), None) if websocket.name == "websocket" => {
@@ -200,14 +193,7 @@ fn websocket_of(request: &Element) -> Result<&Element, Problem> {
 
 /// Returns the text of a message, and true for a binary frame, which is Tsung's default.
 fn message_of(websocket: &Element) -> Result<(String, bool), Problem> {
-    websocket.only_attributes(&["type", "ack", "frame"])?;
-    if websocket
-        .attribute("ack")
-        .is_some_and(|ack| ack != "no_ack")
-    {
-        return Err(websocket
-            .problem("waiting for an answer is not supported; supported is ack=\"no_ack\""));
-    }
+    check(websocket, "message")?;
     let binary = match websocket.attribute("frame").unwrap_or("binary") {
         "text" => false,
         "binary" => true,
@@ -218,13 +204,7 @@ fn message_of(websocket: &Element) -> Result<(String, bool), Problem> {
 
 /// Reads a thinktime, which is in seconds, fractions allowed.
 fn think_us(think: &Element) -> Result<u64, Problem> {
-    think.only_attributes(&["value", "random"])?;
-    if think
-        .attribute("random")
-        .is_some_and(|random| random != "false")
-    {
-        return Err(think.problem("a random thinktime is not supported"));
-    }
+    check(think, "thinktime")?;
     let seconds = think
         .number::<f64>("value")?
         .filter(|seconds| seconds.is_finite() && *seconds >= 0.0)
