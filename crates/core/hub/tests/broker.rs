@@ -1,23 +1,24 @@
-//! Plays the dialogues in `broker.txt`: requests of a hub to its broker, and its handling of replies.
-//! The broker is the test's own.
+//! Plays the dialogues in `broker.txt`: requests of a hub to its broker, and its handling of
+//! replies. The broker is the test's own.
 //!
-//! Steps of the connection in slot `N`, whose commands have tokens that count up from 1:
-//! `N subscribes CHANNEL [since OFFSET]`; `N unsubscribes CHANNEL`, or `N has no CHANNEL`; `N goes`;
+//! Steps of the connection in slot `N`, whose commands have tokens that count up from 1: `N
+//! subscribes CHANNEL [since OFFSET]`; `N unsubscribes CHANNEL`, or `N has no CHANNEL`; `N goes`;
 //! `N publishes CHANNEL`; `N publishes from TOKEN CHANNEL ..` in one command; `N asks for history`
-//! of the channel `a`, or `N asks for history as a subscriber`; `N is in CHANNEL ..`, which are all; `N is not in CHANNEL`.
+//! of the channel `a`, or `N asks for history as a subscriber`; `N is in CHANNEL ..`, which are
+//! all; `N is not in CHANNEL`.
 //!
-//! The broker: `asks ITEM, ..` is what it was asked for since the last time, `#K` for the K-th request
-//! of the story and `leave CHANNEL`; `reply #K at OFFSET`, `published`, `history` or a refusal;
-//! `delivers CHANNEL OFFSET [KIB]`, where the offset may be a range `1-600`; `delivers tagged CHANNEL
-//! OFFSET`; `breaks CHANNEL`. `holds`: from here on the hub takes what comes only at `polls more` or
-//! `polls nothing`, which is whether more may be left.
+//! The broker: `asks ITEM, ..` is what it was asked for since the last time, `#K` for the K-th
+//! request of the story and `leave CHANNEL`; `reply #K at OFFSET`, `published`, `history` or a
+//! refusal; `delivers CHANNEL OFFSET [KIB]`, where the offset may be a range `1-600`; `delivers
+//! tagged CHANNEL OFFSET`; `breaks CHANNEL`. `holds`: from here on the hub takes what comes only at
+//! `polls more` or `polls nothing`, which is whether more may be left.
 //!
-//! The hub: `answers TOKEN TEXT | ..`; `turn VISITS more` or `done`; `turns VISITS` until all is done;
-//! `delivered SLOT:OFFSETS ..` since the last time, with a `+` behind what gathers; `lost SLOT ..`
-//! have to subscribe to `a` again; `carried OFFSET ..` are with everybody; `encoded FRAMES` since the
-//! last time; `channels CHANNEL:SUBSCRIBERS ..` are all it has, `members CHANNEL COUNT`, and
-//! `subscriptions COUNT` with those that wait; `wants mail`; `renew`s its options, with a namespace `new:` and three subscriptions for each
-//! connection.
+//! The hub: `answers TOKEN TEXT | ..`; `turn VISITS more` or `done`; `turns VISITS` until all is
+//! done; `delivered SLOT:OFFSETS ..` since the last time, with a `+` behind what gathers; `lost
+//! SLOT ..` have to subscribe to `a` again; `carried OFFSET ..` are with everybody; `encoded
+//! FRAMES` since the last time; `channels CHANNEL:SUBSCRIBERS ..` are all it has, `members CHANNEL
+//! COUNT`, and `subscriptions COUNT` with those that wait; `wants mail`; `renew`s its options, with
+//! a namespace `new:` and three subscriptions for each connection.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -2,15 +2,15 @@
 //! waits longer than the delay. With "latest only" each subscription gets the newest publication of
 //! each window, and is told no other.
 //!
-//! Channels in `late:` have a delay of 5 ms; those in `price:` and `kept:` conflate within a window of
-//! 50 ms, and `kept:` has history.
+//! Channels in `late:` have a delay of 5 ms; those in `price:` and `kept:` conflate within a window
+//! of 50 ms, and `kept:` has history.
 //!
 //! Steps: `N subscribes CHANNEL`, `again` from its position; `N unsubscribes CHANNEL`; `N goes`;
 //! `publish CHANNEL TEXT ..`, each word by itself; `fill CHANNEL COUNT` publishes so many. `at MS
-//! [VISITS]` lets the hub work; `delivered SLOT:TEXT,.. ..` is what each batch then had, and `counted
-//! SLOT:COUNT ..` how much; `next MS` is when the hub has more to do. `N stands at OFFSET` in `kept:a`;
-//! `recovered TEXT ..` by the last subscribe; `conflated COUNT` and `carried COUNT` so far; `channels
-//! COUNT`; `hurry`; the hub `rests`.
+//! [VISITS]` lets the hub work; `delivered SLOT:TEXT,.. ..` is what each batch then had, and
+//! `counted SLOT:COUNT ..` how much; `next MS` is when the hub has more to do. `N stands at OFFSET`
+//! in `kept:a`; `recovered TEXT ..` by the last subscribe; `conflated COUNT` and `carried COUNT` so
+//! far; `channels COUNT`; `hurry`; the hub `rests`.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ struct Stage {
     /// Position of each connection in each channel.
     positions: BTreeMap<(u32, String), Position>,
     recovered: Vec<String>,
-    /// What each batch of the last turn had, by slot.
+    /// Texts of each batch of the last turn, by slot.
     delivered: Vec<(u32, Vec<String>)>,
     /// When the hub has more to do.
     next: Option<Millis>,

@@ -1,11 +1,11 @@
 //! Plays the dialogues in `two_shards.txt`: a channel at home on the first of two shards, its
 //! subscriptions on both, and the members that come with them.
 //!
-//! Steps of the connection in slot `N` of shard `S`, whose commands have tokens that count up from 1
-//! in a story: `S.N comes` is a subscribe with a member, and `S.N comes and listens` asks for news of
-//! others; `S.N subscribes` is one without; `S.N unsubscribes`; `S.N is ended` by the server; `S.N
-//! goes`; `S.N is told WORDS` is the news that it got since the last time; `S.N is in`, or `is out`;
-//! `S.N finds COUNT` or `REFUSAL` when it asks, as a subscriber, who is there.
+//! Steps of the connection in slot `N` of shard `S`, whose commands have tokens that count up from
+//! 1 in a story: `S.N comes` is a subscribe with a member, and `S.N comes and listens` asks for
+//! news of others; `S.N subscribes` is one without; `S.N unsubscribes`; `S.N is ended` by the
+//! server; `S.N goes`; `S.N is told WORDS` is the news that it got since the last time; `S.N is
+//! in`, or `is out`; `S.N finds COUNT` or `REFUSAL` when it asks, as a subscriber, who is there.
 //!
 //! `settle` carries all mail, and fans out: until then only a connection's own shard knows of its
 //! commands. `answers TOKEN good | TOKEN REFUSAL ..` are those of both shards since the last time;

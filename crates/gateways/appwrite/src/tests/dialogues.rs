@@ -1,30 +1,31 @@
 //! Plays the dialogues in the text files of this folder.
 //!
-//! Steps of client `N`, who is at the project `bench`:
-//! `N opens QUERY | HEADER | ..` connects, for `files` unless a query is given; `from ADDRESS` is
-//! where the next ones connect from; `N comes USER TEAM ..` connects to `files` with a session, and is
-//! let in as this user; `N brings TOKEN` connects with a token of ann's that ends in a minute, as a
-//! member of team T; `N < JSON` sends a message, and `N pings BYTES` a long one; `N > JSON` receives
-//! one that has these fields (see [`throng_solo::dialogue::resembles`]), or `close CODE`; a text `"$x"`
-//! is any the first time, and the same later. `N hears ID ..` receives these events and nothing else;
-//! `N skips` drops what it got; `N waits MS`; `N is due in MS`; `N leaves`; `N is ended` by the server;
-//! `N is bare`: its session owns nothing beside its slot; `N can move` to another process, or `N
-//! stays`; `moves` does it with everybody, `moves to OPTION` to a server with an option; `empty` is a
-//! hub without connections.
+//! Steps of client `N`, who is at the project `bench`: `N opens QUERY | HEADER | ..` connects, for
+//! `files` unless a query is given; `from ADDRESS` is where the next ones connect from; `N comes
+//! USER TEAM ..` connects to `files` with a session, and is let in as this user; `N brings TOKEN`
+//! connects with a token of ann's that ends in a minute, as a member of team T; `N < JSON` sends a
+//! message, and `N pings BYTES` a long one; `N > JSON` receives one that has these fields (see
+//! [`throng_solo::dialogue::resembles`]), or `close CODE`; a text `"$x"` is any the first time, and
+//! the same later. `N hears ID ..` receives these events and nothing else; `N skips` drops what it
+//! got; `N waits MS`; `N is due in MS`; `N leaves`; `N is ended` by the server; `N is bare`: its
+//! session owns nothing beside its slot; `N can move` to another process, or `N stays`; `moves`
+//! does it with everybody, `moves to OPTION` to a server with an option; `empty` is a hub without
+//! connections.
 //!
 //! The server, at the beginning of a story: `with no look-ups`, `with COUNT messages in MS`, `with
-//! project ID HOST`; `trusts BLOCK` of proxies; `admits nobody`. `admitted ADDRESS ..` are those counted
-//! since the last time; `refused REASON:COUNT ..` all refusals so far, `counted SERIES [LABEL] COUNT`
-//! one series, and `connections COUNT`. `passes MS` for all; `tick`.
+//! project ID HOST`; `trusts BLOCK` of proxies; `admits nobody`. `admitted ADDRESS ..` are those
+//! counted since the last time; `refused REASON:COUNT ..` all refusals so far, `counted SERIES
+//! [LABEL] COUNT` one series, and `connections COUNT`. `passes MS` for all; `tick`.
 //!
 //! Events: `event ID ROLE [JSON]` with more fields, `change ID USER ROLE` of a user without
 //! details, `membership ID USER TEAM ROLE,..` or `gone`, `account USER WHAT JSON`. `begins EPOCH`:
-//! events may have been lost. `holds`: events wait for `turn FRAMES more` or `done`, which makes so many
-//! frames, or for `turns`, which makes all.
+//! events may have been lost. `holds`: events wait for `turn FRAMES more` or `done`, which makes so
+//! many frames, or for `turns`, which makes all.
 //!
-//! Look-ups: `asked N PRIORITY PART [with CREDENTIAL at PROJECT]` is the next, and `answer K ANSWER`
-//! answers the K-th of the story, from 1. Calls about presences: `put ID CREDENTIAL [JSON]`, `delete ID
-//! CREDENTIAL`, and `result K ANSWER`. `full` and `roomy` switch the room for both. `repeat COUNT STEP`.
+//! Look-ups: `asked N PRIORITY PART [with CREDENTIAL at PROJECT]` is the next, and `answer K
+//! ANSWER` answers the K-th of the story, from 1. Calls about presences: `put ID CREDENTIAL
+//! [JSON]`, `delete ID CREDENTIAL`, and `result K ANSWER`. `full` and `roomy` switch the room for
+//! both. `repeat COUNT STEP`.
 
 use throng_appwrite::{IdentityChange, Platforms, Rates};
 use throng_proxy::Block;
