@@ -238,6 +238,7 @@ struct Membership {
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
+    use throng_types::cases;
 
     use super::*;
 
@@ -336,76 +337,42 @@ mod tests {
 
     #[test]
     fn roles_after_a_change() {
-        let roles = texts(&[
-            "user:U",
-            "users",
-            "user:U/unverified",
-            "users/unverified",
-            "team:T",
-            "member:M",
-            "team:T/dev",
-            "team:T2",
-            "member:M2",
-            "label:old",
-        ]);
-        let outcome = |change: Change| change.outcome("U", &roles);
-        let account = |verified, blocked, labels: &[&str]| Change::Account {
-            verified,
-            blocked,
-            labels: texts(labels),
+        let texts = |text: &str| -> Vec<String> {
+            let words = text.split(' ').filter(|word| !word.is_empty());
+            words.map(str::to_owned).collect()
         };
-        let verified = texts(&[
-            "user:U",
-            "users",
-            "user:U/verified",
-            "users/verified",
-            "team:T",
-            "member:M",
-            "team:T/dev",
-            "team:T2",
-            "member:M2",
-            "label:vip",
-        ]);
-        assert_eq!(
-            outcome(account(true, false, &["vip"])),
-            RoleChange::Roles(verified)
+        let roles = texts(
+            "user:U users user:U/unverified users/unverified team:T member:M team:T/dev team:T2 \
+             member:M2 label:old",
         );
-        assert_eq!(outcome(account(false, false, &["old"])), RoleChange::Same);
-        assert_eq!(outcome(account(true, true, &[])), RoleChange::Guest);
-        assert_eq!(outcome(Change::Document), RoleChange::Same);
-        assert_eq!(outcome(Change::Deleted), RoleChange::Guest);
-        assert_eq!(outcome(Change::SessionEnded(None)), RoleChange::Guest);
-        assert_eq!(outcome(Change::Unsaid), RoleChange::Unknown);
-        assert_eq!(
-            outcome(Change::SessionEnded(Some("S".to_owned()))),
-            RoleChange::Unknown
-        );
-        let membership = |team: &str, id: &str, within: Option<&[&str]>| Change::Membership {
-            team: team.to_owned(),
-            id: id.to_owned(),
-            roles: within.map(texts),
-        };
-        let RoleChange::Roles(left) = outcome(membership("T", "M", None)) else {
-            panic!("other roles");
-        };
-        assert!(
-            !left
-                .iter()
-                .any(|role| role == "team:T" || role == "member:M")
-        );
-        assert!(!left.contains(&"team:T/dev".to_owned()));
-        assert!(left.contains(&"team:T2".to_owned()) && left.contains(&"member:M2".to_owned()));
-        assert_eq!(outcome(membership("X", "MX", None)), RoleChange::Same);
-        assert_eq!(
-            outcome(membership("T", "M", Some(&["dev"]))),
-            RoleChange::Same
-        );
-        let RoleChange::Roles(owner) = outcome(membership("T", "M", Some(&["owner"]))) else {
-            panic!("other roles");
-        };
-        assert!(
-            owner.contains(&"team:T/owner".to_owned()) && !owner.contains(&"team:T/dev".to_owned())
-        );
+        for (case, expect) in cases(include_str!("change.txt")) {
+            let (what, rest) = case.split_once(' ').unwrap_or((case, ""));
+            let change = match what {
+                "verified" | "unverified" | "blocked" => Change::Account {
+                    verified: what == "verified",
+                    blocked: what == "blocked",
+                    labels: texts(rest),
+                },
+                "membership" => {
+                    let mut words = texts(rest).into_iter();
+                    let [Some(id), Some(team)] = [words.next(), words.next()] else {
+                        panic!("{case}");
+                    };
+                    let roles: Vec<String> = words.collect();
+                    let roles = (roles != ["gone"]).then_some(roles);
+                    Change::Membership { team, id, roles }
+                }
+                "session" => Change::SessionEnded(texts(rest).pop()),
+                "document" => Change::Document,
+                "deleted" => Change::Deleted,
+                _ => Change::Unsaid,
+            };
+            let told = match change.outcome("U", &roles) {
+                RoleChange::Roles(roles) => roles.join(" "),
+                other => format!("{other:?}"),
+            };
+            assert_eq!(told, expect, "{case}");
+        }
     }
 
     #[test]
