@@ -47,7 +47,7 @@ impl Param {
 
 /// All parameters, in order of first appearance.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Params(Vec<(String, Param)>);
+pub(crate) struct Params(Vec<(Key, Param)>);
 
 impl Params {
     pub(crate) fn parse(query: &str, params_max: usize) -> Result<Self, UrlError> {
@@ -63,10 +63,9 @@ impl Params {
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<&Param> {
-        self.0
-            .iter()
-            .find(|(known, _)| known == name)
-            .map(|(_, param)| param)
+        let named = |key: &Key| matches!(key, Key::Name(known) if known == name);
+        let found = self.0.iter().find(|(key, _)| named(key));
+        found.map(|(_, param)| param)
     }
 
     fn insert(&mut self, name: &str, value: String) -> Result<(), UrlError> {
@@ -76,15 +75,18 @@ impl Params {
             return Ok(());
         }
         let base = base.replace(['.', ' '], "_");
-        let at = match self.0.iter().position(|(known, _)| *known == base) {
-            Some(at) => at,
-            None => {
-                self.0.push((base, Param::Text(String::new())));
-                self.0.len() - 1
-            }
-        };
-        set(&mut self.0[at].1, brackets, value, 0)
+        set(entry(&mut self.0, Key::Name(base)), brackets, value, 0)
     }
+}
+
+/// The entry with this key, made if it is not there.
+fn entry(entries: &mut Vec<(Key, Param)>, key: Key) -> &mut Param {
+    let known = entries.iter().position(|(known, _)| *known == key);
+    let at = known.unwrap_or_else(|| {
+        entries.push((key, Param::Text(String::new())));
+        entries.len() - 1
+    });
+    &mut entries[at].1
 }
 
 /// Splits `a[b][]` into `a` and `[b][]`. A first bracket that never closes belongs to the name,
@@ -119,14 +121,7 @@ fn set(param: &mut Param, brackets: &str, value: String, depth: usize) -> Result
     } else {
         key_of(key)
     };
-    let at = match entries.iter().position(|(known, _)| *known == key) {
-        Some(at) => at,
-        None => {
-            entries.push((key, Param::Text(String::new())));
-            entries.len() - 1
-        }
-    };
-    set(&mut entries[at].1, rest, value, depth + 1)
+    set(entry(entries, key), rest, value, depth + 1)
 }
 
 /// One more than the highest whole number; the limit on parameters bounds the walk.
