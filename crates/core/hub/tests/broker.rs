@@ -1,5 +1,26 @@
-//! Requests of a hub to its broker, and its handling of replies: the broker is the test's own.
+//! Plays the dialogues in `broker.txt`: requests of a hub to its broker, and its handling of
+//! replies. The broker is the test's own.
+//!
+//! Steps of the connection in slot `N`, whose commands have tokens that count up from 1: `N
+//! subscribes CHANNEL [since OFFSET]`; `N unsubscribes CHANNEL`, or `N has no CHANNEL`; `N goes`;
+//! `N publishes CHANNEL`; `N publishes from TOKEN CHANNEL ..` in one command; `N asks for history`
+//! of the channel `a`, or `N asks for history as a subscriber`; `N is in CHANNEL ..`, which are
+//! all; `N is not in CHANNEL`.
+//!
+//! The broker: `asks ITEM, ..` is what it was asked for since the last time, `#K` for the K-th
+//! request of the story and `leave CHANNEL`; `reply #K at OFFSET`, `published`, `history` or a
+//! refusal; `delivers CHANNEL OFFSET [KIB]`, where the offset may be a range `1-600`; `delivers
+//! tagged CHANNEL OFFSET`; `breaks CHANNEL`. `holds`: from here on the hub takes what comes only at
+//! `polls more` or `polls nothing`, which is whether more may be left.
+//!
+//! The hub: `answers TOKEN TEXT | ..`; `turn VISITS more` or `done`; `turns VISITS` until all is
+//! done; `delivered SLOT:OFFSETS ..` since the last time, with a `+` behind what gathers; `lost
+//! SLOT ..` have to subscribe to `a` again; `carried OFFSET ..` are with everybody; `encoded
+//! FRAMES` since the last time; `channels CHANNEL:SUBSCRIBERS ..` are all it has, `members CHANNEL
+//! COUNT`, and `subscriptions COUNT` with those that wait; `wants mail`; `renew`s its options, with
+//! a namespace `new:` and three subscriptions for each connection.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver as Inlet, Sender, channel};
 
@@ -9,10 +30,16 @@ use throng_broker::{
     Request, Subscribed, Ticket,
 };
 use throng_hub::{Answer, Command, FormKind, Format, Hub, HubOptions, ReplyTo};
+use throng_solo::dialogue::{DialogueStage, check_list, number, play};
 use throng_solo::{Heard, conn, draft, fan_out, name, position, subscribe};
-use throng_types::{ChannelName, Now, Position, Publication, ShardId};
+use throng_types::{ChannelName, Now, Publication, ShardId};
 
 const NOW: Now = Now::new(0, 0);
+
+#[test]
+fn a_hub_and_its_broker_have_their_dialogues() {
+    play(include_str!("broker.txt"), Scene::new);
+}
 
 /// Connections from here on encode for themselves.
 const PERSONAL_FROM: u32 = 50;
@@ -68,10 +95,6 @@ impl Remote for Script {
     }
 }
 
-fn publication(channel: &str, offset: u64, bytes: usize) -> Arc<Publication> {
-    throng_solo::publication(channel, offset, &"x".repeat(bytes))
-}
-
 /// A hub with a broker that the test controls.
 struct Scene {
     hub: Hub,
@@ -80,6 +103,9 @@ struct Scene {
     renewed: Inlet<usize>,
     heard: Heard,
     next_token: u32,
+    tickets: Vec<Ticket>,
+    /// The hub takes what comes only when it is told to.
+    holds: bool,
 }
 
 impl Scene {
@@ -109,102 +135,154 @@ impl Scene {
             renewed,
             heard: Heard::default(),
             next_token: 0,
+            tickets: Vec::new(),
+            holds: false,
         }
     }
 
-    fn subscribe_since(&mut self, index: u32, channel: &str, since: Option<Position>) {
-        self.next_token += 1;
-        let kind = match index {
-            PERSONAL_FROM.. => FormKind::Personal,
-            _ => FormKind::Shared,
-        };
-        let who = (conn(index), self.next_token);
-        let command = subscribe(who, channel, Format::new(3, kind), since);
+    fn handle(&mut self, command: Command) {
         self.hub.handle(command, NOW, &mut self.heard);
     }
 
-    fn subscribe(&mut self, index: u32, channel: &str) {
-        self.subscribe_since(index, channel, None);
+    fn reply_to(&mut self, index: u32) -> ReplyTo {
+        self.next_token += 1;
+        ReplyTo::new(conn(index), self.next_token)
     }
 
-    fn unsubscribe(&mut self, index: u32, channel: &str) -> bool {
-        self.hub.unsubscribe(conn(index), &name(channel), NOW)
+    fn client(&mut self, index: u32, step: &str) {
+        let words: Vec<&str> = step.split(' ').collect();
+        match *words {
+            ["subscribes", channel, ref since @ ..] => {
+                let kind = match index {
+                    PERSONAL_FROM.. => FormKind::Personal,
+                    _ => FormKind::Shared,
+                };
+                let since = since.last().map(|offset| position(number(offset)));
+                let ReplyTo { conn, token } = self.reply_to(index);
+                let format = Format::new(3, kind);
+                self.handle(subscribe((conn, token), channel, format, since));
+            }
+            ["unsubscribes", channel] => {
+                assert!(self.hub.unsubscribe(conn(index), &name(channel), NOW));
+            }
+            ["has", "no", channel] => {
+                assert!(!self.hub.unsubscribe(conn(index), &name(channel), NOW));
+            }
+            ["goes"] => self.hub.gone(conn(index), NOW),
+            ["publishes", "from", token, ref channels @ ..] => {
+                let reply_to = ReplyTo::new(conn(index), number(token));
+                let drafts = channels.iter().map(|channel| draft(channel, "x")).collect();
+                self.handle(Command::PublishAll { reply_to, drafts });
+            }
+            ["publishes", channel] => {
+                let (reply_to, draft) = (self.reply_to(index), draft(channel, "x"));
+                self.handle(Command::Publish { reply_to, draft });
+            }
+            ["asks", "for", "history", ref as_subscriber @ ..] => {
+                let command = Command::History {
+                    reply_to: self.reply_to(index),
+                    channel: name("a"),
+                    query: HistoryQuery {
+                        limit: None,
+                        since: None,
+                        reverse: false,
+                    },
+                    only_subscribed: !as_subscriber.is_empty(),
+                };
+                self.handle(command);
+            }
+            ["is", "in", ref channels @ ..] => {
+                let all = self.hub.channels_of(conn(index)).map(ChannelName::as_str);
+                assert_eq!(all.collect::<Vec<_>>(), channels);
+                assert_eq!(self.hub.subscription_count(conn(index)), channels.len());
+                for channel in channels {
+                    assert!(self.hub.is_subscribed(conn(index), &name(channel)));
+                }
+            }
+            ["is", "not", "in", channel] => {
+                assert!(!self.hub.is_subscribed(conn(index), &name(channel)));
+            }
+            _ => panic!("no step of a connection"),
+        }
     }
 
-    /// The tickets of what was asked for, and the channels that were left.
-    fn asked(&mut self) -> Vec<Result<Ticket, ChannelName>> {
-        let asked = self.asked.try_iter().map(|request| {
-            let refused = request.refused(Refusal::Busy);
-            let ticket = refused.map(|reply| reply.ticket);
-            ticket.ok_or_else(|| request.channel().clone())
+    /// Takes what the broker was asked for.
+    fn asked(&mut self) -> Vec<String> {
+        let asked: Vec<Request> = self.asked.try_iter().collect();
+        let asked = asked.into_iter().map(|request| {
+            let Some(reply) = request.refused(Refusal::Busy) else {
+                return format!("leave {}", request.channel());
+            };
+            self.tickets.push(reply.ticket);
+            format!("#{}", self.tickets.len())
         });
         asked.collect()
     }
 
     fn says(&mut self, said: Said) {
         self.says.send(said).expect("a broker");
-        while self.hub.poll(NOW, &mut self.heard) {}
+        while !self.holds && self.hub.poll(NOW, &mut self.heard) {}
     }
 
-    fn reply(&mut self, ticket: Ticket, outcome: Outcome) {
+    fn reply(&mut self, ticket: &str, outcome: &[&str]) {
+        let ticket = self.tickets[number::<usize>(&ticket[1..]) - 1];
+        let subscribed = |offset| Subscribed {
+            position: Some(position(offset)),
+            recovery: Recovery::NotAsked,
+        };
+        let published = Published {
+            position: None,
+            shards: Some(3),
+        };
+        let outcome = match *outcome {
+            ["at", offset] => Outcome::Subscribed(Ok(subscribed(number(offset)))),
+            ["published"] => Outcome::Published(Ok(published)),
+            ["not", "published"] => Outcome::Published(Err(Refusal::Busy)),
+            ["history"] => Outcome::History(Ok(HistoryPage::default())),
+            ["Busy"] => Outcome::Subscribed(Err(Refusal::Busy)),
+            _ => panic!("no outcome"),
+        };
         self.says(Said::Reply(Reply { ticket, outcome }));
     }
 
-    fn accept(&mut self, offset: u64) {
-        let asked = self.asked();
-        let [Ok(ticket)] = asked[..] else {
-            panic!("{asked:?}");
-        };
-        self.subscribed(ticket, Ok(offset));
+    fn deliver(&mut self, channel: &str, offsets: &str, bytes: usize, tags: Option<&str>) {
+        let (first, last) = offsets.split_once('-').unwrap_or((offsets, offsets));
+        for offset in number(first)..=number(last) {
+            let mut publication = throng_solo::publication(channel, offset, &"x".repeat(bytes));
+            Arc::make_mut(&mut publication).tags = tags.map(Into::into);
+            self.says(Said::Delivery(publication));
+        }
     }
 
-    fn subscribed(&mut self, ticket: Ticket, result: Result<u64, Refusal>) {
-        let result = result.map(|offset| Subscribed {
-            position: Some(position(offset)),
-            recovery: Recovery::NotAsked,
-        });
-        self.reply(ticket, Outcome::Subscribed(result));
-    }
-
-    fn publish(&mut self, channel: &str, offset: u64, bytes: usize) {
-        self.says(Said::Delivery(publication(channel, offset, bytes)));
-    }
-
-    fn fan_out(&mut self, visits: usize) -> bool {
-        self.hub.fan_out(visits, NOW, &mut self.heard)
-    }
-
-    fn fan_out_all(&mut self, visits: usize) {
-        fan_out(&mut self.hub, visits, NOW, &mut self.heard);
-    }
-
-    #[track_caller]
-    fn answers(&mut self, expected: &[(u32, &str)]) {
-        let heard = std::mem::take(&mut self.heard.answers).into_iter();
-        let heard = heard.map(|(reply_to, answer)| (reply_to.token, told(answer)));
-        let heard: Vec<(u32, String)> = heard.collect();
-        let heard: Vec<(u32, &str)> = heard.iter().map(|(at, told)| (*at, &**told)).collect();
-        assert_eq!(heard, expected);
+    /// Takes the answers, with the tokens of the commands.
+    fn answers(&mut self) -> Vec<String> {
+        let answers = self.heard.answers.drain(..);
+        let answers = answers.map(|(to, answer)| format!("{} {}", to.token, told(answer)));
+        answers.collect()
     }
 
     /// Takes the deliveries: the slot, the offsets, and whether they gather.
-    fn deliveries(&mut self) -> Vec<(u32, Vec<u64>, bool)> {
+    fn deliveries(&mut self) -> Vec<String> {
         let all = self.heard.deliveries.drain(..).map(|it| {
             assert_eq!(it.frames.is_none(), it.index >= PERSONAL_FROM);
             let data = |it: &Arc<Publication>| String::from_utf8_lossy(&it.payload.bytes).into();
             let data: Vec<String> = it.publications.iter().map(data).collect();
             assert!(it.frames.is_none_or(|frames| frames == data));
             let offset = |it: &Arc<Publication>| it.position.map_or(0, |position| position.offset);
-            (
-                it.index,
-                it.publications.iter().map(offset).collect(),
-                it.gather,
-            )
+            let offsets: Vec<u64> = it.publications.iter().map(offset).collect();
+            let gathers = if it.gather { "+" } else { "" };
+            let (first, last) = (offsets[0], offsets[offsets.len() - 1]);
+            assert!((first..=last).eq(offsets), "none is left out");
+            let range = match first == last {
+                true => format!("{first}"),
+                false => format!("{first}-{last}"),
+            };
+            format!("{}:{range}{gathers}", it.index)
         });
         all.collect()
     }
 
-    /// Takes the connections that have to subscribe to `a` again, by their slots.
+    /// Takes the slots of the connections that have to subscribe to `a` again.
     fn lost(&mut self) -> Vec<u32> {
         let lost = self.heard.lost.drain(..).map(|(conn, channel)| {
             assert_eq!(channel, name("a"));
@@ -214,13 +292,65 @@ impl Scene {
         lost.sort_unstable();
         lost
     }
+}
 
-    /// Takes the offsets of publications with tags that all members have.
-    fn carried(&mut self) -> Vec<u64> {
-        let carried = self.heard.carried.drain(..);
-        carried
-            .filter_map(|(publication, _)| Some(publication.position?.offset))
-            .collect()
+impl DialogueStage for Scene {
+    fn step(&mut self, step: &str) {
+        let (verb, rest) = step.split_once(' ').unwrap_or((step, ""));
+        if let Ok(index) = verb.parse() {
+            return self.client(index, rest);
+        }
+        let words: Vec<&str> = rest.split(' ').collect();
+        match (verb, &*words) {
+            ("asks", _) => check_list(&self.asked(), rest, ", "),
+            ("reply", [ticket, outcome @ ..]) => self.reply(ticket, outcome),
+            ("delivers", ["tagged", channel, offset]) => {
+                self.deliver(channel, offset, 1, Some("{}"))
+            }
+            ("delivers", [channel, offsets]) => self.deliver(channel, offsets, 1, None),
+            ("delivers", [channel, offsets, kib]) => {
+                self.deliver(channel, offsets, number::<usize>(kib) << 10, None);
+            }
+            ("breaks", [channel]) => self.says(Said::Broken(name(channel))),
+            ("holds", _) => self.holds = true,
+            ("polls", [more]) => {
+                assert_eq!(self.hub.poll(NOW, &mut self.heard), *more == "more");
+            }
+            ("answers", _) => check_list(&self.answers(), rest, " | "),
+            ("turn", [visits, more]) => {
+                let is_left = self.hub.fan_out(number(visits), NOW, &mut self.heard);
+                assert_eq!(is_left, *more == "more");
+            }
+            ("turns", [visits]) => fan_out(&mut self.hub, number(visits), NOW, &mut self.heard),
+            ("delivered", _) => check_list(&self.deliveries(), rest, " "),
+            ("lost", _) => check_list(&self.lost(), rest, " "),
+            ("carried", _) => {
+                let carried = self.heard.carried.drain(..);
+                let carried = carried.filter_map(|(it, _)| Some(it.position?.offset));
+                check_list(&carried.collect::<Vec<_>>(), rest, " ");
+            }
+            ("encoded", _) => check_list(&[std::mem::take(&mut self.heard.encoded)], rest, " "),
+            ("channels", _) => {
+                let all: BTreeMap<_, _> = self.hub.channels().collect();
+                assert_eq!(self.hub.stats().channels, all.len());
+                assert!(all.keys().all(|channel| self.hub.has_channel(channel)));
+                let all = all.iter().map(|(name, count)| format!("{name}:{count}"));
+                check_list(&all.collect::<Vec<_>>(), rest, " ");
+            }
+            ("subscriptions", _) => check_list(&[self.hub.stats().subscriptions], rest, " "),
+            ("members", [channel, count]) => {
+                check_list(&[self.hub.member_count(&name(channel))], count, " ");
+            }
+            ("wants", ["mail"]) => assert!(self.hub.wants_mail()),
+            ("renew", _) => {
+                let named = vec![("new".into(), ChannelOptions::default())];
+                let namespaces = NamespaceOptions::new(ChannelOptions::default(), named);
+                let options = MemoryOptions::for_tests(1, Arc::new(namespaces)).live;
+                self.hub.renew(3, &options, NOW);
+                assert_eq!(self.renewed.try_iter().collect::<Vec<_>>(), [100]);
+            }
+            _ => panic!("no step"),
+        }
     }
 }
 
@@ -236,418 +366,4 @@ fn told(answer: Answer) -> String {
         Answer::NotSubscribed { what, channel } => format!("{what} of {channel} is refused"),
         Answer::Present { result } => format!("present {:?}", result.map(|it| it.clients)),
     }
-}
-
-/// The first connection asks for all of `a`.
-fn history(token: u32, only_subscribed: bool) -> Command {
-    Command::History {
-        reply_to: ReplyTo::new(conn(1), token),
-        channel: name("a"),
-        query: HistoryQuery {
-            limit: None,
-            since: None,
-            reverse: false,
-        },
-        only_subscribed,
-    }
-}
-
-#[test]
-fn only_the_first_subscriber_asks() {
-    let mut scene = Scene::new();
-    scene.subscribe(1, "a");
-    assert!(scene.hub.has_channel(&name("a")));
-    assert!(scene.hub.is_subscribed(conn(1), &name("a")));
-    scene.answers(&[]);
-    scene.accept(4);
-    scene.answers(&[(1, "a at Some(4)")]);
-    scene.subscribe(2, "a");
-    scene.answers(&[(2, "a at Some(4)")]);
-    scene.publish("a", 5, 1);
-    scene.subscribe(3, "a");
-    scene.answers(&[(3, "a at Some(5)")]);
-    assert_eq!(scene.asked(), []);
-    // Two are members, and one joins behind the publications under way.
-    assert_eq!(scene.hub.member_count(&name("a")), 2);
-    assert_eq!(scene.hub.member_count(&name("b")), 0);
-    // A client that may have missed something asks the broker.
-    scene.subscribe_since(4, "a", Some(position(2)));
-    scene.accept(5);
-    scene.answers(&[(4, "a at Some(5)")]);
-    let channels: Vec<_> = scene
-        .hub
-        .channels()
-        .map(|(name, n)| (name.clone(), n))
-        .collect();
-    assert_eq!(channels, [(name("a"), 4)]);
-    assert!(!scene.fan_out(100));
-    let mut served: Vec<u32> = scene.deliveries().iter().map(|(at, ..)| *at).collect();
-    served.sort_unstable();
-    assert_eq!(served, [1, 2]);
-    assert_eq!(
-        (scene.hub.stats().channels, scene.hub.stats().subscriptions),
-        (1, 4)
-    );
-    assert_eq!(scene.hub.subscription_count(conn(1)), 1);
-    assert_eq!(
-        scene.hub.channels_of(conn(1)).collect::<Vec<_>>(),
-        [&name("a")]
-    );
-}
-
-/// All members subscribe again, also those that joined behind publications under way; connections
-/// that wait for the broker do not.
-#[test]
-fn subscribers_of_a_broken_channel_are_told() {
-    let mut scene = Scene::new();
-    for (index, channel) in [(1, "a"), (2, "b")] {
-        scene.subscribe(index, channel);
-        scene.accept(4);
-    }
-    scene.subscribe(3, "a");
-    scene.publish("a", 5, 1);
-    scene.subscribe(4, "a");
-    scene.says(Said::Broken(name("a")));
-    scene.says(Said::Broken(name("unknown")));
-    assert_eq!(scene.lost(), [1, 3, 4]);
-    assert_eq!(scene.asked(), [Err(name("a"))]);
-    scene.fan_out_all(100);
-    assert_eq!(scene.deliveries(), []);
-    // It starts again with the broker's reply.
-    scene.heard.answers.clear();
-    scene.subscribe(1, "a");
-    scene.says(Said::Broken(name("a")));
-    assert!(scene.lost().is_empty());
-    scene.accept(9);
-    let token = scene.next_token;
-    scene.answers(&[(token, "a at Some(9)")]);
-    scene.publish("b", 5, 1);
-    scene.fan_out_all(100);
-    assert_eq!(scene.deliveries(), [(2, vec![5], false)]);
-}
-
-#[test]
-fn the_last_one_to_go_leaves() {
-    let mut scene = Scene::new();
-    scene.subscribe(1, "a");
-    scene.accept(0);
-    scene.subscribe(2, "a");
-    assert!(scene.unsubscribe(1, "a"));
-    assert!(!scene.unsubscribe(1, "a"), "it has none");
-    assert!(!scene.unsubscribe(1, "b"), "nobody has one");
-    assert_eq!(scene.asked(), []);
-    scene.hub.gone(conn(2), NOW);
-    assert_eq!(scene.asked(), [Err(name("a"))]);
-    assert!(!scene.hub.has_channel(&name("a")));
-    // Also if it had only joined, or publications were on their way.
-    scene.subscribe(1, "a");
-    scene.accept(0);
-    scene.publish("a", 1, 1);
-    scene.subscribe(2, "a");
-    scene.unsubscribe(1, "a");
-    assert_eq!(scene.asked(), []);
-    scene.unsubscribe(2, "a");
-    assert_eq!(scene.asked(), [Err(name("a"))]);
-    assert!(!scene.fan_out(10));
-    assert_eq!(scene.deliveries(), []);
-}
-
-#[test]
-fn a_refused_subscribe_leaves_nothing() {
-    let mut scene = Scene::new();
-    scene.subscribe(1, "a");
-    let asked = scene.asked();
-    scene.subscribed(asked[0].clone().unwrap(), Err(Refusal::Busy));
-    scene.answers(&[(1, "a Busy")]);
-    assert_eq!(scene.asked(), [], "nothing took effect, so nothing is left");
-    assert!(!scene.hub.has_channel(&name("a")));
-    assert_eq!(scene.hub.stats().subscriptions, 0);
-    // One of two is refused.
-    scene.subscribe(1, "a");
-    scene.subscribe(2, "a");
-    let asked = scene.asked();
-    scene.subscribed(asked[0].clone().unwrap(), Err(Refusal::Busy));
-    assert!(scene.hub.has_channel(&name("a")));
-    scene.subscribed(asked[1].clone().unwrap(), Ok(3));
-    scene.answers(&[(2, "a Busy"), (3, "a at Some(3)")]);
-    assert_eq!(scene.hub.stats().subscriptions, 1);
-}
-
-#[test]
-fn who_unsubscribes_before_the_reply_is_answered_and_is_no_member() {
-    let mut scene = Scene::new();
-    scene.subscribe(1, "a");
-    scene.unsubscribe(1, "a");
-    let asked = scene.asked();
-    assert_eq!(asked.len(), 1, "it does not leave before the reply");
-    scene.subscribed(asked[0].clone().unwrap(), Ok(1));
-    scene.answers(&[(1, "a Cancelled")]);
-    assert_eq!(scene.asked(), [Err(name("a"))]);
-    scene.publish("a", 2, 1);
-    scene.fan_out(10);
-    assert_eq!(scene.deliveries(), []);
-    // The second subscribe of one connection waits for the refusal of the first.
-    scene.subscribe(1, "a");
-    scene.unsubscribe(1, "a");
-    scene.subscribe(1, "a");
-    let asked = scene.asked();
-    assert_eq!(asked.len(), 1);
-    scene.subscribed(asked[0].clone().unwrap(), Ok(2));
-    scene.answers(&[(2, "a Cancelled")]);
-    let asked = scene.asked();
-    assert_eq!(asked[0], Err(name("a")), "it leaves, and comes back");
-    scene.subscribed(asked[1].clone().unwrap(), Ok(2));
-    scene.answers(&[(3, "a at Some(2)")]);
-    assert_eq!(scene.asked(), []);
-}
-
-#[test]
-fn what_is_wrong_is_not_asked() {
-    let mut scene = Scene::new();
-    scene.subscribe(1, "unknown:a");
-    scene.subscribe(1, "a");
-    scene.subscribe(1, "a");
-    scene.subscribe(1, "b");
-    scene.subscribe(1, "c");
-    scene.answers(&[(1, "unknown:a UnknownChannel"), (5, "c ChannelLimit")]);
-    let asked = scene.asked();
-    let [Ok(first), Ok(_)] = asked[..] else {
-        panic!("{asked:?}");
-    };
-    // The second one's turn comes when the first is answered.
-    scene.subscribed(first, Ok(0));
-    scene.answers(&[(2, "a at Some(0)"), (3, "a AlreadySubscribed")]);
-    scene.subscribe(1 << 23, "a");
-    scene.answers(&[(6, "a Busy")]);
-    scene.subscribe((1 << 23) - 1, "a");
-    scene.answers(&[(7, "a at Some(0)")]);
-}
-
-#[test]
-fn replies_find_who_asked() {
-    let mut scene = Scene::new();
-    scene.hub.handle(history(1, false), NOW, &mut scene.heard);
-    let publish = Command::Publish {
-        reply_to: ReplyTo::new(conn(1), 2),
-        draft: draft("a", "x"),
-    };
-    scene.hub.handle(publish, NOW, &mut scene.heard);
-    let asked = scene.asked();
-    let [Ok(history), Ok(publish)] = asked[..] else {
-        panic!("{asked:?}");
-    };
-    let published = Published {
-        position: None,
-        shards: Some(3),
-    };
-    scene.reply(publish, Outcome::Published(Ok(published)));
-    scene.reply(history, Outcome::History(Ok(HistoryPage::default())));
-    scene.answers(&[(2, "published Ok(None)"), (1, "history Ok(None)")]);
-}
-
-#[test]
-fn the_past_may_be_for_subscribers_alone() {
-    let mut scene = Scene::new();
-    scene.hub.handle(history(1, true), NOW, &mut scene.heard);
-    scene.answers(&[(1, "history of a is refused")]);
-    assert_eq!(scene.asked(), []);
-    assert!(!scene.hub.is_subscribed(conn(1), &name("a")));
-    scene.subscribe(1, "a");
-    scene.accept(0);
-    assert!(scene.hub.is_subscribed(conn(1), &name("a")));
-    scene.hub.handle(history(2, true), NOW, &mut scene.heard);
-    assert_eq!(scene.asked().len(), 1);
-}
-
-/// Replies left by a driver are taken like others, and commands that waited for them go on.
-#[test]
-fn what_a_driver_has_left_is_taken() {
-    let mut scene = Scene::new();
-    for _ in 0..2 {
-        scene.subscribe(1, "a");
-    }
-    let asked = scene.asked();
-    let [Ok(ticket)] = asked[..] else {
-        panic!("the second one waits for the first: {asked:?}");
-    };
-    let outcome = Outcome::Subscribed(Ok(Subscribed {
-        position: Some(position(4)),
-        recovery: Recovery::NotAsked,
-    }));
-    let reply = Said::Reply(Reply { ticket, outcome });
-    for said in [reply, Said::Delivery(publication("a", 5, 1))] {
-        scene.says.send(said).expect("a broker");
-    }
-    assert!(scene.hub.poll(NOW, &mut scene.heard), "more is left");
-    scene.answers(&[(1, "a at Some(4)"), (2, "a AlreadySubscribed")]);
-    assert!(scene.hub.poll(NOW, &mut scene.heard));
-    assert!(!scene.hub.poll(NOW, &mut scene.heard));
-    scene.fan_out_all(9);
-    assert_eq!(scene.deliveries(), [(1, vec![5], false)]);
-}
-
-/// Many publications are asked for together, and answered each with the token after the last one's.
-#[test]
-fn publications_of_one_command_have_tokens_in_a_row() {
-    let mut scene = Scene::new();
-    let reply_to = ReplyTo::new(conn(1), u32::MAX);
-    let drafts = ["a", "b", "c"].map(|channel| draft(channel, "x")).into();
-    let command = Command::PublishAll { reply_to, drafts };
-    scene.hub.handle(command, NOW, &mut scene.heard);
-    let tickets = scene.asked();
-    assert_eq!(tickets.len(), 3);
-    for ticket in tickets.into_iter().rev().flatten() {
-        scene.reply(ticket, Outcome::Published(Err(Refusal::Busy)));
-    }
-    let refused = "published Err(Busy)";
-    scene.answers(&[(1, refused), (0, refused), (u32::MAX, refused)]);
-}
-
-/// Other options hold for what is asked from now on, in the hub and in its broker.
-#[test]
-fn other_options_hold_from_now_on() {
-    let mut scene = Scene::new();
-    scene.subscribe(1, "a");
-    scene.subscribe(1, "new:a");
-    scene.answers(&[(2, "new:a UnknownChannel")]);
-    let named = vec![("new".into(), ChannelOptions::default())];
-    let namespaces = NamespaceOptions::new(ChannelOptions::default(), named);
-    let options = MemoryOptions::for_tests(1, Arc::new(namespaces)).live;
-    scene.hub.renew(3, &options, NOW);
-    assert_eq!(scene.renewed.try_iter().collect::<Vec<_>>(), [100]);
-    for channel in ["new:a", "b", "c"] {
-        scene.subscribe(1, channel);
-    }
-    scene.answers(&[(5, "c ChannelLimit")]);
-    assert_eq!(scene.asked().len(), 3);
-}
-
-#[test]
-fn who_may_get_more_in_this_turn_gathers() {
-    let mut scene = Scene::new();
-    for (index, channel) in [(1, "a"), (1, "b"), (2, "b")] {
-        scene.subscribe(index, channel);
-        if index == 1 {
-            scene.accept(0);
-        }
-    }
-    scene.publish("a", 1, 1);
-    scene.fan_out(10);
-    assert_eq!(
-        scene.deliveries(),
-        [(1, vec![1], false)],
-        "one channel only"
-    );
-    scene.publish("b", 1, 1);
-    scene.publish("a", 2, 1);
-    scene.fan_out(10);
-    let expected = [(1, vec![1], true), (2, vec![1], false), (1, vec![2], false)];
-    assert_eq!(scene.deliveries(), expected);
-}
-
-#[test]
-fn a_visit_carries_only_so_much() {
-    let mut scene = Scene::new();
-    scene.subscribe(1, "a");
-    scene.accept(0);
-    for offset in 1..=600 {
-        scene.publish("a", offset, 1);
-    }
-    scene.fan_out_all(1);
-    let counts = |scene: &mut Scene| -> Vec<usize> {
-        scene
-            .deliveries()
-            .iter()
-            .map(|(_, it, _)| it.len())
-            .collect()
-    };
-    assert_eq!(counts(&mut scene), [256, 256, 88]);
-    for offset in 601..=605 {
-        scene.publish("a", offset, 100 << 10);
-    }
-    scene.publish("a", 606, 300 << 10);
-    scene.fan_out_all(1);
-    assert_eq!(counts(&mut scene), [2, 2, 1, 1]);
-}
-
-#[test]
-fn a_turn_makes_only_so_many_visits() {
-    let mut scene = Scene::new();
-    for index in 0..5 {
-        scene.subscribe(index, "a");
-        if index == 0 {
-            scene.accept(0);
-        }
-    }
-    scene.publish("a", 1, 1);
-    assert!(scene.fan_out(2));
-    assert_eq!(scene.deliveries().len(), 2);
-    assert!(scene.fan_out(2));
-    assert_eq!(scene.deliveries().len(), 2);
-    assert!(scene.hub.wants_mail());
-    scene.fan_out(2);
-    assert_eq!(scene.deliveries().len(), 1);
-    assert!(!scene.fan_out(2));
-}
-
-#[test]
-fn a_publication_is_encoded_once_however_many_get_it() {
-    let mut scene = Scene::new();
-    for index in [0, 1, 2, 3, PERSONAL_FROM] {
-        scene.subscribe(index, "a");
-        if index == 0 {
-            scene.accept(0);
-        }
-    }
-    for offset in 1..=600 {
-        scene.publish("a", offset, 1);
-    }
-    scene.fan_out_all(3);
-    assert_eq!(std::mem::take(&mut scene.heard.encoded), 600);
-    // Some of these fill a visit alone, some to the byte, some not.
-    let sizes = [200, 56, 1, 255, 300, 128, 128, 128, 10];
-    for (offset, size) in (601..).zip(sizes) {
-        scene.publish("a", offset, size << 10);
-    }
-    scene.fan_out_all(3);
-    assert_eq!(scene.heard.encoded, sizes.len());
-    // A connection that joins meanwhile gets only later publications.
-    scene.deliveries();
-    scene.publish("a", 700, 1);
-    scene.subscribe(4, "a");
-    scene.fan_out(2);
-    scene.publish("a", 701, 1);
-    scene.fan_out_all(2);
-    let all = scene.deliveries();
-    let of = |index: u32| -> Vec<u64> {
-        let theirs = all.iter().filter(|(at, ..)| *at == index);
-        theirs.flat_map(|(_, offsets, _)| offsets.clone()).collect()
-    };
-    assert_eq!(
-        (of(4), of(0), of(3)),
-        (vec![701], vec![700, 701], vec![700, 701])
-    );
-}
-
-#[test]
-fn what_nobody_here_waits_for_is_with_everybody_at_once() {
-    let mut scene = Scene::new();
-    let publish = |scene: &mut Scene, channel: &str, offset: u64| {
-        let mut publication = publication(channel, offset, 1);
-        Arc::make_mut(&mut publication).tags = (offset % 2 == 1).then(|| "{}".into());
-        scene.says(Said::Delivery(publication));
-    };
-    // Late ones of a channel that was left, or before the reply to the first subscribe.
-    publish(&mut scene, "a", 1);
-    publish(&mut scene, "a", 2);
-    scene.subscribe(1, "b");
-    publish(&mut scene, "b", 3);
-    assert!(!scene.fan_out(1));
-    assert_eq!(scene.carried(), [1, 3]);
-    scene.accept(3);
-    publish(&mut scene, "b", 4);
-    publish(&mut scene, "b", 5);
-    scene.fan_out_all(1);
-    assert_eq!(scene.carried(), [5]);
-    assert_eq!(scene.deliveries(), [(1, vec![4, 5], false)]);
 }

@@ -1,19 +1,33 @@
-//! A channel with a delay: publications gather, and no member waits longer than the delay. With
-//! "latest only" each subscription gets the newest publication of each window, and is told no
-//! other.
+//! Plays the dialogues in `delay.txt`: in a channel with a delay publications gather, and no member
+//! waits longer than the delay. With "latest only" each subscription gets the newest publication of
+//! each window, and is told no other.
+//!
+//! Channels in `late:` have a delay of 5 ms; those in `price:` and `kept:` conflate within a window
+//! of 50 ms, and `kept:` has history.
+//!
+//! Steps: `N subscribes CHANNEL`, `again` from its position; `N unsubscribes CHANNEL`; `N goes`;
+//! `publish CHANNEL TEXT ..`, each word by itself; `fill CHANNEL COUNT` publishes so many. `at MS
+//! [VISITS]` lets the hub work; `delivered SLOT:TEXT,.. ..` is what each batch then had, and
+//! `counted SLOT:COUNT ..` how much; `next MS` is when the hub has more to do. `N stands at OFFSET`
+//! in `kept:a`; `recovered TEXT ..` by the last subscribe; `conflated COUNT` and `carried COUNT` so
+//! far; `channels COUNT`; `hurry`; the hub `rests`.
 
 use std::collections::BTreeMap;
 
 use throng_broker::{ChannelOptions, Draft, Overflow, Recovery, Retention};
 use throng_hub::{Answer, FormKind, Format, Hub};
+use throng_solo::dialogue::{DialogueStage, check_list, number, play};
 use throng_solo::{Heard, conn, draft, hub_of, name, subscribe};
 use throng_types::{Millis, Now, Position, Publication, Rng};
 
 /// Window of the channels that conflate, in milliseconds.
 const WINDOW_MS: u64 = 50;
 
-/// A hub; `late:` has a delay of 5 ms, `price:` and `kept:` conflate within a window, and `kept:`
-/// has history.
+#[test]
+fn delays_have_their_dialogues() {
+    play(include_str!("delay.txt"), Stage::new);
+}
+
 struct Stage {
     hub: Hub,
     now: Now,
@@ -21,6 +35,10 @@ struct Stage {
     /// Position of each connection in each channel.
     positions: BTreeMap<(u32, String), Position>,
     recovered: Vec<String>,
+    /// Texts of each batch of the last turn, by slot.
+    delivered: Vec<(u32, Vec<String>)>,
+    /// When the hub has more to do.
+    next: Option<Millis>,
 }
 
 fn text(publication: &Publication) -> String {
@@ -52,14 +70,9 @@ impl Stage {
             heard: Heard::default(),
             positions: BTreeMap::new(),
             recovered: Vec::new(),
+            delivered: Vec::new(),
+            next: None,
         }
-    }
-
-    /// A stage with so many members of `late:a`, from slot 0 on.
-    fn late(members: u32) -> Self {
-        let mut stage = Self::new();
-        (0..members).for_each(|index| stage.subscribe(index, "late:a", None));
-        stage
     }
 
     /// Connections with odd numbers encode for themselves.
@@ -93,139 +106,99 @@ impl Stage {
         self.hub.publish_here(draft, self.now).expect("room");
     }
 
-    /// Deliveries at a time, with that many visits: the slot and the first 20 letters of each.
-    /// Checks that positions rise.
-    fn at(&mut self, ms: u64, visits: usize) -> Vec<(u32, String)> {
+    /// Lets the hub work at a time, with that many visits. Keeps the first 20 letters of each
+    /// publication, and checks that positions rise.
+    fn at(&mut self, ms: u64, visits: usize) -> &[(u32, Vec<String>)] {
         self.now.mono = Millis(ms);
-        self.hub.fan_out(visits, self.now, &mut self.heard);
-        let mut got = Vec::new();
+        let more = self.hub.fan_out(visits, self.now, &mut self.heard);
+        self.next = match more {
+            true => Some(self.now.mono),
+            false => self.hub.deadline(),
+        };
+        self.delivered.clear();
         for batch in self.heard.deliveries.drain(..) {
             let frames = batch.frames.as_ref().map(Vec::len);
             assert!(frames.is_none_or(|count| count == batch.publications.len()));
+            let mut texts = Vec::new();
             for publication in &batch.publications {
                 let text = text(publication);
-                let shown = text.get(..20).unwrap_or(&text).to_owned();
-                got.push((batch.index, shown));
+                texts.push(text.get(..20).unwrap_or(&text).to_owned());
                 if let Some(position) = publication.position {
                     let place = (batch.index, publication.channel.to_string());
                     let before = self.positions.insert(place, position);
                     assert!(before.is_none_or(|before| before.offset < position.offset));
                 }
             }
+            self.delivered.push((batch.index, texts));
         }
-        got.sort();
-        got
+        self.delivered.sort();
+        &self.delivered
     }
 
-    /// Numbers of publications for each slot at a time, and when the hub has more to do.
-    fn counts(&mut self, ms: u64, visits: usize) -> (Vec<(u32, usize)>, Option<u64>) {
-        self.now.mono = Millis(ms);
-        let more = self.hub.fan_out(visits, self.now, &mut self.heard);
-        let deadline = self.hub.deadline().map(|at| at.0);
-        let next = if more { Some(ms) } else { deadline };
-        let counts = self.heard.deliveries.drain(..);
-        let mut counts: Vec<_> = counts.map(|it| (it.index, it.publications.len())).collect();
-        counts.sort_unstable();
-        (counts, next)
+    /// The offset at which a connection stands in `kept:a`.
+    fn offset(&self, index: u32) -> u64 {
+        self.positions[&(index, "kept:a".to_owned())].offset
+    }
+
+    fn client(&mut self, index: u32, step: &str) {
+        let words: Vec<&str> = step.split(' ').collect();
+        match *words {
+            ["subscribes", channel] => self.subscribe(index, channel, None),
+            ["subscribes", channel, "again"] => {
+                let position = self.positions[&(index, channel.to_owned())];
+                self.subscribe(index, channel, Some(position));
+            }
+            ["unsubscribes", channel] => {
+                self.hub.unsubscribe(conn(index), &name(channel), self.now);
+            }
+            ["goes"] => self.hub.gone(conn(index), self.now),
+            ["stands", "at", offset] => check_list(&[self.offset(index)], offset, ""),
+            _ => panic!("no step of a connection"),
+        }
     }
 }
 
-fn got(all: &[(u32, &str)]) -> Vec<(u32, String)> {
-    all.iter()
-        .map(|(index, text)| (*index, (*text).to_owned()))
-        .collect()
-}
-
-#[test]
-fn publications_gather_for_so_long() {
-    let mut stage = Stage::late(2);
-    stage.subscribe(2, "a", None);
-    stage.publish("late:a", "1");
-    stage.publish("a", "1");
-    assert_eq!(
-        stage.counts(0, 100),
-        (vec![(2, 1)], Some(5)),
-        "others go on"
-    );
-    stage.publish("late:a", "1");
-    assert_eq!(stage.counts(4, 100), (vec![], Some(5)));
-    stage.publish("late:a", "1");
-    assert_eq!(stage.counts(5, 100), (vec![(0, 3), (1, 3)], None));
-    // The next one begins anew.
-    stage.publish("late:a", "1");
-    assert_eq!(stage.counts(7, 100), (vec![], Some(12)));
-    assert_eq!(stage.counts(30, 100), (vec![(0, 1), (1, 1)], None));
-}
-
-#[test]
-fn a_round_goes_to_its_end_and_the_rest_gathers_again() {
-    let mut stage = Stage::late(3);
-    stage.publish("late:a", "1");
-    stage.counts(0, 100);
-    assert_eq!(stage.counts(5, 1), (vec![(0, 1)], Some(5)));
-    stage.publish("late:a", "1");
-    // Those who were not visited yet get both at once.
-    assert_eq!(stage.counts(6, 100), (vec![(1, 2), (2, 2)], Some(11)));
-    assert_eq!(stage.counts(11, 100), (vec![(0, 1)], None));
-}
-
-#[test]
-fn as_many_as_one_visit_carries_do_not_wait() {
-    let mut stage = Stage::late(1);
-    stage.publish("late:a", "1");
-    assert_eq!(stage.counts(0, 100), (vec![], Some(5)));
-    for _ in 0..255 {
-        stage.publish("late:a", "1");
+impl DialogueStage for Stage {
+    fn step(&mut self, step: &str) {
+        let (verb, rest) = step.split_once(' ').unwrap_or((step, ""));
+        if let Ok(index) = verb.parse() {
+            return self.client(index, rest);
+        }
+        let words: Vec<&str> = rest.split(' ').collect();
+        match (verb, &*words) {
+            ("publish", [channel, texts @ ..]) => {
+                texts.iter().for_each(|text| self.publish(channel, text));
+            }
+            ("fill", [channel, count]) => {
+                (0..number(count)).for_each(|_: u32| self.publish(channel, "x"));
+            }
+            ("at", [ms, visits @ ..]) => {
+                let visits = visits.first().map_or(100, |visits| number(visits));
+                self.at(number(ms), visits);
+            }
+            ("delivered", _) => {
+                let all = self.delivered.iter();
+                let all = all.map(|(index, texts)| format!("{index}:{}", texts.join(",")));
+                check_list(&all.collect::<Vec<_>>(), rest, " ");
+            }
+            ("counted", _) => {
+                let all = self.delivered.iter();
+                let all = all.map(|(index, texts)| format!("{index}:{}", texts.len()));
+                check_list(&all.collect::<Vec<_>>(), rest, " ");
+            }
+            ("next", _) => {
+                let next: Vec<u64> = self.next.iter().map(|at| at.0).collect();
+                check_list(&next, rest, " ");
+            }
+            ("recovered", _) => check_list(&self.recovered, rest, " "),
+            ("conflated", _) => check_list(&[self.hub.stats().conflated], rest, " "),
+            ("carried", _) => check_list(&[self.heard.carried.len()], rest, " "),
+            ("channels", _) => check_list(&[self.hub.stats().channels], rest, " "),
+            ("hurry", _) => self.hub.hurry(),
+            ("rests", _) => assert!(self.hub.is_at_rest()),
+            _ => panic!("no step"),
+        }
     }
-    assert_eq!(stage.counts(1, 100), (vec![(0, 256)], None));
-}
-
-#[test]
-fn members_come_and_go_during_a_rest() {
-    let mut stage = Stage::late(2);
-    stage.publish("late:a", "1");
-    stage.counts(0, 100);
-    stage.subscribe(7, "late:a", None);
-    stage.hub.gone(conn(0), stage.now);
-    stage.publish("late:a", "1");
-    assert_eq!(stage.counts(5, 100), (vec![(1, 2), (7, 1)], None));
-    // The last member leaves: nothing waits for it.
-    stage.publish("late:a", "1");
-    assert_eq!(stage.counts(6, 100), (vec![], Some(11)));
-    for index in [1, 7] {
-        stage.hub.gone(conn(index), stage.now);
-    }
-    assert_eq!(stage.counts(7, 100), (vec![], None));
-    assert_eq!(stage.hub.stats().channels, 0);
-}
-
-#[test]
-fn each_subscription_gets_the_newest_of_each_window() {
-    let mut stage = Stage::new();
-    for index in 0..3 {
-        stage.subscribe(index, "price:a", None);
-    }
-    stage.subscribe(0, "price:b", None);
-    stage.subscribe(0, "c", None);
-    for n in 0..5 {
-        stage.publish("price:a", &format!("a{n}"));
-        stage.publish("price:b", &format!("b{n}"));
-        stage.publish("c", &format!("c{n}"));
-        assert_eq!(stage.at(n * 9, 100), got(&[(0, &format!("c{n}"))]));
-    }
-    let window = stage.at(WINDOW_MS, 100);
-    assert_eq!(window, got(&[(0, "a4"), (0, "b4"), (1, "a4"), (2, "a4")]));
-    // 4 of `a` to three, 4 of `b` to one.
-    assert_eq!(stage.hub.stats().conflated, 16);
-    // Everything with tags is told of once, delivered or not.
-    assert_eq!(stage.heard.carried.len(), 15);
-    // Nothing is said twice, and the next window begins with the next publication.
-    assert_eq!(stage.at(200, 100), got(&[]));
-    stage.publish("price:a", "a5");
-    assert_eq!(stage.at(210, 100), got(&[]));
-    let window = stage.at(210 + WINDOW_MS, 100);
-    assert_eq!(window, got(&[(0, "a5"), (1, "a5"), (2, "a5")]));
-    assert_eq!(stage.hub.stats().conflated, 16);
 }
 
 /// Neither their number nor their size ends a window, fills the queue, or is encoded in vain.
@@ -240,98 +213,14 @@ fn a_window_holds_any_number_of_any_size() {
             _ => stage.publish("price:a", &format!("{n:020}")),
         }
         if n % 100 == 0 {
-            assert_eq!(stage.at(n / 3000, 100), got(&[]), "{n}");
+            assert_eq!(stage.at(n / 3000, 100), [], "{n}");
         }
         stage.heard.carried.clear();
     }
     stage.publish("price:a", &format!("{:020}{large}", 100_000));
     let newest = format!("{:020}", 100_000);
-    assert_eq!(stage.at(WINDOW_MS, 100), got(&[(0, &newest)]));
+    assert_eq!(stage.at(WINDOW_MS, 100), [(0, vec![newest])]);
     assert_eq!(stage.heard.encoded, 1);
-}
-
-#[test]
-fn who_comes_in_a_window_gets_what_is_newer_and_who_goes_is_not_waited_for() {
-    let mut stage = Stage::new();
-    stage.subscribe(0, "price:a", None);
-    stage.publish("price:a", "1");
-    stage.at(0, 100);
-    stage.subscribe(1, "price:a", None);
-    let window = stage.at(WINDOW_MS, 100);
-    assert_eq!(window, got(&[(0, "1")]), "it was there before they came");
-    stage.publish("price:a", "2");
-    stage.at(60, 100);
-    stage.subscribe(2, "price:a", None);
-    stage.publish("price:a", "3");
-    stage.hub.gone(conn(0), stage.now);
-    assert_eq!(stage.at(60 + WINDOW_MS, 100), got(&[(1, "3"), (2, "3")]));
-    stage.publish("price:a", "4");
-    stage.at(120, 100);
-    stage.hub.unsubscribe(conn(1), &name("price:a"), stage.now);
-    stage.hub.gone(conn(2), stage.now);
-    assert_eq!(stage.at(500, 100), got(&[]));
-    assert_eq!(stage.hub.stats().channels, 0);
-    assert!(stage.hub.is_at_rest());
-}
-
-/// Members that are visited late in a round get what is the newest then, and that alone.
-#[test]
-fn a_round_in_slices_gives_each_member_what_is_newest_at_its_visit() {
-    let mut stage = Stage::new();
-    for index in [0, 2, 4] {
-        stage.subscribe(index, "price:a", None);
-    }
-    stage.publish("price:a", "1");
-    stage.at(0, 100);
-    assert_eq!(stage.at(WINDOW_MS, 1), got(&[(0, "1")]));
-    stage.publish("price:a", "2");
-    assert_eq!(stage.at(51, 1), got(&[(2, "2")]));
-    stage.publish("price:a", "3");
-    assert_eq!(stage.at(52, 100), got(&[(4, "3")]));
-    // Two did not need the first, one not the second, and two have yet to get the third.
-    assert_eq!(stage.hub.stats().conflated, 4);
-    assert_eq!(stage.at(52 + WINDOW_MS, 100), got(&[(0, "3"), (2, "3")]));
-    assert!(stage.hub.is_at_rest());
-}
-
-/// Conflated publications stay in history: a client that was cut off gets them from its position
-/// on.
-#[test]
-fn positions_pass_over_what_was_not_delivered_and_recovery_gives_all_that_came_after() {
-    let mut stage = Stage::new();
-    stage.subscribe(0, "kept:a", None);
-    for n in 1..=4 {
-        stage.publish("kept:a", &n.to_string());
-    }
-    stage.at(0, 100);
-    assert_eq!(stage.at(WINDOW_MS, 100), got(&[(0, "4")]));
-    let position = stage.positions[&(0, "kept:a".to_owned())];
-    assert_eq!(position.offset, 4);
-    // It leaves in the middle of a window.
-    for n in 5..=7 {
-        stage.publish("kept:a", &n.to_string());
-    }
-    stage.at(60, 100);
-    stage.hub.gone(conn(0), stage.now);
-    stage.subscribe(0, "kept:a", Some(position));
-    assert_eq!(stage.recovered, ["5", "6", "7"]);
-    stage.publish("kept:a", "8");
-    stage.at(70, 100);
-    assert_eq!(stage.at(70 + WINDOW_MS, 100), got(&[(0, "8")]));
-}
-
-/// Before an upgrade windows end early, so that none has to move.
-#[test]
-fn a_hub_in_a_hurry_ends_its_windows() {
-    let mut stage = Stage::new();
-    stage.subscribe(0, "price:a", None);
-    for n in 1..=4 {
-        stage.publish("price:a", &n.to_string());
-    }
-    assert_eq!(stage.at(0, 100), got(&[]));
-    stage.hub.hurry();
-    assert_eq!(stage.at(1, 100), got(&[(0, "4")]));
-    assert!(stage.hub.is_at_rest());
 }
 
 /// In any order of publications, members and visits: offsets rise, all members end with the newest,
@@ -359,7 +248,7 @@ fn nobody_gets_two_in_a_window_and_everybody_gets_the_last() {
                 }
                 _ => {
                     for (index, _) in stage.at(ms, 1 + rng.below(4) as usize) {
-                        let last = members.get_mut(&index).expect("a member");
+                        let last = members.get_mut(index).expect("a member");
                         let early = last.replace(ms).is_some_and(|last| ms < last + WINDOW_MS);
                         assert!(!early, "seed {seed}: {index} at {ms}");
                     }
@@ -373,8 +262,7 @@ fn nobody_gets_two_in_a_window_and_everybody_gets_the_last() {
         }
         assert!(stage.hub.is_at_rest(), "seed {seed}");
         for index in members.keys() {
-            let offset = stage.positions[&(*index, "kept:a".to_owned())].offset;
-            assert_eq!(offset, published, "seed {seed}: {index}");
+            assert_eq!(stage.offset(*index), published, "seed {seed}: {index}");
         }
     }
 }

@@ -70,6 +70,28 @@ impl Drop for Place {
     }
 }
 
+/// A number that a step has.
+///
+/// # Panics
+/// If it is none.
+pub fn number<N: std::str::FromStr>(text: &str) -> N {
+    text.parse().unwrap_or_else(|_| panic!("no number: {text}"))
+}
+
+/// Compares a list with the text that a step has for it, which is `nothing` if it is empty.
+///
+/// # Panics
+/// If they differ.
+#[track_caller]
+pub fn check_list(told: &[impl ToString], expected: &str, between: &str) {
+    let told: Vec<String> = told.iter().map(ToString::to_string).collect();
+    let told = match told.is_empty() {
+        true => "nothing".to_owned(),
+        false => told.join(between),
+    };
+    assert_eq!(told, expected);
+}
+
 /// Whether a message is as a story says: of objects only the fields that it names count, and `"*"`
 /// stands for any value.
 #[must_use]

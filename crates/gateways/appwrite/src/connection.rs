@@ -169,6 +169,11 @@ impl Connection {
         self.refuse(fault, ConnectionPhase::Open, cx);
     }
 
+    /// Answers a message; only a policy violation ends the connection.
+    pub(super) fn refuse_message(&mut self, fault: &RealtimeError, cx: &mut Cx<'_>) {
+        self.refuse(fault, ConnectionPhase::Message, cx);
+    }
+
     /// Sends the `error` frame; what becomes of the connection depends on the fault and the phase.
     pub(crate) fn refuse(
         &mut self,
@@ -218,11 +223,7 @@ impl Connection {
         let waits = self.holds_messages();
         let taken = self.may_speak(cx) && (!waits || self.more().wait(data));
         if !taken {
-            self.refuse(
-                &RealtimeError::TooManyMessages,
-                ConnectionPhase::Message,
-                cx,
-            );
+            self.refuse_message(&RealtimeError::TooManyMessages, cx);
         } else if !waits {
             self.message(data, cx);
             self.more.take_if(|more| more.is_empty());
@@ -246,7 +247,7 @@ impl Connection {
     pub(super) fn message(&mut self, data: &[u8], cx: &mut Cx<'_>) {
         match ClientMessage::parse(data, &cx.own.limits) {
             Ok(message) => self.act(message, cx),
-            Err(fault) => self.refuse(&fault, ConnectionPhase::Message, cx),
+            Err(fault) => self.refuse_message(&fault, cx),
         }
     }
 
@@ -261,15 +262,12 @@ impl Connection {
                 let asking = Asking::Authentication(shown.clone());
                 let more = self.more();
                 if let Some(Asking::Check(check)) = more.asking.take() {
-                    more.next = Some(match more.next.take() {
-                        Some(next) => next.with(check),
-                        None => check,
-                    });
+                    more.check_later(check);
                 }
                 self.ask(asking, &shown, cx);
             }
             ClientMessage::Authentication { .. } => {
-                self.refuse(&RealtimeError::Session, ConnectionPhase::Message, cx);
+                self.refuse_message(&RealtimeError::Session, cx);
             }
             ClientMessage::Subscribe(items) => self.subscribe(items, cx),
             ClientMessage::Unsubscribe(ids) => {

@@ -26,8 +26,8 @@
 //! Rule for "full": with [`WRITING_MAX`] calls under way a message is refused.
 
 use throng_appwrite::{
-    AppwriteIdentity, CONSOLE, Change, ConnectionPhase, IdentityChange, Presence, RealtimeError,
-    Response, TokenClaims,
+    AppwriteIdentity, CONSOLE, Change, IdentityChange, Presence, RealtimeError, Response,
+    TokenClaims,
 };
 use throng_session::encode::ws_text;
 use throng_types::{ConnId, Millis};
@@ -53,14 +53,9 @@ impl Connection {
     /// Looks up the client's identity at Appwrite. Nothing goes on without an answer, so it is
     /// certain to come, or the connection is refused now.
     pub(super) fn ask(&mut self, asking: Asking, shown: &Shown, cx: &mut Cx<'_>) {
-        if !self.try_ask(
-            asking,
-            shown,
-            LookupPart::Everything,
-            LookupPriority::Open,
-            cx,
-        ) {
-            self.refuse(&RealtimeError::Server, ConnectionPhase::Open, cx);
+        let (all, first) = (LookupPart::Everything, LookupPriority::Open);
+        if !self.try_ask(asking, shown, all, first, cx) {
+            self.refuse_opening(&RealtimeError::Server, cx);
         }
     }
 
@@ -172,11 +167,7 @@ impl Connection {
             since: cx.now.mono,
             failures: 0,
         };
-        let more = self.more();
-        more.next = Some(match more.next.take() {
-            Some(next) => next.with(check),
-            None => check,
-        });
+        self.more().check_later(check);
         self.ask_next(cx);
     }
 
@@ -242,22 +233,19 @@ impl Connection {
         match (asking, found) {
             (Asking::Check(check), found) => self.checked(check, found, cx),
             // Do not guess: the client comes back.
-            (_, LookupReply::Failed) => {
-                self.refuse(&RealtimeError::Server, ConnectionPhase::Open, cx)
-            }
+            (_, LookupReply::Failed) => self.refuse_opening(&RealtimeError::Server, cx),
             (Asking::Open(opening), found) => self.found_opening(found, *opening, cx),
             (Asking::Authentication(shown), LookupReply::User(identity)) => {
                 let account = &*identity.account;
-                ws_text(cx.out, |out| {
-                    Response::Authentication { account }.encode(out)
-                });
+                let response = Response::Authentication { account };
+                ws_text(cx.out, |out| response.encode(out));
                 // What was to be asked was about the old one, or is answered by this.
                 let more = self.more();
                 (more.next, more.next_at) = (None, None);
                 self.become_user(&identity, shown, cx);
             }
             (Asking::Authentication(_), _) => {
-                self.refuse(&RealtimeError::Session, ConnectionPhase::Message, cx);
+                self.refuse_message(&RealtimeError::Session, cx);
             }
         }
         self.ask_next(cx);
@@ -311,7 +299,7 @@ impl Connection {
     /// Repeats the lookup later, or ends the connection if Appwrite has been silent for too long.
     fn unanswered(&mut self, check: Check, cx: &mut Cx<'_>) {
         if cx.now.mono.since(check.since) >= cx.own.grace_ms {
-            return self.refuse(&RealtimeError::Server, ConnectionPhase::Open, cx);
+            return self.refuse_opening(&RealtimeError::Server, cx);
         }
         let pause_ms = (PAUSES_MS.0 << check.failures.min(10)).min(PAUSES_MS.1);
         // A crowd that failed at once does not come back at once.
@@ -331,13 +319,17 @@ impl Connection {
         self.more.as_ref().and_then(|more| more.next_at)
     }
 
-    fn become_user(&mut self, identity: &AppwriteIdentity, shown: Shown, cx: &mut Cx<'_>) {
+    fn set_roles(&self, identity: &AppwriteIdentity, cx: &mut Cx<'_>) {
         cx.order(Order::SetRoles {
             conn: cx.id,
             roles: identity.roles.clone(),
             from: self.user_id().into(),
             to: identity.user_id.as_str().into(),
         });
+    }
+
+    fn become_user(&mut self, identity: &AppwriteIdentity, shown: Shown, cx: &mut Cx<'_>) {
+        self.set_roles(identity, cx);
         self.more().user = Some(User {
             id: identity.user_id.as_str().into(),
             shown,
@@ -345,13 +337,7 @@ impl Connection {
     }
 
     fn become_guest(&mut self, cx: &mut Cx<'_>) {
-        let guest = AppwriteIdentity::guest();
-        cx.order(Order::SetRoles {
-            conn: cx.id,
-            roles: guest.roles,
-            from: self.user_id().into(),
-            to: guest.user_id.into(),
-        });
+        self.set_roles(&AppwriteIdentity::guest(), cx);
         let more = self.more();
         more.user = None;
         (more.next, more.next_at) = (None, None);
@@ -396,11 +382,11 @@ impl Connection {
     pub(super) fn set_presence(&mut self, presence: &Presence, cx: &mut Cx<'_>) {
         let more = self.more.as_ref();
         let Some(user) = more.and_then(|more| more.user.as_ref()) else {
-            return self.refuse(&RealtimeError::Unauthorized, ConnectionPhase::Message, cx);
+            return self.refuse_message(&RealtimeError::Unauthorized, cx);
         };
         // The console's users have none in the projects that they look at.
         if user.shown.to_console {
-            return self.refuse(&RealtimeError::ApiDisabled, ConnectionPhase::Message, cx);
+            return self.refuse_message(&RealtimeError::ApiDisabled, cx);
         }
         let (user_id, shown) = (user.id.clone(), user.shown.clone());
         let id = match &presence.id {
@@ -410,11 +396,7 @@ impl Connection {
         let project = self.project_id(cx);
         let more = self.more();
         if more.writing >= WRITING_MAX {
-            return self.refuse(
-                &RealtimeError::TooManyMessages,
-                ConnectionPhase::Message,
-                cx,
-            );
+            return self.refuse_message(&RealtimeError::TooManyMessages, cx);
         }
         let token = more.presence.as_ref().map_or(0, |held| held.token) + 1;
         let call = PresenceCall {
@@ -434,7 +416,7 @@ impl Connection {
             written: false,
         };
         if cx.own.outside.presence(call).is_err() {
-            return self.refuse(&RealtimeError::Server, ConnectionPhase::Message, cx);
+            return self.refuse_message(&RealtimeError::Server, cx);
         }
         more.writing += 1;
         match more.presence.take() {
@@ -466,19 +448,15 @@ impl Connection {
             return;
         }
         match answer {
-            PresenceReply::Written { document, .. } => ws_text(cx.out, |out| {
-                Response::Presence {
-                    presence: &document,
-                }
-                .encode(out);
-            }),
+            PresenceReply::Written { document, .. } => {
+                let presence = &*document;
+                ws_text(cx.out, |out| Response::Presence { presence }.encode(out));
+            }
             PresenceReply::Refused { code, message } => {
                 let fault = RealtimeError::Presence(code, message.into());
-                self.refuse(&fault, ConnectionPhase::Message, cx);
+                self.refuse_message(&fault, cx);
             }
-            PresenceReply::Failed => {
-                self.refuse(&RealtimeError::Server, ConnectionPhase::Message, cx)
-            }
+            PresenceReply::Failed => self.refuse_message(&RealtimeError::Server, cx),
         }
         self.more.take_if(|more| more.is_empty());
     }

@@ -116,6 +116,14 @@ impl More {
         self.asking.is_none() && self.waiting.is_empty() && self.writing == 0
     }
 
+    /// Has something checked later, together with what already waits for that.
+    pub(super) fn check_later(&mut self, check: Check) {
+        self.next = Some(match self.next.take() {
+            Some(next) => next.with(check),
+            None => check,
+        });
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.user.is_none()
             && self.asking.is_none()

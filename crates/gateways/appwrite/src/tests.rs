@@ -345,10 +345,14 @@ impl Server {
         assert!(is_over, "turns without an end");
     }
 
+    fn pass(&mut self, ms: u64) {
+        self.floor.now.mono = self.floor.now.mono + ms;
+        self.floor.now.unix_ms += ms;
+    }
+
     /// Lets time pass, and a connection's deadline come if it is due.
     fn wait(&mut self, index: u32, ms: u64) {
-        self.floor.now.mono = Millis(self.floor.now.mono.0 + ms);
-        self.floor.now.unix_ms += ms;
+        self.pass(ms);
         if self
             .deadline(index)
             .is_some_and(|at| at <= self.floor.now.mono)
@@ -398,6 +402,18 @@ impl Server {
         let solo = self.floor.sessions.get_mut(&index);
         solo.and_then(Solo::session)
             .is_some_and(|session| session.more.is_none())
+    }
+
+    /// Refusals so far, each with its reason.
+    fn refusals(&self) -> Vec<String> {
+        let of_ours = Counter::ALL
+            .iter()
+            .filter(|it| it.name() == "throng_appwrite_refused_total");
+        let counts = of_ours.map(|it| (it.label().expect("a reason").value, self.counted(*it)));
+        let counts = counts.filter(|(_, count)| *count > 0);
+        counts
+            .map(|(reason, count)| format!("{reason}:{count}"))
+            .collect()
     }
 
     fn counted(&self, counter: Counter) -> u64 {
@@ -469,9 +485,7 @@ mod events;
 mod history;
 mod opening;
 mod questions;
-mod sdks;
 mod turn;
-mod words;
 mod world;
 
 use world::World;

@@ -163,8 +163,7 @@ impl Directory {
         self.asked += 1;
         self.opens += usize::from(is_open);
         Some(Box::new(Inquiry {
-            identify: Identify::new(&question),
-            question,
+            identify: Identify::new(question),
             is_open,
             tries_left: TRIES - 1,
             began: 0,
@@ -179,7 +178,7 @@ impl Directory {
         known: &mut Known,
         now: Millis,
     ) -> Settled {
-        let question = &inquiry.question;
+        let question = &inquiry.identify.question;
         let is_fresh = !outcome.is_cached && outcome.fault.is_none();
         let whose = match &outcome.found {
             LookupReply::User(user) => Some(&user.user_id),
@@ -227,7 +226,6 @@ pub(crate) enum Next {
 }
 
 pub(crate) struct Inquiry {
-    question: Question,
     is_open: bool,
     tries_left: usize,
     /// Changes that were noted before.
@@ -238,14 +236,15 @@ pub(crate) struct Inquiry {
 impl Inquiry {
     #[must_use]
     pub(crate) fn project(&self) -> &str {
-        &self.question.project
+        &self.identify.question.project
     }
 
     /// Begins it, or begins it again.
     pub(crate) fn begin(&mut self, api: &Api, known: &Known, now: Millis) -> Next {
         self.began = known.changes.now();
-        if self.question.part == LookupPart::Everything
-            && let Some(found) = known.cache.get(&self.question.key(), now)
+        let question = &self.identify.question;
+        if question.part == LookupPart::Everything
+            && let Some(found) = known.cache.get(&question.key(), now)
         {
             return Next::Found(Outcome {
                 found,
@@ -254,8 +253,8 @@ impl Inquiry {
                 notes: Vec::new(),
             });
         }
-        self.identify = Identify::new(&self.question);
-        let step = self.identify.ask(&self.question, api);
+        self.identify = Identify::new(question.clone());
+        let step = self.identify.ask(api);
         self.follow(step, known, now)
     }
 
@@ -266,7 +265,7 @@ impl Inquiry {
         known: &Known,
         now: Millis,
     ) -> Next {
-        let step = self.identify.answered(answer, &self.question, api);
+        let step = self.identify.answered(answer, api);
         self.follow(step, known, now)
     }
 
@@ -275,8 +274,9 @@ impl Inquiry {
             Step::Ask(request) => return Next::Ask(request),
             Step::Done(Ok(found)) => (found, None),
             Step::Done(Err(error)) => {
-                let old = match self.question.part {
-                    LookupPart::Everything => known.cache.old(&self.question.key(), now),
+                let question = &self.identify.question;
+                let old = match question.part {
+                    LookupPart::Everything => known.cache.old(&question.key(), now),
                     LookupPart::Account | LookupPart::Membership { .. } => None,
                 };
                 (old.unwrap_or(LookupReply::Failed), Some(error))

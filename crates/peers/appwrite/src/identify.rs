@@ -10,6 +10,7 @@
 use std::collections::VecDeque;
 
 use serde::Deserialize;
+use serde_json::json;
 use throng_appwrite::{
     AccountError, AppwriteIdentity, Change, Credential, IdentityChange, LookupPart, LookupReply,
     MembershipList,
@@ -77,7 +78,9 @@ pub(crate) enum Step {
     Done(Result<LookupReply, ApiError>),
 }
 
+/// One question, with what is known so far.
 pub(crate) struct Identify {
+    pub(crate) question: Question,
     stage: Stage,
     /// The request has queries.
     filtered: bool,
@@ -90,15 +93,16 @@ pub(crate) struct Identify {
 }
 
 impl Identify {
-    pub(crate) fn new(question: &Question) -> Self {
+    pub(crate) fn new(question: Question) -> Self {
         let mut new = Self {
+            question,
             stage: Stage::Account,
             filtered: false,
             user: AppwriteIdentity::guest(),
             teams: VecDeque::new(),
             notes: Vec::new(),
         };
-        if let LookupPart::Membership { user_id, team, .. } = &question.part {
+        if let LookupPart::Membership { user_id, team, .. } = &new.question.part {
             new.user.user_id = user_id.to_string();
             let id = team.to_string();
             new.teams.push_back(Team { id });
@@ -107,7 +111,7 @@ impl Identify {
         new
     }
 
-    pub(crate) fn answered(&mut self, answer: Answer, question: &Question, api: &Api) -> Step {
+    pub(crate) fn answered(&mut self, answer: Answer, api: &Api) -> Step {
         let (status, body) = match answer {
             Ok(answer) => answer,
             Err(failure) => return Step::Done(Err(ApiError::Transport(failure.detail))),
@@ -115,15 +119,15 @@ impl Identify {
         if status == 400 && self.filtered {
             // Servers from before 1.4 know another language of queries and are asked without.
             self.filtered = false;
-            return self.ask(question, api);
+            return self.ask(api);
         }
         let found = match self.stage {
-            Stage::Account => self.account(status, &body, question),
+            Stage::Account => self.account(status, &body),
             Stage::Teams => self.page(status, &body),
-            Stage::Memberships => self.membership(status, &body, question),
+            Stage::Memberships => self.membership(status, &body),
         };
         match found {
-            Ok(None) => self.ask(question, api),
+            Ok(None) => self.ask(api),
             Ok(Some(found)) => Step::Done(Ok(found)),
             Err(error) => Step::Done(Err(error)),
         }
@@ -134,52 +138,43 @@ impl Identify {
         self.filtered = true;
     }
 
-    pub(crate) fn ask(&mut self, question: &Question, api: &Api) -> Step {
+    pub(crate) fn ask(&mut self, api: &Api) -> Step {
         let (mut path, queries) = match (self.stage, self.teams.front()) {
             (Stage::Account, _) => (ACCOUNT.to_owned(), Vec::new()),
             (Stage::Memberships, Some(team)) => {
                 let path = format!("/teams/{}/memberships", escape(&team.id));
-                let own = serde_json::json!({"method": "equal", "attribute": "userId",
-                                             "values": [self.user.user_id]});
+                let whose = [&self.user.user_id];
+                let own = json!({"method": "equal", "attribute": "userId", "values": whose});
                 (path, vec![own])
             }
             (Stage::Teams | Stage::Memberships, _) => {
-                let limit = serde_json::json!({"method": "limit", "values": [PAGE_TEAMS]});
-                let after = self
-                    .teams
-                    .back()
-                    .map(|last| serde_json::json!({"method": "cursorAfter", "values": [last.id]}));
-                (
-                    TEAMS.to_owned(),
-                    Vec::from_iter([limit].into_iter().chain(after)),
-                )
+                let mut queries = vec![json!({"method": "limit", "values": [PAGE_TEAMS]})];
+                if let Some(last) = self.teams.back() {
+                    queries.push(json!({"method": "cursorAfter", "values": [last.id]}));
+                }
+                (TEAMS.to_owned(), queries)
             }
         };
         if self.filtered {
             let queries: Vec<String> = queries.iter().map(|one| query(&one.to_string())).collect();
             path = format!("{path}?{}", queries.join("&"));
         }
-        let whose = (&*question.project, &question.credential);
+        let whose = (&*self.question.project, &self.question.credential);
         match api.request("GET", &path, whose, Vec::new()) {
             Ok(request) => Step::Ask(request),
-            Err(answer) => self.answered(Ok(answer), question, api),
+            Err(answer) => self.answered(Ok(answer), api),
         }
     }
 
     /// Reads an account. `None`: teams are asked for.
-    fn account(
-        &mut self,
-        status: u16,
-        body: &[u8],
-        question: &Question,
-    ) -> Result<Option<LookupReply>, ApiError> {
+    fn account(&mut self, status: u16, body: &[u8]) -> Result<Option<LookupReply>, ApiError> {
         let path = ACCOUNT;
         if status != 200 {
             return told_nobody(path, status, body);
         }
         let identity = AppwriteIdentity::from_account(body, &[])
             .map_err(|error| ApiError::Answer { path, error })?;
-        if question.part == LookupPart::Account {
+        if self.question.part == LookupPart::Account {
             let what = Change::Account {
                 verified: identity.verified,
                 blocked: identity.blocked,
@@ -229,12 +224,7 @@ impl Identify {
 
     /// Reads the user's memberships in one team; there are none in a team that the user does not
     /// see.
-    fn membership(
-        &mut self,
-        status: u16,
-        body: &[u8],
-        question: &Question,
-    ) -> Result<Option<LookupReply>, ApiError> {
+    fn membership(&mut self, status: u16, body: &[u8]) -> Result<Option<LookupReply>, ApiError> {
         let path = MEMBERSHIPS;
         let is_gone = self.has_no_teams(status, body);
         let list = MembershipList {
@@ -242,7 +232,7 @@ impl Identify {
             is_own: self.filtered,
         };
         let wrong = |error| ApiError::Answer { path, error };
-        let LookupPart::Membership { user_id, team, id } = &question.part else {
+        let LookupPart::Membership { user_id, team, id } = &self.question.part else {
             match status {
                 200 => self.user.add_team(&list).map_err(wrong)?,
                 // The team went between the two questions.

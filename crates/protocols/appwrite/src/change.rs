@@ -243,174 +243,76 @@ struct Membership {
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
+    use throng_types::cases;
 
     use super::*;
 
-    #[track_caller]
-    fn change(name: &str, changed: Option<&str>, payload: &Value) -> Option<Change> {
-        let message = json!({
-            "project": "bench", "roles": ["user:U"], "permissionsChanged": changed.is_some(),
-            "userId": changed,
-            "data": {"events": [name, "users.*"], "channels": ["account", "account.U"],
-                     "timestamp": "", "payload": payload}
-        });
-        let message = message.to_string();
-        let event = FeedMessage::parse(message.as_bytes(), 1 << 20).unwrap();
-        let change = event.identity_change()?;
-        assert_eq!(change.user_id, "U");
-        Some(change.what)
-    }
-
-    fn account_of(status: bool, verified: bool, labels: &[&str]) -> Value {
-        json!({"$id": "U", "status": status, "emailVerification": verified,
-           "phoneVerification": false, "labels": labels})
-    }
-
-    fn texts(roles: &[&str]) -> Vec<String> {
-        roles.iter().map(|&role| role.to_owned()).collect()
-    }
-
     #[test]
     fn what_events_say() {
-        let nothing = json!({});
-        let one = Change::SessionEnded(Some("S".to_owned()));
-        for (name, expected) in [
-            ("users.U.update.prefs", Some(Change::Document)),
-            ("users.U.update.name", Some(Change::Document)),
-            ("users.U.update.labels", Some(Change::Unsaid)),
-            ("users.U.update.password", Some(Change::Unsaid)),
-            ("users.U.verification.V.update", Some(Change::Unsaid)),
-            ("users.*.update.status", None),
-            ("users.U.sessions.S.create", None),
-            ("users.U.sessions.*.delete", None),
-            ("users", None),
-            ("users.U.delete", Some(Change::Deleted)),
-            ("users.U.sessions.delete", Some(Change::SessionEnded(None))),
-            ("users.U.sessions.S.delete", Some(one)),
-        ] {
-            assert_eq!(change(name, None, &nothing), expected, "{name}");
+        for (case, expected) in cases(include_str!("events.txt")) {
+            let (name, payload) = case.split_once(' ').unwrap_or((case, "{}"));
+            let (changed, payload) = match payload.strip_prefix("changes ") {
+                Some(payload) => (Some("U"), payload),
+                None => (None, payload),
+            };
+            let payload: Value = serde_json::from_str(payload).unwrap();
+            let message = json!({
+                "project": "bench", "roles": ["user:U"], "permissionsChanged": changed.is_some(),
+                "userId": changed,
+                "data": {"events": [name, "users.*"], "channels": ["account", "account.U"],
+                         "timestamp": "", "payload": payload}
+            });
+            let message = message.to_string();
+            let event = FeedMessage::parse(message.as_bytes(), 1 << 20).unwrap();
+            let told = event.identity_change().map_or_else(
+                || "nothing".to_owned(),
+                |change| {
+                    assert_eq!(change.user_id, "U");
+                    format!("{:?}", change.what)
+                },
+            );
+            assert_eq!(told, expected, "{case}");
         }
-        let vip = Change::Account {
-            verified: true,
-            blocked: false,
-            labels: texts(&["vip"]),
-        };
-        let payload = account_of(true, true, &["vip"]);
-        assert_eq!(change("users.U.update.labels", None, &payload), Some(vip));
-        let mut other = payload;
-        other["$id"] = json!("V");
-        assert_eq!(
-            change("users.U.update", None, &other),
-            Some(Change::Unsaid),
-            "a payload of somebody else's"
-        );
-    }
-
-    #[test]
-    fn what_memberships_say() {
-        let next = json!({"$id": "M2", "teamId": "T", "confirm": true, "roles": ["owner"]});
-        let name = "teams.T.memberships.M.delete";
-        let left = Change::Membership {
-            team: "T".to_owned(),
-            id: "M".to_owned(),
-            roles: None,
-        };
-        // Appwrite puts the next owner's membership there, when the first leaves.
-        assert_eq!(change(name, Some("U"), &next), Some(left.clone()));
-        assert_eq!(change(name, None, &next), None);
-        let mut own = json!({"$id": "M", "teamId": "T", "confirm": true, "roles": ["dev"]});
-        let joined = Change::Membership {
-            team: "T".to_owned(),
-            id: "M".to_owned(),
-            roles: Some(texts(&["dev"])),
-        };
-        for action in ["create", "update", "update.status"] {
-            let name = format!("teams.T.memberships.M.{action}");
-            assert_eq!(change(&name, Some("U"), &own), Some(joined.clone()));
-            assert_eq!(change(&name, Some("U"), &next), Some(Change::Unsaid));
-        }
-        own["confirm"] = json!(false);
-        let invited = change("teams.T.memberships.M.create", Some("U"), &own);
-        assert_eq!(invited, Some(left));
-        let team = json!({"$id": "T", "name": "T"});
-        assert_eq!(
-            change("teams.T.create", Some("U"), &team),
-            Some(Change::Unsaid)
-        );
     }
 
     #[test]
     fn roles_after_a_change() {
-        let roles = texts(&[
-            "user:U",
-            "users",
-            "user:U/unverified",
-            "users/unverified",
-            "team:T",
-            "member:M",
-            "team:T/dev",
-            "team:T2",
-            "member:M2",
-            "label:old",
-        ]);
-        let outcome = |change: Change| change.outcome("U", &roles);
-        let account = |verified, blocked, labels: &[&str]| Change::Account {
-            verified,
-            blocked,
-            labels: texts(labels),
+        let texts = |text: &str| -> Vec<String> {
+            let words = text.split(' ').filter(|word| !word.is_empty());
+            words.map(str::to_owned).collect()
         };
-        let verified = texts(&[
-            "user:U",
-            "users",
-            "user:U/verified",
-            "users/verified",
-            "team:T",
-            "member:M",
-            "team:T/dev",
-            "team:T2",
-            "member:M2",
-            "label:vip",
-        ]);
-        assert_eq!(
-            outcome(account(true, false, &["vip"])),
-            RoleChange::Roles(verified)
+        let roles = texts(
+            "user:U users user:U/unverified users/unverified team:T member:M team:T/dev team:T2 \
+             member:M2 label:old",
         );
-        assert_eq!(outcome(account(false, false, &["old"])), RoleChange::Same);
-        assert_eq!(outcome(account(true, true, &[])), RoleChange::Guest);
-        assert_eq!(outcome(Change::Document), RoleChange::Same);
-        assert_eq!(outcome(Change::Deleted), RoleChange::Guest);
-        assert_eq!(outcome(Change::SessionEnded(None)), RoleChange::Guest);
-        assert_eq!(outcome(Change::Unsaid), RoleChange::Unknown);
-        assert_eq!(
-            outcome(Change::SessionEnded(Some("S".to_owned()))),
-            RoleChange::Unknown
-        );
-        let membership = |team: &str, id: &str, within: Option<&[&str]>| Change::Membership {
-            team: team.to_owned(),
-            id: id.to_owned(),
-            roles: within.map(texts),
-        };
-        let RoleChange::Roles(left) = outcome(membership("T", "M", None)) else {
-            panic!("other roles");
-        };
-        assert!(
-            !left
-                .iter()
-                .any(|role| role == "team:T" || role == "member:M")
-        );
-        assert!(!left.contains(&"team:T/dev".to_owned()));
-        assert!(left.contains(&"team:T2".to_owned()) && left.contains(&"member:M2".to_owned()));
-        assert_eq!(outcome(membership("X", "MX", None)), RoleChange::Same);
-        assert_eq!(
-            outcome(membership("T", "M", Some(&["dev"]))),
-            RoleChange::Same
-        );
-        let RoleChange::Roles(owner) = outcome(membership("T", "M", Some(&["owner"]))) else {
-            panic!("other roles");
-        };
-        assert!(
-            owner.contains(&"team:T/owner".to_owned()) && !owner.contains(&"team:T/dev".to_owned())
-        );
+        for (case, expect) in cases(include_str!("change.txt")) {
+            let (what, rest) = case.split_once(' ').unwrap_or((case, ""));
+            let change = match what {
+                "verified" | "unverified" | "blocked" => Change::Account {
+                    verified: what == "verified",
+                    blocked: what == "blocked",
+                    labels: texts(rest),
+                },
+                "membership" => {
+                    let mut words = texts(rest).into_iter();
+                    let [Some(id), Some(team)] = [words.next(), words.next()] else {
+                        panic!("{case}");
+                    };
+                    let roles: Vec<String> = words.collect();
+                    let roles = (roles != ["gone"]).then_some(roles);
+                    Change::Membership { team, id, roles }
+                }
+                "session" => Change::SessionEnded(texts(rest).pop()),
+                "document" => Change::Document,
+                "deleted" => Change::Deleted,
+                _ => Change::Unsaid,
+            };
+            let told = match change.outcome("U", &roles) {
+                RoleChange::Roles(roles) => roles.join(" "),
+                other => format!("{other:?}"),
+            };
+            assert_eq!(told, expect, "{case}");
+        }
     }
 
     #[test]
@@ -430,7 +332,7 @@ mod tests {
             id: "M".to_owned(),
             roles,
         };
-        assert_eq!(read(true), membership(Some(texts(&["dev"]))));
+        assert_eq!(read(true), membership(Some(vec!["dev".to_owned()])));
         assert_eq!(read(false), membership(None), "it may be anybody's");
     }
 }

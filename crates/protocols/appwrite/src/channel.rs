@@ -74,32 +74,18 @@ fn push_new(channels: &mut Vec<String>, channel: String) {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use throng_types::cases;
 
-    #[track_caller]
-    fn check(asked: &[&str], user_id: &str, expect: &[&str]) {
-        assert_eq!(convert(asked, user_id), expect, "{asked:?} as {user_id:?}");
-    }
+    use super::*;
 
     #[test]
     fn account_channels_follow_the_identity() {
-        check(&["files", "account"], "", &["files", "account"]);
-        check(
-            &["account", "files"],
-            "U",
-            &["account", "files", "account.U"],
-        );
-        check(&["account.other", "files"], "U", &["files"]);
-        check(&["account.U"], "U", &[]);
-        check(&["account.update"], "", &["account.update"]);
-        check(
-            &["account.update", "files"],
-            "U",
-            &["files", "account.U.update"],
-        );
-        check(&["account.update.create"], "U", &[]);
-        check(&["accounts", "account-x"], "U", &["accounts", "account-x"]);
-        check(&["a", "b", "a"], "", &["a", "b"]);
+        for (case, expect) in cases(include_str!("channel.txt")) {
+            let (asked, user_id) = case.split_once(" as ").unwrap_or((case, ""));
+            let asked: Vec<&str> = asked.split(' ').collect();
+            let expect: Vec<&str> = expect.split(' ').filter(|it| *it != "nothing").collect();
+            assert_eq!(convert(&asked, user_id), expect, "{case}");
+        }
     }
 
     #[test]

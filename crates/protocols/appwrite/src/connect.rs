@@ -208,6 +208,7 @@ fn join(
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use throng_types::cases;
 
     use super::*;
 
@@ -219,112 +220,38 @@ mod tests {
         Slot::Number(slot)
     }
 
-    #[track_caller]
-    fn check(query: &str, user_id: &str, expect: &[(Slot, &[&str], &str)]) {
-        let request = parse(query).unwrap();
-        let got = request
-            .subscriptions(user_id, &MessageLimits::default())
-            .unwrap();
-        let got: Vec<_> = got
-            .iter()
-            .map(|s| {
-                (
-                    s.slot.clone(),
-                    s.channels.clone(),
-                    s.filter.text().to_owned(),
-                )
-            })
-            .collect();
-        let expect: Vec<_> = expect
-            .iter()
-            .map(|(slot, channels, text)| {
-                let channels: Vec<_> = channels.iter().map(|&c| c.to_owned()).collect();
-                (slot.clone(), channels, (*text).to_owned())
-            })
-            .collect();
-        assert_eq!(got, expect, "{query}");
+    #[test]
+    fn slots_of_every_generation() {
+        for (case, expect) in cases(include_str!("connect.txt")) {
+            let (query, user_id) = case.split_once(" as ").unwrap_or((case, ""));
+            let request = parse(query).unwrap();
+            let slots = request.subscriptions(user_id, &MessageLimits::default());
+            let slots = slots.unwrap().into_iter().map(|it| {
+                let name = match it.slot {
+                    Slot::Number(number) => number.to_string(),
+                    Slot::Name(name) => name,
+                };
+                format!("{name}: {} {}", it.channels.join(","), it.filter.text())
+            });
+            let slots: Vec<String> = slots.collect();
+            let told = match slots.is_empty() {
+                true => "nothing".to_owned(),
+                false => slots.join("; "),
+            };
+            assert_eq!(told, expect, "{query}");
+        }
     }
 
     #[test]
-    fn the_benchmark() {
+    fn projects_and_credentials() {
         let request = parse("project=console&channels[]=files").unwrap();
-        assert_eq!(request.project, CONSOLE);
-        assert_eq!(request.channels, ["files"]);
-        check(
-            "project=console&channels[]=files",
-            "",
-            &[(number(0), &["files"], "[]")],
+        assert_eq!(
+            (&*request.project, &*request.channels),
+            (CONSOLE, &["files".to_owned()][..])
         );
-    }
-
-    #[test]
-    fn before_22_1_channels_alone() {
-        // 9.0.2 builds the query with URLSearchParams, later ones with encodeURIComponent.
-        check(
-            "project=bench&channels%5B%5D=files&channels%5B%5D=databases.D.collections.C.documents",
-            "",
-            &[(
-                number(0),
-                &["files", "databases.D.collections.C.documents"],
-                "[]",
-            )],
-        );
-        check(
-            "project=bench&channels[]=account&channels[]=files",
-            "U",
-            &[(number(0), &["account", "files", "account.U"], "[]")],
-        );
-    }
-
-    #[test]
-    fn from_22_1_slots() {
-        const STAR: &str = "%7B%22method%22%3A%22select%22%2C%22values%22%3A%5B%22*%22%5D%7D";
-        const OPEN: &str = "%7B%22method%22%3A%22equal%22%2C%22attribute%22%3A%22status%22%2C\
-                        %22values%22%3A%5B%22open%22%5D%7D";
-        let open = r#"["{\"method\":\"equal\",\"attribute\":\"status\",\"values\":[\"open\"]}"]"#;
-        check(
-            &format!("project=bench&channels[]=files&files[1][]={STAR}"),
-            "",
-            &[(number(1), &["files"], "[]")],
-        );
-        check(
-            &format!(
-                "project=b&channels[]=a.b&channels[]=files&a.b[1][]={OPEN}&files[1][]={OPEN}&\
-             files[2][]={STAR}"
-            ),
-            "",
-            &[
-                (number(1), &["a.b", "files"], open),
-                (number(2), &["files"], "[]"),
-            ],
-        );
-        // The user's own channel has no key in the URL and lands in slot 0.
-        check(
-            &format!("project=b&channels[]=account&account[1][]={OPEN}"),
-            "U",
-            &[
-                (number(1), &["account"], open),
-                (number(0), &["account.U"], "[]"),
-            ],
-        );
-        check(
-            &format!("project=project&channels[]=project&x[]={OPEN}"),
-            "",
-            &[(number(0), &["project"], "[]")],
-        );
-        check(
-            &format!("project=b&channels[]=files&files={OPEN}"),
-            "",
-            &[(number(0), &["files"], open)],
-        );
-    }
-
-    #[test]
-    fn from_25_0_project_and_jwt() {
         let request = parse("project=bench&jwt=a.b%2Bc").unwrap();
         assert_eq!(request.jwt.as_deref(), Some("a.b+c"));
         assert!(request.channels.is_empty());
-        check("project=bench", "U", &[]);
         assert_eq!(parse("").unwrap().project, CONSOLE);
         assert!(parse("mode=admin").unwrap().admin);
     }

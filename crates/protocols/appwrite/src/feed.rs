@@ -54,11 +54,10 @@ pub struct FeedMessage {
 
 /// The event's names in the form of the publisher's generation.
 #[derive(Debug)]
-enum Names {
-    /// A list of names, from 0.14 on.
-    Many(Box<RawValue>),
-    /// One name, up to 0.13.
-    One(Box<RawValue>),
+struct Names {
+    /// A list of names, from 0.14 on; before, one name.
+    are_many: bool,
+    json: Box<RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -99,11 +98,10 @@ impl FeedMessage {
             return Err(FeedError::TooLong);
         }
         let wire: Wire<'_> = serde_json::from_slice(message).map_err(|_| FeedError::Malformed)?;
-        let names = match (wire.data.events, wire.data.event) {
-            (Some(many), _) => Names::Many(many.to_owned()),
-            (None, Some(one)) => Names::One(one.to_owned()),
-            (None, None) => return Err(FeedError::Malformed),
-        };
+        let are_many = wire.data.events.is_some();
+        let json = wire.data.events.or(wire.data.event);
+        let json = json.ok_or(FeedError::Malformed)?.to_owned();
+        let names = Names { are_many, json };
         if wire.project.is_empty() || wire.roles.is_empty() || wire.data.channels.is_empty() {
             return Err(FeedError::Empty);
         }
@@ -162,12 +160,11 @@ impl FeedMessage {
     /// The event's names, longest first; empty if they are not texts.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
-        match &self.names {
-            Names::Many(raw) => serde_json::from_str(raw.get()).unwrap_or_default(),
-            Names::One(raw) => serde_json::from_str(raw.get())
-                .map(|name| vec![name])
-                .unwrap_or_default(),
+        let json = self.names.json.get();
+        if self.names.are_many {
+            return serde_json::from_str(json).unwrap_or_default();
         }
+        serde_json::from_str(json).into_iter().collect()
     }
 
     /// A number that tells it from other events: the same in every process that reads the same
@@ -178,9 +175,7 @@ impl FeedMessage {
     }
 
     fn stirred(&self) -> u64 {
-        let names = match &self.names {
-            Names::Many(raw) | Names::One(raw) => raw.get(),
-        };
+        let names = self.names.json.get();
         let timestamp = self.timestamp.as_ref().map_or("", |raw| raw.get());
         let texts = [&*self.project, names, timestamp, self.payload.get()];
         let lists = self.roles.iter().chain(&self.channels);
@@ -194,12 +189,11 @@ impl FeedMessage {
     pub fn encode_tail(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(128 + self.payload.get().len());
         out.extend_from_slice(b"],");
-        let (field, names) = match &self.names {
-            Names::Many(raw) => (r#""events":"#, raw),
-            Names::One(raw) => (r#""event":"#, raw),
-        };
-        out.extend_from_slice(field.as_bytes());
-        out.extend_from_slice(names.get().as_bytes());
+        out.extend_from_slice(match self.names.are_many {
+            true => br#""events":"#,
+            false => br#""event":"#,
+        });
+        out.extend_from_slice(self.names.json.get().as_bytes());
         out.extend_from_slice(br#","channels":"#);
         json::push_strs(&mut out, &self.channels);
         if let Some(timestamp) = &self.timestamp {

@@ -172,6 +172,7 @@ const EXPO: &str = "exp";
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use throng_types::cases;
 
     use super::*;
 
@@ -219,38 +220,9 @@ mod tests {
 
     #[test]
     fn refused() {
-        for (origin, text) in [
-            (
-                "https://example.com",
-                "Invalid Origin. Register your new client (example.com) as a new Web platform on \
-                 your project console dashboard",
-            ),
-            (
-                "https://evil-localhost",
-                "Invalid Origin. Register your new client (evil-localhost) as a new Web platform \
-                 on your project console dashboard",
-            ),
-            (
-                "https://localhost.evil.com",
-                "Invalid Origin. Register your new client (localhost.evil.com) as a new Web \
-                 platform on your project console dashboard",
-            ),
-            (
-                "https://user@evil.com",
-                "Invalid Origin. Register your new client (evil.com) as a new Web platform on \
-                 your project console dashboard",
-            ),
-            (
-                "myapp://x",
-                "Invalid Scheme. The scheme used (myapp) in the Origin (myapp://x) is not \
-                 supported. If you are using a custom scheme, please change it to \
-                 `appwrite-callback-<PROJECT_ID>`",
-            ),
-            ("null", "Invalid Origin."),
-        ] {
+        for (origin, text) in cases(include_str!("origin.txt")) {
             let fault = check(&platforms(), origin).unwrap_err();
-            assert_eq!(fault.to_string(), text);
-            assert_eq!(fault.code(), 1008);
+            assert_eq!((&*fault.to_string(), fault.code()), (text, 1008));
         }
         let nobody = Platforms::new::<&str>(&[]);
         for origin in [

@@ -128,74 +128,26 @@ const fn mask(prefix: u8) -> u128 {
 
 #[cfg(test)]
 mod tests {
+    use throng_types::cases;
+
     use super::*;
-
-    fn client(peer: &str, lines: &[&str], trusted: &[&str]) -> String {
-        let trusted: Vec<Block> = { trusted.iter() }
-            .map(|text| Block::parse(text).unwrap())
-            .collect();
-        let lines = lines.iter().map(|line| line.as_bytes());
-        client_of(peer.parse().unwrap(), lines, &trusted).to_string()
-    }
-
-    const LOCAL: &[&str] = &["127.0.0.0/8", "10.0.0.0/8", "::1"];
 
     #[test]
     fn the_client_is_the_last_one_that_is_no_trusted_proxy() {
-        for (peer, lines, expected) in [
-            // Nobody is believed who is not trusted.
-            ("192.0.2.1", &["198.51.100.1"][..], "192.0.2.1"),
-            ("127.0.0.1", &[], "127.0.0.1"),
-            ("127.0.0.1", &["198.51.100.1"], "198.51.100.1"),
-            ("::ffff:127.0.0.1", &["198.51.100.1"], "198.51.100.1"),
-            // What the client wrote itself stands before.
-            ("127.0.0.1", &["203.0.113.9, 198.51.100.1"], "198.51.100.1"),
-            // HAProxy adds a line; what the client wrote is on the first.
-            (
-                "127.0.0.1",
-                &["203.0.113.9", "198.51.100.1"],
-                "198.51.100.1",
-            ),
-            // A chain of proxies.
-            (
-                "127.0.0.1",
-                &["203.0.113.9, 198.51.100.1, 10.0.0.7"],
-                "198.51.100.1",
-            ),
-            (
-                "127.0.0.1",
-                &["198.51.100.1", "10.0.0.7,10.0.0.8"],
-                "198.51.100.1",
-            ),
-            // Everybody is trusted: the first one.
-            ("127.0.0.1", &["10.0.0.6, 10.0.0.7"], "10.0.0.6"),
-            // Ports and brackets.
-            ("127.0.0.1", &["198.51.100.1:4711"], "198.51.100.1"),
-            ("127.0.0.1", &["[2001:db8::1]:4711"], "2001:db8::1"),
-            ("127.0.0.1", &["[2001:db8::1]"], "2001:db8::1"),
-            ("127.0.0.1", &["2001:db8::1"], "2001:db8::1"),
-            ("::1", &["  198.51.100.1\t"], "198.51.100.1"),
-            ("127.0.0.1", &["::ffff:198.51.100.1"], "198.51.100.1"),
-            // What is no address says nothing, and hides what is before it.
-            ("127.0.0.1", &["unknown"], "127.0.0.1"),
-            ("127.0.0.1", &[""], "127.0.0.1"),
-            ("127.0.0.1", &["198.51.100.1, "], "127.0.0.1"),
-            (
-                "127.0.0.1",
-                &["198.51.100.1, unknown, 10.0.0.7"],
-                "10.0.0.7",
-            ),
-            ("127.0.0.1", &["[198.51.100.1]"], "127.0.0.1"),
-            ("127.0.0.1", &["198.51.100.1:"], "127.0.0.1"),
-            ("127.0.0.1", &["198.51.100.1:99999"], "127.0.0.1"),
-        ] {
-            assert_eq!(client(peer, lines, LOCAL), expected, "{peer} {lines:?}");
+        let trusted = ["127.0.0.0/8", "10.0.0.0/8", "::1"].map(|it| Block::parse(it).unwrap());
+        for (case, expected) in cases(include_str!("forwarded.txt")) {
+            let mut lines = case.split(" | ");
+            let peer = lines.next().unwrap().parse().unwrap();
+            let lines: Vec<&[u8]> = lines.map(str::as_bytes).collect();
+            let client = client_of(peer, lines.into_iter(), &trusted);
+            assert_eq!(client.to_string(), expected, "{case}");
         }
-    }
-
-    #[test]
-    fn without_trusted_proxies_the_peer_is_the_client() {
-        assert_eq!(client("127.0.0.1", &["198.51.100.1"], &[]), "127.0.0.1");
+        // Without trusted proxies it is the peer.
+        let peer = "127.0.0.1".parse().unwrap();
+        assert_eq!(
+            client_of(peer, [&b"198.51.100.1"[..]].into_iter(), &[]),
+            peer
+        );
     }
 
     #[test]
@@ -220,45 +172,23 @@ mod tests {
 
 #[cfg(test)]
 mod block_tests {
+    use throng_types::cases;
+
     use super::*;
 
     #[test]
     fn a_block_has_its_addresses_and_no_others() {
-        for (block, address, inside) in [
-            ("10.0.0.0/8", "10.255.0.1", true),
-            ("10.0.0.0/8", "11.0.0.1", false),
-            ("10.0.0.0/8", "::ffff:10.1.2.3", true),
-            ("10.0.0.0/8", "::a01:203", false),
-            ("192.0.2.7", "192.0.2.7", true),
-            ("192.0.2.7", "192.0.2.8", false),
-            ("0.0.0.0/0", "198.51.100.1", true),
-            ("0.0.0.0/0", "2001:db8::1", false),
-            ("2001:db8::/32", "2001:db8:ffff::1", true),
-            ("2001:db8::/32", "2001:db9::", false),
-            ("::1", "::1", true),
-            ("::1", "127.0.0.1", false),
-            ("::/0", "127.0.0.1", true),
-            ("::ffff:10.0.0.0/104", "10.9.9.9", true),
-        ] {
-            let read = Block::parse(block).unwrap();
-            let address: IpAddr = address.parse().unwrap();
-            assert_eq!(read.contains(address), inside, "{block} {address}");
-        }
-    }
-
-    #[test]
-    fn what_is_written_reads_the_same_again() {
-        for (text, written) in [
-            ("10.1.2.3/8", "10.0.0.0/8"),
-            ("192.0.2.7", "192.0.2.7/32"),
-            ("2001:db8:1::5/32", "2001:db8::/32"),
-            ("::1", "::1/128"),
-            ("::/0", "::/0"),
-            ("0.0.0.0/0", "0.0.0.0/0"),
-        ] {
-            let block = Block::parse(text).unwrap();
-            assert_eq!(block.to_string(), written);
-            assert_eq!(Block::parse(written), Some(block));
+        for (case, expected) in cases(include_str!("blocks.txt")) {
+            if let Some((block, address)) = case.split_once(" has ") {
+                let is_inside = Block::parse(block)
+                    .unwrap()
+                    .contains(address.parse().unwrap());
+                assert_eq!(is_inside.to_string(), expected, "{case}");
+            } else {
+                let block = Block::parse(case).unwrap();
+                assert_eq!(block.to_string(), expected);
+                assert_eq!(Block::parse(expected), Some(block));
+            }
         }
     }
 

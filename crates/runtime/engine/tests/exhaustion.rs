@@ -3,110 +3,29 @@
 //! By itself in its process, because it takes all descriptors away.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::os::fd::AsFd;
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::{Duration, Instant};
+use std::net::TcpStream;
 
-use throng_engine::{Accepted, App, Closed, ConnLimits, Conns, Effects, ShardOptions};
+use throng_engine::ConnLimits;
 use throng_sys::limits::{Nofile, nofile, set_nofile};
-use throng_sys::socket;
-use throng_types::{ConnId, Now, ShardId};
 
-/// Reached only by failing tests.
-const PATIENCE: Duration = Duration::from_mins(3);
+use support::{Event, Manner, connect, rig};
 
-#[derive(Debug, PartialEq, Eq)]
-enum Event {
-    Paused(bool),
-    Timeout,
-}
-
-struct Echo {
-    events: Sender<Event>,
-    deadline_ms: Option<u64>,
-}
-
-impl App for Echo {
-    type Session = ();
-    /// Asks for a deadline so many milliseconds from now.
-    type Mail = u64;
-
-    fn accept(&mut self, _listener: u8, _peer: SocketAddr, _now: Now) -> Option<Accepted<()>> {
-        Some(Accepted {
-            session: (),
-            tag: 0,
-            deadline: None,
-        })
-    }
-
-    fn bytes(&mut self, _id: ConnId, (): &mut (), input: &mut [u8], fx: &mut Effects<'_>) {
-        fx.out.extend_from_slice(input);
-    }
-
-    fn timeout(&mut self, _id: ConnId, (): &mut (), _fx: &mut Effects<'_>) {}
-
-    fn closed(&mut self, _id: ConnId, (): (), _tag: u32, _why: Closed, _now: Now) {}
-
-    fn mail(&mut self, _from: Option<usize>, ms: u64, _conns: &mut Conns<()>, now: Now) {
-        self.deadline_ms = Some(now.mono.0 + ms);
-    }
-
-    fn take_mail(&mut self, _to: usize) -> Option<u64> {
-        None
-    }
-
-    fn turn(&mut self, _conns: &mut Conns<()>, now: Now) -> bool {
-        if self.deadline_ms.is_some_and(|at| at <= now.mono.0) {
-            self.deadline_ms = None;
-            self.events.send(Event::Timeout).unwrap();
-        }
-        false
-    }
-
-    fn deadline(&self) -> Option<throng_types::Millis> {
-        self.deadline_ms.map(throng_types::Millis)
-    }
-
-    fn accept_paused(&mut self, paused: bool) {
-        self.events.send(Event::Paused(paused)).unwrap();
-    }
-}
-
-fn next(events: &Receiver<Event>) -> Event {
-    events.recv_timeout(PATIENCE).expect("an event")
-}
+#[expect(dead_code, reason = "other tests use the rest of it")]
+#[path = "loopback/support.rs"]
+mod support;
 
 fn echoed(client: &mut TcpStream) {
-    client.set_read_timeout(Some(PATIENCE)).unwrap();
+    client.set_read_timeout(Some(support::PATIENCE)).unwrap();
     client.write_all(b"x").unwrap();
     client.read_exact(&mut [0]).unwrap();
 }
 
 #[test]
 fn accepting_pauses_without_descriptors_and_resumes_with_them() {
-    let listener = socket::listen(SocketAddr::from(([127, 0, 0, 1], 0)), 128).unwrap();
-    let addr = socket::local_addr(listener.as_fd()).unwrap();
-    let options = ShardOptions {
-        shard: ShardId(0),
-        listeners: vec![listener],
-        limits: ConnLimits::default(),
-        started: Instant::now(),
-    };
-    let (events, seen) = channel();
-    let (mut shards, mailboxes) = throng_engine::builders(vec![options]).unwrap();
-    let (turns, count) = channel();
-    let shard = shards.remove(0).with(Echo {
-        events,
-        deadline_ms: None,
-    });
-    std::thread::spawn(move || {
-        shard.run(|_, _, stats| {
-            let _ = turns.send(stats);
-        })
-    });
-
-    let mut first: Vec<TcpStream> = (0..10).map(|_| TcpStream::connect(addr).unwrap()).collect();
+    let rig = rig(Manner::Echo, ConnLimits::default());
+    let (first, id) = rig.client();
+    let mut first = vec![first];
+    first.extend((1..10).map(|_| connect(rig.addr)));
     for client in &mut first {
         echoed(client);
     }
@@ -129,21 +48,26 @@ fn accepting_pauses_without_descriptors_and_resumes_with_them() {
     })
     .unwrap();
     for client in &waiting {
-        client.connect(&addr.into()).unwrap();
+        client.connect(&rig.addr.into()).unwrap();
     }
-    assert_eq!(next(&seen), Event::Paused(true));
+    let paused = |event| match event {
+        Event::Paused(paused) => Some(paused),
+        _ => None,
+    };
+    assert!(rig.find(paused));
 
     // Two attempts a second, and this question: far from a spin.
-    while count.try_recv().is_ok() {}
-    mailboxes[0].send(1_200).unwrap();
+    let before_turns = rig.seen.lock().unwrap().stats.turns;
+    rig.set_deadline(id, Some(1_200));
     assert_eq!(
-        next(&seen),
-        Event::Timeout,
+        rig.next(),
+        Event::Timeout(id),
         "and no second word of the pause"
     );
-    let turns: Vec<_> = count.try_iter().collect();
-    assert!(turns.len() < 20, "{} turns", turns.len());
-    assert_eq!(turns.last().unwrap().accept_pauses, 1);
+    let stats = rig.seen.lock().unwrap().stats;
+    let turns = stats.turns - before_turns;
+    assert!(turns < 20, "{turns} turns");
+    assert_eq!(stats.accept_pauses, 1);
     // Connections that are in are served.
     for client in &mut first {
         echoed(client);
@@ -157,6 +81,6 @@ fn accepting_pauses_without_descriptors_and_resumes_with_them() {
     }
     set_nofile(before).unwrap();
     drop(first);
-    assert_eq!(next(&seen), Event::Paused(false));
-    echoed(&mut TcpStream::connect(addr).unwrap());
+    assert!(!rig.find(paused));
+    echoed(&mut connect(rig.addr));
 }

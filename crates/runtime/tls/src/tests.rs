@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use rustls::ClientConfig;
-use rustls::crypto::aws_lc_rs;
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::version::TLS12;
+use rustls::{ClientConfig, SupportedProtocolVersion};
 use throng_testkit::{Authority, Issued};
 
 use super::*;
@@ -41,9 +41,18 @@ fn both_with(records: RecordLayer) -> (ServerTls, ClientTls) {
 }
 
 fn only_tls12(client: &ClientTls) -> ClientTls {
-    let provider = Arc::new(aws_lc_rs::default_provider());
+    with_provider(client, aws_lc_rs::default_provider(), &TLS12)
+}
+
+/// The client with other suites and one version, that believes anybody.
+fn with_provider(
+    client: &ClientTls,
+    provider: CryptoProvider,
+    version: &'static SupportedProtocolVersion,
+) -> ClientTls {
+    let provider = Arc::new(provider);
     let config = ClientConfig::builder_with_provider(provider.clone())
-        .with_protocol_versions(&[&TLS12])
+        .with_protocol_versions(&[version])
         .unwrap()
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(client::Anybody(provider)))
@@ -87,6 +96,13 @@ fn ends(server: &ServerTls, client: &ClientTls) -> (End, End) {
     let mut client = End::new(TlsLink::client(client).unwrap());
     client.link.start(&mut client.wire).unwrap();
     (End::new(TlsLink::server(server).unwrap()), client)
+}
+
+/// Both ends after the handshake, or after it has failed.
+fn connected(server: &ServerTls, client: &ClientTls) -> (End, End) {
+    let (mut server, mut client) = ends(server, client);
+    carry(&mut server, &mut client, 1000);
+    (server, client)
 }
 
 /// Carries bytes to and fro, `most` at a time, until there are none.
@@ -170,12 +186,7 @@ fn a_hello_in_small_records_is_taken_wherever_the_network_cuts() {
             .flat_map(|p| [(p, 1), (p, 9), (p, 300)])
         {
             let (mut one, mut other) = ends(&server, &client);
-            let hello = std::mem::take(&mut other.wire);
-            let mut wire = Vec::new();
-            for piece in hello[5..].chunks(piece_bytes) {
-                wire.extend([22, 3, 1, 0, piece.len() as u8]);
-                wire.extend(piece);
-            }
+            let wire = opening::in_records(&std::mem::take(&mut other.wire), piece_bytes);
             wire.chunks(most).for_each(|bytes| one.take(bytes));
             carry(&mut one, &mut other, most);
             for end in [&one, &other] {
@@ -191,15 +202,13 @@ fn a_client_that_comes_back_brings_its_ticket() {
         let (server, client) = both_with(records);
         for client in [&client, &only_tls12(&client)] {
             for is_resumed in [false, true, true] {
-                let (mut one, mut other) = ends(&server, client);
-                carry(&mut one, &mut other, 1000);
+                let (one, _) = connected(&server, client);
                 assert_eq!(one.link.shaken().unwrap().is_resumed, is_resumed);
             }
         }
         let patient = ClientTls::new("localhost", &Trust::Anybody, false).unwrap();
         for _ in 0..2 {
-            let (mut one, mut other) = ends(&server, &patient);
-            carry(&mut one, &mut other, 1000);
+            let (one, _) = connected(&server, &patient);
             assert!(!one.link.shaken().unwrap().is_resumed);
         }
     }
@@ -271,8 +280,7 @@ fn what_waits_for_its_end_is_bounded() {
 fn a_flipped_bit_is_no_message() {
     for records in [RecordLayer::Rustls, RecordLayer::Lean] {
         let (server, client) = both_with(records);
-        let (mut one, mut other) = ends(&server, &client);
-        carry(&mut one, &mut other, 1000);
+        let (mut one, mut other) = connected(&server, &client);
         other.link.seal(b"0123456789", &mut other.wire).unwrap();
         let place = other.wire.len() - 3;
         other.wire[place] ^= 1;
@@ -305,8 +313,7 @@ fn each_name_gets_its_certificate() {
         ServerTls::new(&certificates, MinVersion::Tls12, RecordLayer::Rustls, None).unwrap();
     let trust = Trust::Of(Authorities::read(authority.pem().as_bytes()).unwrap());
     let shakes = |name: &str| {
-        let (mut one, mut other) = ends(&server, &ClientTls::new(name, &trust, false).unwrap());
-        carry(&mut one, &mut other, 1000);
+        let (one, other) = connected(&server, &ClientTls::new(name, &trust, false).unwrap());
         other.link.shaken().is_some() && one.link.shaken().is_some()
     };
     for (name, good) in [
@@ -337,11 +344,9 @@ fn a_port_may_ask_for_certificates_and_its_tickets_are_its_own() {
     let nobody = ClientTls::new("localhost", &trust, true).unwrap();
     for nobody in [&nobody, &only_tls12(&nobody)] {
         // It takes a ticket from the open port to the other.
-        let (mut one, mut other) = ends(&open, nobody);
-        carry(&mut one, &mut other, 1000);
+        let (one, _) = connected(&open, nobody);
         assert!(one.link.shaken().is_some());
-        let (mut one, mut other) = ends(&closed, nobody);
-        carry(&mut one, &mut other, 1000);
+        let (one, _) = connected(&closed, nobody);
         let fault = one.fault.map(|fault| fault.to_string());
         assert!(fault.is_some_and(|fault| fault.contains("sent no certificate")));
         assert!(one.link.shaken().is_none());
@@ -355,8 +360,7 @@ fn an_older_version_can_be_refused() {
     let server = ServerTls::new(&shown, MinVersion::Tls13, RecordLayer::Rustls, None).unwrap();
     let client = ClientTls::new("localhost", &Trust::Anybody, false).unwrap();
     for (client, good) in [(&client, true), (&only_tls12(&client), false)] {
-        let (mut one, mut other) = ends(&server, client);
-        carry(&mut one, &mut other, 1000);
+        let (one, other) = connected(&server, client);
         assert_eq!(
             one.link.shaken().is_some() && other.link.shaken().is_some(),
             good

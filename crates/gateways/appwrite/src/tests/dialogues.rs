@@ -1,25 +1,36 @@
 //! Plays the dialogues in the text files of this folder.
 //!
-//! Steps of client `N`, who is at the project `bench`:
-//! `N opens QUERY | HEADER | ..` connects, for `files` unless a query is given;
-//! `N comes USER TEAM ..` connects to `files` with a session, and is let in as this user;
-//! `N brings TOKEN` connects with a token of ann's that ends in a minute, as a member of team T;
-//! `N < JSON` sends a message; `N > JSON` receives one that has these fields (see
-//! [`throng_solo::dialogue::resembles`]), or `close CODE`; `N hears ID ..` receives these events
-//! and nothing else; `N skips` drops what it got; `N waits MS`; `N leaves`; `N is ended` by the
-//! server; `N is bare`: its session owns nothing beside its slot; `N can move` to another process,
-//! or `N stays`; `moves` does it with everybody; `empty` is a hub without connections.
+//! Steps of client `N`, who is at the project `bench`: `N opens QUERY | HEADER | ..` connects, for
+//! `files` unless a query is given; `from ADDRESS` is where the next ones connect from; `N comes
+//! USER TEAM ..` connects to `files` with a session, and is let in as this user; `N brings TOKEN`
+//! connects with a token of ann's that ends in a minute, as a member of team T; `N < JSON` sends a
+//! message, and `N pings BYTES` a long one; `N > JSON` receives one that has these fields (see
+//! [`throng_solo::dialogue::resembles`]), or `close CODE`; a text `"$x"` is any the first time, and
+//! the same later. `N hears ID ..` receives these events and nothing else; `N skips` drops what it
+//! got; `N waits MS`; `N is due in MS`; `N leaves`; `N is ended` by the server; `N is bare`: its
+//! session owns nothing beside its slot; `N can move` to another process, or `N stays`; `moves`
+//! does it with everybody, `moves to OPTION` to a server with an option; `empty` is a hub without
+//! connections.
+//!
+//! The server, at the beginning of a story: `with no look-ups`, `with COUNT messages in MS`, `with
+//! project ID HOST`; `trusts BLOCK` of proxies; `admits nobody`. `admitted ADDRESS ..` are those
+//! counted since the last time; `refused REASON:COUNT ..` all refusals so far, `counted SERIES
+//! [LABEL] COUNT` one series, and `connections COUNT`. `passes MS` for all; `tick`.
 //!
 //! Events: `event ID ROLE [JSON]` with more fields, `change ID USER ROLE` of a user without
 //! details, `membership ID USER TEAM ROLE,..` or `gone`, `account USER WHAT JSON`. `begins EPOCH`:
-//! events may have been lost.
+//! events may have been lost. `holds`: events wait for `turn FRAMES more` or `done`, which makes so
+//! many frames, or for `turns`, which makes all.
 //!
-//! Look-ups: `asked N PRIORITY PART` is the next, and `answer K ANSWER` answers the K-th of the
-//! story, from 1. Calls about presences: `put ID CREDENTIAL`, `delete ID CREDENTIAL`, and `result K
-//! ANSWER`. `full` and `roomy` switch the room for both. `repeat COUNT STEP`.
+//! Look-ups: `asked N PRIORITY PART [with CREDENTIAL at PROJECT]` is the next, and `answer K
+//! ANSWER` answers the K-th of the story, from 1. Calls about presences: `put ID CREDENTIAL
+//! [JSON]`, `delete ID CREDENTIAL`, and `result K ANSWER`. `full` and `roomy` switch the room for
+//! both. `repeat COUNT STEP`.
 
-use throng_appwrite::IdentityChange;
-use throng_solo::dialogue::{DialogueStage, play, resembles};
+use throng_appwrite::{IdentityChange, Platforms, Rates};
+use throng_proxy::Block;
+use throng_session::Forwarded;
+use throng_solo::dialogue::{DialogueStage, check_list, number, play, resembles};
 
 use super::*;
 use crate::{Credential, LookupPart, PresenceCall, PresenceReply};
@@ -35,6 +46,22 @@ fn clients_have_their_dialogues() {
 }
 
 #[test]
+fn openings_have_their_dialogues() {
+    play(include_str!("openings.txt"), Stage::new);
+}
+
+#[test]
+fn turns_have_their_dialogues() {
+    play(include_str!("turns.txt"), Stage::new);
+}
+
+/// In the bytes that each generation of the official web SDK sends.
+#[test]
+fn sdks_have_their_dialogues() {
+    play(include_str!("sdks.txt"), Stage::new);
+}
+
+#[test]
 fn presences_have_their_dialogues() {
     play(include_str!("presences.txt"), Stage::new);
 }
@@ -47,6 +74,36 @@ struct Stage {
     calls: Vec<PresenceCall>,
     /// Frames that no step has told yet.
     frames: BTreeMap<u32, VecDeque<Value>>,
+    /// Where the next clients connect from.
+    from: IpAddr,
+    /// Events wait for a turn that the story names.
+    holds: bool,
+    /// Texts that frames had in the place of a `$` and a name.
+    named: BTreeMap<String, Value>,
+}
+
+/// A server with this option, or as it is without any.
+fn server_with(option: &str) -> Server {
+    let words: Vec<&str> = option.split(' ').collect();
+    Server::with(|own| match *words {
+        [""] => {}
+        ["no", "look-ups"] => own.identifies = false,
+        [count, "messages", "in", ms] => {
+            own.rates = Rates {
+                messages_max: number(count),
+                window_ms: number(ms),
+                ..Rates::default()
+            };
+        }
+        ["project", id, host] => {
+            let project = AppwriteProject {
+                id: id.into(),
+                platforms: Platforms::new(&[host]),
+            };
+            *own = AppwriteShared::new(vec![project], own.outside.clone());
+        }
+        _ => panic!("no option"),
+    })
 }
 
 impl Stage {
@@ -57,6 +114,9 @@ impl Stage {
             lookups: Vec::new(),
             calls: Vec::new(),
             frames: BTreeMap::new(),
+            from: PEER,
+            holds: false,
+            named: BTreeMap::new(),
         }
     }
 
@@ -69,7 +129,28 @@ impl Stage {
     fn event(&mut self, event: &Value) {
         self.offset += 1;
         self.server.event(self.offset, event);
-        self.server.turn();
+        if !self.holds {
+            self.server.turn();
+        }
+    }
+
+    /// Puts the texts that the story has named into what it expects, and names new ones.
+    fn fill_in(&mut self, expected: &mut Value, told: &Value) {
+        match expected {
+            Value::String(name) if name.starts_with('$') => {
+                let named = self.named.entry(name.clone());
+                *expected = named.or_insert_with(|| told.clone()).clone();
+            }
+            Value::Array(all) => {
+                let pairs = all.iter_mut().enumerate();
+                pairs.for_each(|(at, one)| self.fill_in(one, &told[at]));
+            }
+            Value::Object(all) => {
+                let pairs = all.iter_mut();
+                pairs.for_each(|(name, one)| self.fill_in(one, &told[name]));
+            }
+            _ => {}
+        }
     }
 
     fn client(&mut self, index: u32, step: &str) {
@@ -80,7 +161,7 @@ impl Stage {
                 let mut parts = rest.split(" | ");
                 let query = parts.next().filter(|query| !query.is_empty());
                 let headers: String = parts.map(|header| format!("{header}\r\n")).collect();
-                server.open(index, query.unwrap_or(FILES), &headers);
+                server.open_from(self.from, index, query.unwrap_or(FILES), &headers);
             }
             "comes" => {
                 let mut words = rest.split(' ');
@@ -95,12 +176,17 @@ impl Stage {
                 assert_eq!(server.frames(index).len(), 1);
             }
             "<" => server.say(index, rest),
+            "pings" => {
+                let (ping, bytes) = (r#"{"type":"ping"}"#, number(rest));
+                server.say(index, &format!("{ping:bytes$}"));
+            }
             ">" => {
-                let expected = match rest.strip_prefix("close ") {
-                    Some(code) => json!({ "close": code.parse::<u16>().expect("a code") }),
+                let mut expected = match rest.strip_prefix("close ") {
+                    Some(code) => json!({ "close": number::<u16>(code) }),
                     None => parsed(rest),
                 };
                 let told = self.frames(index).pop_front().unwrap_or_default();
+                self.fill_in(&mut expected, &told);
                 assert!(resembles(&told, &expected), "{told}");
             }
             "hears" => {
@@ -112,8 +198,13 @@ impl Stage {
                 assert!(ids.eq(expected), "{frames:?}");
             }
             "skips" => self.frames(index).clear(),
-            "waits" => server.wait(index, rest.parse().expect("milliseconds")),
+            "waits" => server.wait(index, number(rest)),
             "leaves" => server.close(index),
+            "is" if rest.starts_with("due in ") => {
+                let due = server.deadline(index).expect("a deadline");
+                let ms = due.since(server.floor.now.mono);
+                assert_eq!(format!("due in {ms}"), rest);
+            }
             "is" if rest == "bare" => assert!(server.is_bare(index)),
             "is" => assert!(rest == "ended" && server.floor.ended.contains(&index)),
             "can" => assert!(server.saved(index).is_some()),
@@ -130,13 +221,20 @@ impl Stage {
             LookupPart::Membership { user_id, team, id } => format!("{id} of {user_id} in {team}"),
         };
         let (index, priority) = (lookup.conn.index(), lookup.haste);
-        assert_eq!(format!("{index} {priority:?} {part}"), step);
+        let mut told = format!("{index} {priority:?} {part}");
+        if step.contains(" with ") {
+            let shown = match &lookup.credential {
+                Credential::Session(session) => format!("session {session}"),
+                Credential::Jwt(jwt) => format!("token {jwt}"),
+            };
+            told = format!("{told} with {shown} at {}", lookup.project);
+        }
+        assert_eq!(told, step);
         self.lookups.push(lookup);
     }
 
     fn answer(&mut self, step: &str) {
-        let (number, answer) = step.split_once(' ').expect("a number");
-        let number: usize = number.parse().expect("a number");
+        let (which, answer) = step.split_once(' ').expect("a number");
         let words: Vec<&str> = answer.split(' ').collect();
         let changed = |user: &str, what| {
             let user_id = user.to_owned();
@@ -174,7 +272,8 @@ impl Stage {
             }
             _ => panic!("no answer"),
         };
-        self.server.answer(&self.lookups[number - 1], found);
+        self.server
+            .answer(&self.lookups[number::<usize>(which) - 1], found);
     }
 
     /// The next call about a presence; `credential` is that of whom it is made for.
@@ -186,14 +285,20 @@ impl Stage {
         let call = call.expect("a call");
         assert_eq!(call.body.is_some(), is_put, "{call:?}");
         let (id, shown) = step.split_once(' ').expect("an id and a credential");
+        let (shown, body) = shown.split_once(' ').unwrap_or((shown, ""));
         assert!(id == "*" || id == &*call.id, "{call:?}");
         assert_eq!(call.credential, Credential::Session(shown.into()));
+        assert_eq!((&*call.project, &*call.user_id), ("bench", shown));
+        if !body.is_empty() {
+            let told: Value = serde_json::from_slice(call.body.as_deref().unwrap()).unwrap();
+            assert_eq!(told, parsed(body));
+        }
         self.calls.push(call);
     }
 
     fn result(&mut self, step: &str) {
         let words: Vec<&str> = step.split(' ').collect();
-        let call = &self.calls[words[0].parse::<usize>().expect("a number") - 1];
+        let call = &self.calls[number::<usize>(words[0]) - 1];
         let answer = match *words {
             [_, "written", id] => PresenceReply::Written {
                 document: json!({ "$id": id }).to_string().into(),
@@ -244,12 +349,62 @@ impl DialogueStage for Stage {
             }
             ("begins", [epoch]) => {
                 self.offset = 0;
-                self.server.begin(epoch.parse().expect("an epoch"));
+                self.server.begin(number(epoch));
             }
             ("moves", _) => {
                 let old = std::mem::replace(&mut self.server, Server::new());
-                self.server = old.hand_over(Server::new());
+                let option = rest.strip_prefix("to ").unwrap_or_default();
+                self.server = old.hand_over(server_with(option));
+                self.server.turn();
             }
+            ("with", _) => self.server = server_with(rest),
+            ("trusts", [block]) => {
+                let trusted = Block::parse(block).expect("a block");
+                self.server.shared().forwarded = Forwarded::new(Arc::new([trusted]), None);
+            }
+            ("from", [address]) => self.from = number(address),
+            ("admits", ["nobody"]) => {
+                let world = &self.server.world;
+                world.change(|doings| doings.admits_nobody = true);
+            }
+            ("admitted", _) => {
+                let check = |doings: &mut world::Doings| {
+                    check_list(&std::mem::take(&mut doings.counted), rest, " ");
+                };
+                self.server.world.change(check);
+            }
+            ("refused", _) => check_list(&self.server.refusals(), rest, " "),
+            ("counted", [series, label @ .., count]) => {
+                let is_it = |counter: &&Counter| {
+                    let own = counter.label().map(|label| label.value);
+                    counter.name() == *series && own == label.first().copied()
+                };
+                let counter = Counter::ALL.iter().find(is_it).expect("a series");
+                assert_eq!(self.server.counted(*counter).to_string(), **count);
+            }
+            ("connections", _) => {
+                let Server {
+                    appwrite, floor, ..
+                } = &mut self.server;
+                appwrite.tick(floor);
+                let counters = &floor.shared.counters;
+                check_list(&[counters.gauge(Gauge::AppwriteConnections)], rest, " ");
+            }
+            ("passes", [ms]) => self.server.pass(number(ms)),
+            ("tick", _) => {
+                self.server.appwrite.tick(&mut self.server.floor);
+                if !self.holds {
+                    self.server.turn();
+                }
+            }
+            ("holds", _) => self.holds = true,
+            ("turn", [frames, more]) => {
+                let Server {
+                    appwrite, floor, ..
+                } = &mut self.server;
+                assert_eq!(appwrite.turn(number(frames), floor), *more == "more");
+            }
+            ("turns", _) => self.server.turn(),
             ("empty", _) => assert_eq!(self.server.appwrite.hub.connections(), 0),
             ("asked", ["nothing"]) => self.server.nothing_asked(),
             ("asked", _) => self.asked(rest),
@@ -264,7 +419,7 @@ impl DialogueStage for Stage {
             }
             ("repeat", _) => {
                 let (count, step) = rest.split_once(' ').expect("a count");
-                (0..count.parse().expect("a count")).for_each(|_: u32| self.step(step));
+                (0..number(count)).for_each(|_: u32| self.step(step));
             }
             _ => panic!("no step"),
         }

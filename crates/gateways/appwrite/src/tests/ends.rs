@@ -1,6 +1,5 @@
-//! Ends of connections, keep-alive, limits on messages, and counters.
+//! Ends of connections, keep-alive, and counters.
 
-use throng_appwrite::Rates;
 use throng_session::{CloseReason, Event};
 use throng_types::Disconnect;
 use throng_ws::encode_pong;
@@ -123,78 +122,23 @@ fn clients_are_pinged_where_that_is_wanted() {
     assert!(quiet.frames(0).is_empty() && quiet.floor.ended.is_empty());
 }
 
-#[test]
-fn a_client_may_say_so_much_in_a_window() {
-    let mut server = Server::with(|own| {
-        own.rates = Rates {
-            messages_max: 2,
-            window_ms: 1000,
-            ..Rates::default()
-        };
-    });
-    opened(&mut server);
-    for (at_ms, pongs) in [(1000, 2), (1999, 0), (2000, 2), (7500, 2)] {
-        server.floor.now.mono = Millis(at_ms);
-        for _ in 0..3 {
-            server.say(0, r#"{"type":"ping"}"#);
-        }
-        let told = server.frames(0);
-        let (pong, refused) = told.split_at(pongs);
-        assert!(pong.iter().all(|told| told["type"] == "pong"), "{told:?}");
-        let codes = refused.iter().map(|told| told["data"]["code"].clone());
-        assert!(codes.eq(vec![json!(1013); 3 - pongs]), "{told:?}");
-    }
-    assert!(server.floor.ended.is_empty(), "it stays");
-    // No bound is none.
-    let mut server = Server::with(|own| own.rates.messages_max = 0);
-    opened(&mut server);
-    for _ in 0..100 {
-        server.say(0, r#"{"type":"ping"}"#);
-    }
-    assert_eq!(server.frames(0), vec![json!({"type": "pong"}); 100]);
-}
-
-/// Each refusal has a series of its own.
+/// Each refusal has a series of its own, and counts once, since the connection ends with it.
 #[test]
 fn every_refusal_is_counted_by_why() {
-    let text = || "why".to_owned();
-    for (fault, counter) in [
-        (
-            RealtimeError::UnknownProject,
-            Counter::AppwriteRefusedProject,
-        ),
-        (
-            RealtimeError::ApiDisabled,
-            Counter::AppwriteRefusedApiDisabled,
-        ),
-        (
-            RealtimeError::TooManyRequests,
-            Counter::AppwriteRefusedOpenings,
-        ),
-        (
-            RealtimeError::TooManyMessages,
-            Counter::AppwriteRefusedMessages,
-        ),
-        (RealtimeError::OriginEmpty, Counter::AppwriteRefusedOrigin),
-        (
-            RealtimeError::MissingChannels,
-            Counter::AppwriteRefusedChannels,
-        ),
-        (
-            RealtimeError::UrlQuery(text()),
-            Counter::AppwriteRefusedQuery,
-        ),
-        (RealtimeError::Format, Counter::AppwriteRefusedFormat),
-        (RealtimeError::Jwt(text()), Counter::AppwriteRefusedSession),
-        (
-            RealtimeError::Unauthorized,
-            Counter::AppwriteRefusedUnauthorized,
-        ),
-        (RealtimeError::Server, Counter::AppwriteRefusedServer),
-        (
-            RealtimeError::Internal(text()),
-            Counter::AppwriteRefusedServer,
-        ),
+    let why = || "why".to_owned();
+    for (fault, reason) in [
+        (RealtimeError::UnknownProject, "project"),
+        (RealtimeError::ApiDisabled, "api_disabled"),
+        (RealtimeError::TooManyRequests, "too_many_requests"),
+        (RealtimeError::TooManyMessages, "too_many_messages"),
+        (RealtimeError::OriginEmpty, "origin"),
+        (RealtimeError::MissingChannels, "channels"),
+        (RealtimeError::UrlQuery(why()), "query"),
+        (RealtimeError::Format, "format"),
+        (RealtimeError::Jwt(why()), "session"),
+        (RealtimeError::Unauthorized, "unauthorized"),
+        (RealtimeError::Server, "server"),
+        (RealtimeError::Internal(why()), "server"),
     ] {
         let mut server = Server::new();
         opened(&mut server);
@@ -203,7 +147,6 @@ fn every_refusal_is_counted_by_why() {
                 session.refuse(&fault, ConnectionPhase::Open, cx)
             });
         }
-        let count = server.counted(counter);
-        assert_eq!(count, 1, "{fault:?}: once, since it ends with it");
+        assert_eq!(server.refusals(), [format!("{reason}:1")], "{fault:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! Subscriptions made and ended by messages, and a crowd that comes and goes.
+//! Subscriptions made by messages, their ids, and a crowd that comes and goes.
 
 use super::*;
 use crate::SubscriptionOrder;
@@ -96,4 +96,27 @@ fn room_for_a_crowd_is_given_back() {
             "{connections} connections, room for {room}"
         );
     }
+}
+
+/// Appwrite's form of ids: 13 digits of the time in microseconds, and 7 that make it unique.
+#[test]
+fn subscriptions_without_ids_get_different_ones() {
+    let mut server = Server::new();
+    server.open(0, FILES, "");
+    let mut told = server.frames(0);
+    let two = r#"{"type":"subscribe","data":[{"channels":["files"]},{"channels":["files"]}]}"#;
+    for _ in 0..2 {
+        server.say(0, two);
+        told.extend(server.frames(0));
+    }
+    server.event(1, &event("A", "any"));
+    server.turn();
+    let heard = server.frames(0).remove(0);
+    let ids = heard["data"]["subscriptions"].as_array().expect("ids");
+    let ids: Vec<&str> = ids.iter().filter_map(Value::as_str).collect();
+    // 1,700,000,000 seconds.
+    let is_ours = |id: &&str| id.starts_with("6553f10000000") && id.len() == 20;
+    assert!(ids.iter().all(is_ours), "{ids:?}");
+    let different: std::collections::BTreeSet<&str> = ids.iter().copied().collect();
+    assert_eq!((ids.len(), different.len()), (5, 5), "{told:?}");
 }

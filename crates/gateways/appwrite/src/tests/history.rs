@@ -1,4 +1,15 @@
-//! History for clients that reconnect, and events held back while roles are unknown.
+//! Plays the dialogues in `history.txt`: events held back while the roles of ann, in the project
+//! `bench`, are unknown, and history for clients that reconnect.
+//!
+//! `in order`, at the beginning: the connection has positions. `ID ROLE,.. waits`, `passes`,
+//! `skips` or `is too many` is an event and what becomes of it, which in another project would be
+//! skipped; `waiting ID ..` are those that wait, and `held COUNT`. Changes: `team T is left`, `team
+//! T changes`, `account changes`, and `something changes`. `repeat COUNT STEP`.
+//!
+//! `keep EPOCH OFFSET ..` of events, `begin EPOCH OFFSET`; `since EPOCH OFFSET has OFFSET ..` are
+//! the events kept behind a place, `since EPOCH OFFSET is unknown`; `now EPOCH OFFSET`.
+
+use throng_solo::dialogue::{DialogueStage, check_list, number, play};
 
 use super::*;
 use crate::held::{Held, Verdict};
@@ -16,41 +27,95 @@ fn message(event: &Value) -> Arc<FeedMessage> {
     Arc::new(event.expect("an event"))
 }
 
+#[test]
+fn held_events_and_history_have_their_dialogues() {
+    play(include_str!("history.txt"), Stage::new);
+}
+
+struct Stage {
+    held: Held,
+    history: History,
+}
+
+impl Stage {
+    fn new() -> Self {
+        Self {
+            held: Held::new("bench", "ann", false),
+            history: History::new(1000, 1 << 20),
+        }
+    }
+
+    fn take(&mut self, id: &str, roles: &str, verdict: &str) {
+        let mut event = event(id, "");
+        event["roles"] = json!(roles.split(',').collect::<Vec<_>>());
+        let (event, before) = (message(&event), self.held.events.len());
+        let expected = match verdict {
+            "waits" => Verdict::Waits,
+            "passes" => Verdict::Passes,
+            "skips" => Verdict::Skips,
+            "is too many" => Verdict::Full,
+            _ => panic!("no verdict"),
+        };
+        assert_eq!(self.held.take(&event, position(1, 1)), expected);
+        assert_eq!(self.held.passes, expected == Verdict::Passes);
+        let waits = usize::from(expected == Verdict::Waits);
+        assert_eq!(self.held.events.len(), before + waits);
+        let mut elsewhere = Held::new("other", "ann", false);
+        assert_eq!(elsewhere.take(&event, position(1, 1)), Verdict::Skips);
+    }
+}
+
+impl DialogueStage for Stage {
+    fn step(&mut self, step: &str) {
+        let words: Vec<&str> = step.split(' ').collect();
+        match *words {
+            ["in", "order"] => self.held = Held::new("bench", "ann", true),
+            ["team", team, ref what @ ..] => self.held.learn(&Change::Membership {
+                team: team.to_owned(),
+                id: "m".to_owned(),
+                roles: (what == ["changes"]).then(Vec::new),
+            }),
+            ["account", "changes"] => self.held.learn(&Change::Document),
+            ["something", "changes"] => self.held.learn(&Change::Unsaid),
+            ["waiting", ..] => {
+                let ids = self.held.events.iter();
+                let ids: Vec<_> = ids.filter_map(|it| it.event.subject()).collect();
+                check_list(&ids, &words[1..].join(" "), " ");
+            }
+            ["held", count] => check_list(&[self.held.events.len()], count, ""),
+            ["repeat", count, ..] => {
+                (0..number(count)).for_each(|_: u32| self.step(&words[2..].join(" ")));
+            }
+            ["keep", epoch, ref offsets @ ..] => {
+                for offset in offsets {
+                    let at = position(number(epoch), number(offset));
+                    self.history
+                        .push(&message(&event("A", "any")), at, Millis(0));
+                }
+            }
+            ["begin", epoch, offset] => self.history.begin(position(number(epoch), number(offset))),
+            ["now", epoch, offset] => {
+                let expected = position(number(epoch), number(offset));
+                assert_eq!(self.history.position(), expected);
+            }
+            ["since", epoch, offset, ref rest @ ..] => {
+                match (since(&self.history, number(epoch), number(offset)), rest) {
+                    (None, ["is", "unknown"]) => {}
+                    (Some(kept), ["has", rest @ ..]) => check_list(&kept, &rest.join(" "), " "),
+                    (kept, _) => panic!("{kept:?}"),
+                }
+            }
+            [id, roles, ref verdict @ ..] => self.take(id, roles, &verdict.join(" ")),
+            _ => panic!("no step"),
+        }
+    }
+}
+
 /// The offsets that are kept after a place, if all are.
 fn since(history: &History, epoch: u64, offset: u64) -> Option<Vec<u64>> {
     let missed = history.since(position(epoch, offset))?;
     assert!(missed.iter().all(|(_, at)| at.epoch == Epoch(epoch)));
     Some(missed.iter().map(|(_, at)| at.offset).collect())
-}
-
-#[test]
-fn what_is_kept_has_no_gap() {
-    let mut history = History::new(1000, 1 << 20);
-    let event = message(&event("A", "any"));
-    let now = Millis(0);
-    for offset in 5..=8 {
-        history.push(&event, position(1, offset), now);
-    }
-    assert_eq!(history.position(), position(1, 8));
-    // Events before the first position are not known.
-    assert_eq!(since(&history, 1, 3), None);
-    assert_eq!(since(&history, 1, 6), Some(vec![7, 8]));
-    assert_eq!(since(&history, 1, 8), Some(vec![]));
-    assert_eq!(since(&history, 1, 9), None);
-    assert_eq!(since(&history, 2, 8), None);
-    // One offset is missing: all before is of no use.
-    history.push(&event, position(1, 10), now);
-    assert_eq!(since(&history, 1, 8), None);
-    assert_eq!(since(&history, 1, 9), Some(vec![10]));
-    // An equal offset in another epoch is another position.
-    history.push(&event, position(2, 11), now);
-    assert_eq!(since(&history, 1, 10), None);
-    assert_eq!(since(&history, 2, 9), None);
-    assert_eq!(since(&history, 2, 10), Some(vec![11]));
-    history.begin(position(3, 20));
-    assert_eq!(history.position(), position(3, 20));
-    assert_eq!(since(&history, 3, 19), None);
-    assert_eq!(since(&history, 3, 20), Some(vec![]));
 }
 
 /// Age and bytes each have a bound, which may be reached and not passed.
@@ -92,103 +157,6 @@ fn what_is_kept_is_bounded() {
     );
 }
 
-/// Without an answer, only events that no answer can change are delivered.
-#[test]
-fn an_event_waits_if_the_answer_decides_about_it() {
-    for (role, expected) in [
-        ("user:ann", Verdict::Waits),
-        ("user:ann/verified", Verdict::Waits),
-        ("users", Verdict::Waits),
-        ("team:T/owner", Verdict::Waits),
-        ("guests", Verdict::Waits),
-        ("any", Verdict::Passes),
-        ("user:bob", Verdict::Skips),
-        ("user:anna", Verdict::Skips),
-        ("user:bob/verified", Verdict::Skips),
-    ] {
-        let mut held = Held::new("bench", "ann", false);
-        let one = message(&event("A", role));
-        assert_eq!(held.take(&one, position(1, 1)), expected, "{role}");
-        assert_eq!(held.passes, expected == Verdict::Passes, "{role}");
-        let waits = usize::from(expected == Verdict::Waits);
-        assert_eq!(held.events.len(), waits, "{role}");
-        // In another project, none of it is theirs.
-        let mut elsewhere = Held::new("other", "ann", false);
-        assert_eq!(elsewhere.take(&one, position(1, 1)), Verdict::Skips);
-    }
-}
-
-/// Events for everyone wait behind an event about the same thing; for connections with positions,
-/// behind any.
-#[test]
-fn what_everyone_may_hear_waits_for_its_order_alone() {
-    for (in_order, other, same) in [
-        (false, Verdict::Passes, Verdict::Waits),
-        (true, Verdict::Waits, Verdict::Waits),
-    ] {
-        let mut held = Held::new("bench", "ann", in_order);
-        let at = position(1, 1);
-        let everyone = |id| message(&event(id, "any"));
-        assert_eq!(held.take(&everyone("A"), at), Verdict::Passes);
-        assert_eq!(
-            held.take(&message(&event("A", "users")), at),
-            Verdict::Waits
-        );
-        assert_eq!(held.take(&everyone("B"), at), other);
-        assert_eq!(held.take(&everyone("A"), at), same);
-    }
-}
-
-/// A user who left a team gets nothing of it, whatever the answer, until the next change is
-/// announced; and events that wait for that team alone are dropped at each of its changes.
-#[test]
-fn changes_of_a_team_decide_about_what_waits() {
-    let team = |roles: Option<&[&str]>| Change::Membership {
-        team: "T".to_owned(),
-        id: "m".to_owned(),
-        roles: roles.map(|roles| roles.iter().map(ToString::to_string).collect()),
-    };
-    let take =
-        |held: &mut Held, role: &str| held.take(&message(&event(role, role)), position(1, 1));
-    let waiting = |held: &Held| -> Vec<String> {
-        let subjects = held.events.iter().map(|waiting| waiting.event.subject());
-        subjects
-            .map(|id| id.unwrap_or_default().to_owned())
-            .collect()
-    };
-    let mut held = Held::new("bench", "ann", true);
-    for role in ["team:T", "team:T/owner", "team:S", "any", "users"] {
-        assert_eq!(take(&mut held, role), Verdict::Waits, "{role}");
-    }
-    // For two teams: the other one's members may hear it.
-    let mut both = event("both", "team:T");
-    both["roles"] = json!(["team:T", "team:S"]);
-    held.take(&message(&both), position(1, 1));
-    held.learn(&Change::Document);
-    assert_eq!(waiting(&held).len(), 6, "nothing is said of a team");
-    held.learn(&team(None));
-    assert_eq!(waiting(&held), ["team:S", "any", "users", "both"]);
-    assert_eq!(take(&mut held, "team:T"), Verdict::Skips);
-    assert_eq!(take(&mut held, "team:T/owner"), Verdict::Skips);
-    assert_eq!(take(&mut held, "team:S/owner"), Verdict::Waits);
-    // A change of one team does not affect another.
-    let other = Change::Membership {
-        team: "S".to_owned(),
-        id: "n".to_owned(),
-        roles: Some(Vec::new()),
-    };
-    held.learn(&other);
-    assert_eq!(waiting(&held), ["any", "users"]);
-    assert_eq!(take(&mut held, "team:T"), Verdict::Skips);
-    held.learn(&team(Some(&[])));
-    assert_eq!(take(&mut held, "team:T"), Verdict::Waits);
-    // A change without details: any role may have changed.
-    held.learn(&team(None));
-    assert_eq!(take(&mut held, "team:T"), Verdict::Skips);
-    held.learn(&Change::Unsaid);
-    assert_eq!(take(&mut held, "team:T"), Verdict::Waits);
-}
-
 /// Events of more teams than are remembered wait.
 #[test]
 fn so_many_teams_are_known_to_be_left() {
@@ -208,16 +176,4 @@ fn so_many_teams_are_known_to_be_left() {
         let one = message(&event("A", &format!("team:T{n}")));
         assert_eq!(held.take(&one, position(1, 1)), expected, "{n}");
     }
-}
-
-/// 256 events, and no more.
-#[test]
-fn so_many_events_are_held_back() {
-    let mut held = Held::new("bench", "ann", false);
-    let one = message(&event("A", "users"));
-    for _ in 0..256 {
-        assert_eq!(held.take(&one, position(1, 1)), Verdict::Waits);
-    }
-    assert_eq!(held.take(&one, position(1, 1)), Verdict::Full);
-    assert_eq!(held.events.len(), 256);
 }

@@ -71,28 +71,6 @@ fn after_a_gap_tokens_that_are_over_hold_nobody_up() {
     );
 }
 
-/// Without lookups, a session counts as none.
-#[test]
-fn what_is_not_served_is_refused_by_why() {
-    let authentication = r#"{"type":"authentication","data":{"session":"s"}}"#;
-    let presence = r#"{"type":"presence","data":{"status":"online"}}"#;
-    let told = |server: &mut Server, said: &str| {
-        server.say(0, said);
-        let told = server.frames(0).remove(0);
-        (told["type"].clone(), told["data"]["code"].clone())
-    };
-    let refused = |code: u16| (json!("error"), json!(code));
-    let mut server = Server::with(|own| own.identifies = false);
-    server.open(0, FILES, "");
-    server.frames(0);
-    assert_eq!(told(&mut server, authentication), refused(1003));
-    assert_eq!(told(&mut server, presence), refused(401));
-    let mut server = Server::new();
-    server.open_as(0, "ann", &[], FILES);
-    server.say(0, authentication);
-    assert_eq!(server.lookup().haste, LookupPriority::Open);
-}
-
 #[test]
 fn known_roles_stay_for_a_while_without_an_answer() {
     let mut server = Server::new();

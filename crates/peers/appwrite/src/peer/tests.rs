@@ -1,4 +1,23 @@
-//! An API that answers when the test lets it, and a Redis that sends what the test asks for.
+//! Plays the dialogues in `tests.txt`, with an API that answers when a story lets it, and a Redis
+//! that sends what the story asks for. One shard takes the news.
+//!
+//! Look-ups: `with PLACES` bounds how many are asked at the same time, and lets two wait; `ask
+//! TOKEN SESSION PRIORITY` is one of an account and its teams, followed by `account` or
+//! `membership` if it is of that alone. `asks SESSION ..` are the requests without an answer, the
+//! oldest first, and `path BEGINNING` is that of the oldest. `answer USER`, `answer nobody`,
+//! `answer gone` of a team, `answer STATUS` or `answer late` is for the oldest; nobody is in a
+//! team.
+//!
+//! News: `hears LINE | ..` since the last time, which are `began EPOCH`, `OFFSET PAYLOAD` of an
+//! event, and `TOKEN is USER` or another answer. `offer USER NUMBER [PROJECT]` is an event of the
+//! server API by which a user changes, or nobody, `-`.
+//!
+//! Redis: `redis listens` lets the newest link listen; `redis refuses` it; `redis publishes USER
+//! NUMBER`; `redis answers` a question, `to NUMBER` whether that is all; `redis breaks`. It `is
+//! there`, or `is gone`; it `was asked`, or `was not`, whether it still is.
+//!
+//! `passes MS`; `counted SERIES [LABEL] COUNT`; `feed up` or `down`; `stand still`, `go on`, and
+//! `stood COUNT` times so far.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -8,6 +27,7 @@ use throng_backend::Address;
 use throng_metrics::Gauge;
 use throng_peer::{Ended, Want};
 use throng_play::Play;
+use throng_solo::dialogue::{DialogueStage, check_list, number, play};
 use throng_types::{ConnId, Millis, ShardId};
 
 use super::*;
@@ -15,35 +35,49 @@ use crate::directory::DirectoryOptions;
 
 /// Appwrite's answer to an invalid credential.
 const NOBODY: &str = r#"{"message":"no","code":401,"type":"general_unauthorized_scope"}"#;
-const ANN: &str = r#"{"$id":"ann"}"#;
+const GONE: &str = r#"{"message":"no","code":404,"type":"team_not_found"}"#;
 const SUBSCRIBED: &str = "*3\r\n$9\r\nsubscribe\r\n$8\r\nrealtime\r\n:1\r\n";
 const REDIS_PORT: u16 = 6379;
 const BYTES_MAX: usize = 1024;
 
-fn event(user: &str, number: usize) -> String {
-    let changed = !user.is_empty();
+fn event(user: &str, number: usize, project: &str) -> String {
+    let changed = user != "-";
     format!(
-        "{{\"project\":\"p\",\"roles\":[\"user:{user}\"],\"permissionsChanged\":{changed},\
+        "{{\"project\":\"{project}\",\"roles\":[\"user:{user}\"],\"permissionsChanged\":{changed},\
          \"userId\":\"{user}\",\"data\":{{\"events\":[\"e\"],\"channels\":[\"c\"],\
          \"payload\":{{\"n\":{number}}}}}}}"
     )
+}
+
+#[test]
+fn appwrite_has_its_dialogues() {
+    play(include_str!("tests.txt"), || {
+        Fixture::with(DirectoryOptions::default())
+    });
+}
+
+/// A request that waits for its answer.
+struct Asked {
+    link: LinkId,
+    path: String,
+    session: String,
 }
 
 struct Fixture {
     play: Play<AppwritePeer>,
     counters: Arc<Counters>,
     offers: Offers,
-    /// Links whose requests for an account wait for an answer. Nobody is in a team.
-    asked: VecDeque<LinkId>,
+    /// Requests for an account or a membership, the oldest first. Nobody is in a team.
+    asked: VecDeque<Asked>,
     /// Commands to Redis by link, of those that are open.
     redis: BTreeMap<LinkId, String>,
     wake: Option<Millis>,
     stood: Arc<AtomicU32>,
+    news: Vec<String>,
 }
 
 impl Fixture {
-    /// One shard, whose news the test takes.
-    fn new() -> Self {
+    fn with(directory: DirectoryOptions) -> Self {
         let counters = Arc::new(Counters::new());
         let offers = Offers::default();
         let address = Address::from_url("http://a:80/v1", 60_000).unwrap();
@@ -55,7 +89,7 @@ impl Fixture {
             api: Some(ApiOptions {
                 address,
                 timeout_ms: 60_000,
-                directory: DirectoryOptions::default(),
+                directory,
             }),
             offers: offers.clone(),
             counters: counters.clone(),
@@ -68,17 +102,19 @@ impl Fixture {
             redis: BTreeMap::new(),
             wake: None,
             stood: Arc::default(),
+            news: Vec::new(),
         };
         fixture.call(Call::Begin);
-        assert_eq!(fixture.news(), ["began 1"]);
+        fixture.step("hears began 1");
         fixture
     }
 
     /// A fixture that Redis lets listen on this link.
     fn listening() -> (Self, LinkId) {
-        let mut fixture = Self::new();
-        let link = fixture.subscribe();
-        assert_eq!(fixture.news(), ["began 2"], "a client may have come before");
+        let mut fixture = Self::with(DirectoryOptions::default());
+        fixture.step("redis listens");
+        fixture.step("hears began 2");
+        let link = fixture.link();
         (fixture, link)
     }
 
@@ -105,8 +141,7 @@ impl Fixture {
                     let text = String::from_utf8(bytes).unwrap();
                     match self.redis.get_mut(&link) {
                         Some(told) => told.push_str(&text),
-                        None if text.starts_with("GET /v1/account ") => self.asked.push_back(link),
-                        None => self.answer(link, 200, r#"{"total":0,"teams":[]}"#),
+                        None => self.asked(link, &text),
                     }
                 }
                 Want::End(link) => drop(self.redis.remove(&link)),
@@ -124,29 +159,51 @@ impl Fixture {
         self.act(|peer, cx| peer.call(call, cx));
     }
 
-    fn ask(&mut self, token: u32, session: &str) {
+    fn asked(&mut self, link: LinkId, request: &str) {
+        let path = request.split(' ').nth(1).expect("a path").to_owned();
+        if path.starts_with("/v1/teams?") {
+            return self.answer(link, 200, r#"{"total":0,"teams":[]}"#);
+        }
+        let cookie = request.split_once("a_session_p=").expect("a session").1;
+        let session = cookie.lines().next().unwrap_or_default().to_owned();
+        let asked = Asked {
+            link,
+            path,
+            session,
+        };
+        self.asked.push_back(asked);
+    }
+
+    fn ask(&mut self, token: &str, session: &str, priority: &str, part: &[&str]) {
+        let token = number(token);
         self.call(Call::LookUp(Lookup {
             conn: ConnId::new(ShardId(0), token, 1),
             token,
             project: "p".into(),
             credential: Credential::Session(session.into()),
-            part: LookupPart::Everything,
-            haste: LookupPriority::Open,
+            part: match part {
+                ["account"] => LookupPart::Account,
+                ["membership"] => LookupPart::Membership {
+                    user_id: "ann".into(),
+                    team: "t".into(),
+                    id: "m".into(),
+                },
+                _ => LookupPart::Everything,
+            },
+            haste: match priority {
+                "Change" => LookupPriority::Change,
+                "Recheck" => LookupPriority::Recheck,
+                _ => LookupPriority::Open,
+            },
         }));
     }
 
-    /// Answers the request for an account on a link.
+    /// Answers the request on a link.
     fn answer(&mut self, link: LinkId, status: u16, body: &str) {
         let length = body.len();
         let answer = format!("HTTP/1.1 {status} X\r\nContent-Length: {length}\r\n\r\n{body}");
         let (_, wants) = self.play.event(link, LinkEvent::Bytes(answer.as_bytes()));
         self.carry_out(wants);
-    }
-
-    #[track_caller]
-    fn answer_asked(&mut self, status: u16, body: &str) {
-        let link = self.asked.pop_front().expect("a question");
-        self.answer(link, status, body);
     }
 
     fn offer(&mut self, event: &str) -> Result<(), QueueFull> {
@@ -156,27 +213,29 @@ impl Fixture {
         Ok(())
     }
 
-    /// The news of the shard, which has room for them: events by offset, the users of answers.
+    /// Takes the news of the shard, which has room for them.
     fn news(&mut self) -> Vec<String> {
-        let replies = self.play.replies();
-        let said = replies.into_iter().filter_map(|reply| match reply {
-            Reply::News(0, News::Began(position)) => Some(format!("began {}", position.epoch.0)),
-            Reply::News(0, News::Event { event, position }) => {
-                Some(format!("{} {}", position.offset, event.payload()))
-            }
-            Reply::News(0, News::Found { token, found, .. }) => Some(match found {
-                LookupReply::User(user) => format!("{token} is {}", user.user_id),
-                found => format!("{token} is {found:?}"),
-            }),
-            Reply::News(shard, news) => panic!("{shard}: {news:?}"),
-            Reply::Stands(stood) => {
-                stood();
-                None
-            }
-        });
-        let said = said.collect();
+        for reply in self.play.replies() {
+            let line = match reply {
+                Reply::News(0, News::Began(position)) => format!("began {}", position.epoch.0),
+                Reply::News(0, News::Event { event, position }) => {
+                    format!("{} {}", position.offset, event.payload())
+                }
+                Reply::News(0, News::Found { token, found, .. }) => match found {
+                    LookupReply::User(user) => format!("{token} is {}", user.user_id),
+                    LookupReply::Changed(change) => format!("{token} is {:?}", change.what),
+                    found => format!("{token} is {found:?}"),
+                },
+                Reply::News(shard, news) => panic!("{shard}: {news:?}"),
+                Reply::Stands(stood) => {
+                    stood();
+                    continue;
+                }
+            };
+            self.news.push(line);
+        }
         self.act(AppwritePeer::go_on);
-        said
+        std::mem::take(&mut self.news)
     }
 
     fn pass(&mut self, ms: u64) {
@@ -204,94 +263,124 @@ impl Fixture {
         self.says(link, &text)
     }
 
-    /// Redis lets the newest link listen.
-    #[track_caller]
-    fn subscribe(&mut self) -> LinkId {
-        let link = self.link();
-        self.event(link, LinkEvent::Connected);
-        assert!(self.redis[&link].contains("SUBSCRIBE"));
-        self.says(link, SUBSCRIBED);
-        link
-    }
-
-    fn breaks(&mut self, link: LinkId) {
-        self.redis.remove(&link);
-        self.event(link, LinkEvent::Ended(Ended::ByPeer));
-    }
-
-    fn stand_still(&mut self) {
-        let stood = self.stood.clone();
-        self.call(Call::StandStill(Box::new(move || {
-            stood.fetch_add(1, Ordering::Relaxed);
-        })));
-    }
-
-    fn times_stood(&mut self) -> u32 {
-        assert_eq!(self.news(), [""; 0]);
-        self.stood.load(Ordering::Relaxed)
-    }
-
     fn count(&self, counter: Counter) -> u64 {
         self.counters.counter(counter)
     }
-}
 
-#[test]
-fn an_answer_from_before_a_change_is_asked_for_again() {
-    let mut fixture = Fixture::new();
-    fixture.ask(1, "a");
-    // The feed tells of the change while the answer is on its way.
-    fixture.offer(&event("ann", 1)).unwrap();
-    assert_eq!(fixture.news(), [r#"1 {"n":1}"#]);
-    fixture.answer_asked(200, ANN);
-    fixture.answer_asked(401, NOBODY);
-    assert_eq!(fixture.news(), ["1 is Nobody"]);
-    assert_eq!(fixture.count(Counter::AppwriteLookupsUser), 1);
-    assert_eq!(fixture.count(Counter::AppwriteLookupsNobody), 1);
-}
-
-#[test]
-fn an_answer_from_before_a_gap_is_asked_for_again() {
-    let (mut fixture, mut link) = Fixture::listening();
-    let mut gap = |fixture: &mut Fixture, began: &str| {
-        fixture.breaks(link);
-        assert_eq!(fixture.counters.gauge(Gauge::AppwriteFeedUp), 0);
-        fixture.pass(PAUSE_MS);
-        link = fixture.subscribe();
-        assert_eq!(fixture.counters.gauge(Gauge::AppwriteFeedUp), 1);
-        assert_eq!(fixture.news(), [began]);
-    };
-    fixture.ask(1, "a");
-    gap(&mut fixture, "began 3");
-    fixture.answer_asked(200, ANN);
-    fixture.answer_asked(401, NOBODY);
-    assert_eq!(fixture.news(), ["1 is Nobody"]);
-    // And so is one that was remembered.
-    fixture.ask(2, "b");
-    fixture.answer_asked(200, ANN);
-    assert_eq!(fixture.news(), ["2 is ann"]);
-    gap(&mut fixture, "began 4");
-    fixture.ask(3, "b");
-    fixture.answer_asked(401, NOBODY);
-    assert_eq!(fixture.news(), ["3 is Nobody"]);
-    assert_eq!(fixture.count(Counter::AppwriteFeedReconnects), 2);
-}
-
-/// The first pause before Redis is connected to again.
-const PAUSE_MS: u64 = 250;
-
-#[test]
-fn answers_come_fresh_or_known() {
-    let mut fixture = Fixture::new();
-    for (token, is_known) in [(1, false), (2, true)] {
-        fixture.ask(token, "a");
-        if !is_known {
-            fixture.answer_asked(200, ANN);
+    fn redis(&mut self, step: &str) {
+        if matches!(step, "is there" | "is gone") {
+            return assert_eq!(self.redis.is_empty(), step == "is gone");
         }
-        assert_eq!(fixture.news(), [format!("{token} is ann")]);
+        let link = self.link();
+        match *step.split(' ').collect::<Vec<_>>() {
+            ["listens"] => {
+                self.event(link, LinkEvent::Connected);
+                assert!(self.redis[&link].contains("SUBSCRIBE"));
+                self.says(link, SUBSCRIBED);
+            }
+            ["refuses"] => {
+                self.event(link, LinkEvent::Connected);
+                self.says(link, "-NOPERM no\r\n");
+            }
+            ["publishes", user, which] => {
+                self.publishes(link, &event(user, number(which), "p"));
+            }
+            ["answers", ref which @ ..] => {
+                let which = which.last().copied().unwrap_or_default();
+                let bytes = which.len();
+                self.says(
+                    link,
+                    &format!("*2\r\n$4\r\npong\r\n${bytes}\r\n{which}\r\n"),
+                );
+            }
+            ["breaks"] => {
+                self.redis.remove(&link);
+                self.event(link, LinkEvent::Ended(Ended::ByPeer));
+            }
+            ["was", asked] => {
+                assert_eq!(self.redis[&link].contains("PING"), asked == "asked");
+            }
+            _ => panic!("no step of Redis"),
+        }
     }
-    assert!(fixture.asked.is_empty());
-    assert_eq!(fixture.count(Counter::AppwriteLookupsCached), 1);
+}
+
+impl DialogueStage for Fixture {
+    fn step(&mut self, step: &str) {
+        let (verb, rest) = step.split_once(' ').unwrap_or((step, ""));
+        let words: Vec<&str> = rest.split(' ').collect();
+        match (verb, &*words) {
+            ("with", [places]) => {
+                *self = Self::with(DirectoryOptions {
+                    asked_max: number(places),
+                    waiting_max: 2,
+                    answers_max: 10,
+                    grace_ms: 120_000,
+                });
+            }
+            ("ask", [token, session, priority, part @ ..]) => {
+                self.ask(token, session, priority, part);
+            }
+            ("asks", _) => {
+                let sessions: Vec<&String> = self.asked.iter().map(|it| &it.session).collect();
+                check_list(&sessions, rest, " ");
+            }
+            ("path", _) => assert!(
+                self.asked[0].path.starts_with(rest),
+                "{}",
+                self.asked[0].path
+            ),
+            ("answer", [who]) => {
+                let link = self.asked.pop_front().expect("a question").link;
+                match (*who, who.parse()) {
+                    ("late", _) => {
+                        self.pass(60_000);
+                        self.event(link, LinkEvent::Timeout(None));
+                    }
+                    ("nobody", _) => self.answer(link, 401, NOBODY),
+                    ("gone", _) => self.answer(link, 404, GONE),
+                    (_, Ok(status)) => self.answer(link, status, "{}"),
+                    (user, _) => self.answer(link, 200, &format!(r#"{{"$id":"{user}"}}"#)),
+                }
+            }
+            ("hears", _) => check_list(&self.news(), rest, " | "),
+            ("offer", [user, which, project @ ..]) => {
+                let project = project.first().copied().unwrap_or("p");
+                assert_eq!(self.offer(&event(user, number(which), project)), Ok(()));
+            }
+            ("redis", _) => self.redis(rest),
+            ("passes", [ms]) => self.pass(number(ms)),
+            ("counted", [series, label @ .., count]) => {
+                let is_it = |counter: &&Counter| {
+                    let own = counter.label().map(|label| label.value);
+                    counter.name() == *series && own == label.first().copied()
+                };
+                let counter = Counter::ALL.iter().find(is_it).expect("a series");
+                check_list(&[self.count(*counter)], count, " ");
+            }
+            ("feed", [state]) => {
+                let is_up = self.counters.gauge(Gauge::AppwriteFeedUp) == 1;
+                assert_eq!(is_up, *state == "up");
+            }
+            ("stand", _) => {
+                let stood = self.stood.clone();
+                self.call(Call::StandStill(Box::new(move || {
+                    stood.fetch_add(1, Ordering::Relaxed);
+                })));
+            }
+            ("go", _) => self.call(Call::GoOn),
+            ("stood", _) => {
+                self.news = self.news();
+                check_list(&[self.stood.load(Ordering::Relaxed)], rest, " ");
+            }
+            _ => panic!("no step"),
+        }
+    }
+
+    fn end(&mut self) {
+        self.step("hears nothing");
+        self.step("asks nothing");
+    }
 }
 
 #[test]
@@ -315,46 +404,21 @@ fn a_server_that_says_too_much_is_left() {
 }
 
 #[test]
-fn a_server_that_vanished_is_found_by_asking() {
-    let (mut fixture, link) = Fixture::listening();
-    fixture.pass(9_999);
-    assert!(!fixture.redis[&link].contains("PING"));
-    fixture.pass(1);
-    assert!(fixture.redis[&link].contains("PING"));
-    fixture.says(link, "*2\r\n$4\r\npong\r\n$0\r\n\r\n");
-    fixture.pass(10_000);
-    fixture.pass(4_999);
-    assert!(fixture.redis.contains_key(&link));
-    fixture.pass(1);
-    assert!(!fixture.redis.contains_key(&link));
-}
-
-#[test]
-fn a_redis_that_does_not_let_us_listen_is_counted() {
-    let mut fixture = Fixture::new();
-    let link = fixture.link();
-    fixture.event(link, LinkEvent::Connected);
-    fixture.says(link, "-NOPERM no\r\n");
-    assert_eq!(fixture.count(Counter::AppwriteFeedRefused), 1);
-    assert_eq!(fixture.counters.gauge(Gauge::AppwriteFeedUp), 0);
-    fixture.pass(4 * PAUSE_MS);
-    assert_ne!(fixture.link(), link, "it is tried again");
-    assert_eq!(fixture.count(Counter::AppwriteFeedDownSeconds), 0);
-}
-
-#[test]
 fn without_room_nothing_is_taken_and_offers_are_refused() {
     let (mut fixture, link) = Fixture::listening();
     let mut published = 0;
     // Until what is read of Redis is full too.
-    while fixture.publishes(link, &event("", published)) == ReadFlow::More {
+    while fixture.publishes(link, &event("-", published, "p")) == ReadFlow::More {
         published += 1;
         assert!(published < 1 << 20);
     }
     fixture.pass(10);
     assert_eq!(fixture.count(Counter::AppwriteFeedWaits), 1);
     let mut offered = 0;
-    while fixture.offer(&event("", published + 1 + offered)).is_ok() {
+    while fixture
+        .offer(&event("-", published + 1 + offered, "p"))
+        .is_ok()
+    {
         offered += 1;
         assert!(offered < 1 << 20);
     }
@@ -379,53 +443,10 @@ fn without_room_nothing_is_taken_and_offers_are_refused() {
     });
     let (redis, api): (Vec<_>, Vec<_>) = numbers.partition(|number| *number <= published);
     assert!(redis.is_sorted() && api.is_sorted());
-    assert_eq!(fixture.offer(&event("", 0)), Ok(()), "there is room again");
+    assert_eq!(
+        fixture.offer(&event("-", 0, "p")),
+        Ok(()),
+        "there is room again"
+    );
     assert_eq!(fixture.count(Counter::AppwriteFeedWaits), 1);
-}
-
-#[test]
-fn whoever_hears_nothing_is_not_waited_for() {
-    let mut fixture = Fixture::new();
-    fixture.stand_still();
-    assert_eq!(fixture.times_stood(), 1);
-    fixture.call(Call::GoOn);
-    let link = fixture.subscribe();
-    assert_eq!(fixture.news(), ["began 2"]);
-    fixture.stand_still();
-    assert_eq!(fixture.times_stood(), 1, "it may have more to take");
-    fixture.breaks(link);
-    assert_eq!(fixture.times_stood(), 2);
-}
-
-#[test]
-fn it_stands_until_it_is_told_to_go_on() {
-    let (mut fixture, link) = Fixture::listening();
-    // Is it still there? The answer comes late.
-    fixture.pass(10_000);
-    fixture.stand_still();
-    fixture.publishes(link, &event("", 1));
-    fixture.says(link, "*2\r\n$4\r\npong\r\n$0\r\n\r\n");
-    assert_eq!(fixture.news(), [r#"1 {"n":1}"#]);
-    assert_eq!(fixture.times_stood(), 0);
-    fixture.publishes(link, &event("", 2));
-    fixture.says(link, CAUGHT_UP);
-    fixture.publishes(link, &event("", 3));
-    assert_eq!(fixture.news(), [r#"2 {"n":2}"#]);
-    assert_eq!(fixture.times_stood(), 1);
-    fixture.call(Call::GoOn);
-    assert_eq!(fixture.news(), [r#"3 {"n":3}"#]);
-}
-
-/// Redis's answer to the first question whether that is all.
-const CAUGHT_UP: &str = "*2\r\n$4\r\npong\r\n$1\r\n1\r\n";
-
-#[test]
-fn it_stands_when_the_shards_have_everything() {
-    let (mut fixture, link) = Fixture::listening();
-    fixture.publishes(link, &event("", 1));
-    fixture.stand_still();
-    fixture.says(link, CAUGHT_UP);
-    fixture.pass(10);
-    assert_eq!(fixture.news(), [r#"1 {"n":1}"#], "which it had not");
-    assert_eq!(fixture.times_stood(), 1);
 }

@@ -10,9 +10,9 @@
 use crate::FeedMessage;
 use crate::filter::payload_keys;
 use crate::index::Index;
-use crate::index::intern::{Filters, Hashing, Names};
+use crate::index::intern::{Filters, Names};
 use crate::index::project::{Project, UNSEEN};
-use crate::index::storage::Scratch;
+use crate::index::storage::{Hashing, Scratch};
 
 /// A shape without a matching subscription.
 const NOTHING: u32 = u32::MAX - 1;
@@ -199,14 +199,14 @@ impl Walk<'_> {
         }
         for &channel in self.channels {
             // A place in the list, since the visit needs the project for itself.
-            for at in 0..self.project.channels.get(channel).groups.len() {
-                let shape = self.project.channels.get(channel).groups.as_slice()[at];
+            for at in 0..self.project.channels[channel].groups.len() {
+                let shape = self.project.channels[channel].groups.as_slice()[at];
                 self.visit_and_receive(shape, roles);
             }
         }
         for &key in self.keys {
-            for at in 0..self.project.keys.get(key).groups.len() {
-                let shape = self.project.keys.get(key).groups.as_slice()[at];
+            for at in 0..self.project.keys[key].groups.len() {
+                let shape = self.project.keys[key].groups.as_slice()[at];
                 self.visit_and_receive(shape, roles);
             }
         }
@@ -237,8 +237,8 @@ impl Walk<'_> {
 
     fn by_role(&mut self, roles: &[u32]) {
         for &role in roles {
-            for at in 0..self.project.roles.get(role).groups.len() {
-                let role_set = self.project.roles.get(role).groups.as_slice()[at];
+            for at in 0..self.project.roles[role].groups.len() {
+                let role_set = self.project.roles[role].groups.as_slice()[at];
                 if std::mem::replace(&mut self.project.role_sets[role_set].visited, true) {
                     continue;
                 }
@@ -307,7 +307,7 @@ fn receive(out: &mut Matches, connections: &[u32], set: u32) {
 /// The numbers of those names that somebody uses, sorted, each once.
 fn resolve(names: &Names, hashing: &Hashing, texts: &[Box<str>], out: &mut Vec<u32>) {
     out.clear();
-    out.extend(texts.iter().filter_map(|text| names.find(hashing, text)));
+    out.extend(texts.iter().filter_map(|text| names.named(hashing, text)));
     out.sort_unstable();
     out.dedup();
 }
@@ -316,13 +316,13 @@ fn resolve(names: &Names, hashing: &Hashing, texts: &[Box<str>], out: &mut Vec<u
 fn resolve_keys(project: &Project, hashing: &Hashing, event: &FeedMessage, scratch: &mut Scratch) {
     let Scratch { keys, key, .. } = scratch;
     keys.clear();
-    if project.keys.is_empty() {
+    if project.keys.len() == 0 {
         return;
     }
     for channel in &event.channels {
-        if project.channels.find(hashing, channel).is_some() {
+        if project.channels.named(hashing, channel).is_some() {
             payload_keys(channel, event.attributes(), key, |key| {
-                keys.extend(project.keys.find(hashing, key));
+                keys.extend(project.keys.named(hashing, key));
             });
         }
     }
@@ -331,7 +331,5 @@ fn resolve_keys(project: &Project, hashing: &Hashing, event: &FeedMessage, scrat
 }
 
 fn profiles_below(names: &Names, ids: &[u32]) -> u64 {
-    ids.iter()
-        .map(|&id| u64::from(names.get(id).profiles))
-        .sum()
+    ids.iter().map(|&id| u64::from(names[id].profiles)).sum()
 }

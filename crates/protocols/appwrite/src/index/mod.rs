@@ -34,11 +34,10 @@ mod storage;
 #[cfg(test)]
 mod tests;
 
-use hashbrown::HashTable;
 use ids::Ids;
-use intern::{Filters, Hashing};
+use intern::Filters;
 use project::{Entry, Project};
-use storage::{Row, Scratch, Slab, Table};
+use storage::{Hashing, Interned, Row, Scratch, Table};
 use throng_types::{Load, Save, Saved};
 
 use crate::{QueryFilter, RealtimeError, channel};
@@ -54,8 +53,7 @@ const ENTRIES_MAX: usize = 16_384;
 pub struct Index {
     hashing: Hashing,
     connections: Table,
-    projects: Slab<Project>,
-    by_name: HashTable<u32>,
+    projects: Interned<Project>,
     filters: Filters,
     scratch: Scratch,
 }
@@ -67,8 +65,7 @@ impl Index {
         Self {
             hashing: Hashing::new(seed),
             connections: Table::default(),
-            projects: Slab::default(),
-            by_name: HashTable::new(),
+            projects: Interned::default(),
             filters: Filters::default(),
             scratch: Scratch::default(),
         }
@@ -222,13 +219,8 @@ impl Index {
             return false;
         };
         self.leave(row.project, row.profile, row.place);
-        let project = &self.projects[row.project];
-        if project.is_empty() {
-            let hash = self.hashing.text(project.name());
-            if let Ok(entry) = self.by_name.find_entry(hash, |id| *id == row.project) {
-                entry.remove();
-            }
-            self.projects.remove(row.project);
+        if self.projects[row.project].is_empty() {
+            self.projects.remove(&self.hashing, row.project);
         }
         true
     }
@@ -308,21 +300,15 @@ impl Index {
 
     fn project(&self, name: &str) -> Option<u32> {
         let hash = self.hashing.text(name);
-        self.by_name
-            .find(hash, |&id| self.projects[id].name() == name)
-            .copied()
+        self.projects.find(hash, |project| project.name() == name)
     }
 
     fn project_or_new(&mut self, name: &str) -> u32 {
         if let Some(known) = self.project(name) {
             return known;
         }
-        let id = self.projects.insert(Project::new(name));
-        let (projects, hashing) = (&self.projects, &self.hashing);
-        self.by_name.insert_unique(hashing.text(name), id, |&id| {
-            hashing.text(projects[id].name())
-        });
-        id
+        let (new, hash) = (Project::new(name), self.hashing.text(name));
+        self.projects.insert(&self.hashing, hash, new)
     }
 
     /// Checks the invariants of the header; for tests, as it walks everything.

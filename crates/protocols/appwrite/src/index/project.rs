@@ -1,10 +1,7 @@
 //! One project's part of the index: names, role sets, shapes and profiles.
 
-use hashbrown::HashTable;
-
-use crate::index::Hashing;
 use crate::index::intern::{Filters, Names};
-use crate::index::storage::{Posting, Slab};
+use crate::index::storage::{Hashed, Hashing, Interned, Posting};
 
 /// A shape that the event at hand has not visited.
 pub(super) const UNSEEN: u32 = u32::MAX;
@@ -82,12 +79,33 @@ pub(super) struct Project {
     /// A channel with one value of an attribute each.
     pub(super) keys: Names,
     pub(super) roles: Names,
-    pub(super) role_sets: Slab<RoleSet>,
-    pub(super) shapes: Slab<Shape>,
-    pub(super) profiles: Slab<Profile>,
-    pub(super) by_roles: HashTable<u32>,
-    pub(super) by_entries: HashTable<u32>,
-    pub(super) by_pair: HashTable<u32>,
+    pub(super) role_sets: Interned<RoleSet>,
+    pub(super) shapes: Interned<Shape>,
+    pub(super) profiles: Interned<Profile>,
+}
+
+impl Hashed for RoleSet {
+    fn hash(&self, hashing: &Hashing) -> u64 {
+        hashing.numbers(self.roles.iter().map(|p| p.name))
+    }
+}
+
+impl Hashed for Shape {
+    fn hash(&self, hashing: &Hashing) -> u64 {
+        hash_entries(hashing, &self.entries)
+    }
+}
+
+impl Hashed for Profile {
+    fn hash(&self, hashing: &Hashing) -> u64 {
+        hashing.numbers([self.role_set, self.shape])
+    }
+}
+
+impl Hashed for Project {
+    fn hash(&self, hashing: &Hashing) -> u64 {
+        hashing.text(&self.name)
+    }
 }
 
 impl Project {
@@ -97,12 +115,9 @@ impl Project {
             channels: Names::default(),
             keys: Names::default(),
             roles: Names::default(),
-            role_sets: Slab::default(),
-            shapes: Slab::default(),
-            profiles: Slab::default(),
-            by_roles: HashTable::new(),
-            by_entries: HashTable::new(),
-            by_pair: HashTable::new(),
+            role_sets: Interned::default(),
+            shapes: Interned::default(),
+            profiles: Interned::default(),
         }
     }
 
@@ -128,47 +143,37 @@ impl Project {
 
     pub(super) fn roles_of(&self, profile: u32) -> impl Iterator<Item = &str> {
         let set = &self.role_sets[self.role_set_of(profile)];
-        set.roles.iter().map(|place| self.roles.text(place.name))
+        set.roles.iter().map(|place| &*self.roles[place.name].text)
     }
 
     pub(super) fn channel(&mut self, hashing: &Hashing, name: &str) -> u32 {
-        self.channels.find_or_new(hashing, name)
+        self.channels.named_or_new(hashing, name)
     }
 
     pub(super) fn channel_name(&self, channel: u32) -> &str {
-        self.channels.text(channel)
+        &self.channels[channel].text
     }
 
     /// The role set with these roles. A new one belongs to no profile yet: whoever asked makes it.
     pub(super) fn role_set<S: AsRef<str>>(&mut self, hashing: &Hashing, roles: &[S]) -> u32 {
         let mut ids: Vec<u32> = roles
             .iter()
-            .map(|role| self.roles.find_or_new(hashing, role.as_ref()))
+            .map(|role| self.roles.named_or_new(hashing, role.as_ref()))
             .collect();
         ids.sort_unstable();
         ids.dedup();
         let hash = hashing.numbers(ids.iter().copied());
-        let role_sets = &self.role_sets;
-        let same = |&id: &u32| {
-            role_sets[id]
-                .roles
-                .iter()
-                .map(|p| p.name)
-                .eq(ids.iter().copied())
-        };
-        if let Some(&known) = self.by_roles.find(hash, same) {
+        let same = |set: &RoleSet| set.roles.iter().map(|p| &p.name).eq(&ids);
+        if let Some(known) = self.role_sets.find(hash, same) {
             return known;
         }
-        let id = self.role_sets.insert(RoleSet {
+        let new = RoleSet {
             roles: Box::default(),
             profiles: Posting::Empty,
             visited: false,
-        });
+        };
+        let id = self.role_sets.insert(hashing, hash, new);
         self.role_sets[id].roles = enlist(&mut self.roles, &ids, id);
-        let role_sets = &self.role_sets;
-        self.by_roles.insert_unique(hash, id, |&id| {
-            hashing.numbers(role_sets[id].roles.iter().map(|p| p.name))
-        });
         id
     }
 
@@ -180,20 +185,17 @@ impl Project {
         entries: &[Entry],
     ) -> u32 {
         let hash = hash_entries(hashing, entries);
-        let shapes = &self.shapes;
-        if let Some(&known) = self
-            .by_entries
-            .find(hash, |&id| *shapes[id].entries == *entries)
-        {
+        if let Some(known) = self.shapes.find(hash, |shape| *shape.entries == *entries) {
             return known;
         }
-        let id = self.shapes.insert(Shape {
+        let new = Shape {
             entries: entries.into(),
             channels: Box::default(),
             keys: Box::default(),
             profiles: Posting::Empty,
             verdict: UNSEEN,
-        });
+        };
+        let id = self.shapes.insert(hashing, hash, new);
         let (mut channels, mut keys) = (Vec::new(), Vec::new());
         for of_channel in entries.chunk_by(|a, b| a.channel == b.channel) {
             let channel = of_channel[0].channel;
@@ -209,9 +211,6 @@ impl Project {
         }
         self.shapes[id].channels = enlist(&mut self.channels, &channels, id);
         self.shapes[id].keys = enlist(&mut self.keys, &keys, id);
-        let shapes = &self.shapes;
-        self.by_entries
-            .insert_unique(hash, id, |&id| hash_entries(hashing, &shapes[id].entries));
         id
     }
 
@@ -225,12 +224,12 @@ impl Project {
     ) -> bool {
         let mut texts: Vec<String> = Vec::new();
         let all_keyed = entries.iter().all(|entry| {
-            let channel = self.channels.text(entry.channel);
+            let channel = &self.channels[entry.channel].text;
             let filter = filters.get(entry.filter);
             filter.keys(channel, |key| texts.push(key.to_owned()))
         });
         if all_keyed {
-            out.extend(texts.iter().map(|key| self.keys.find_or_new(hashing, key)));
+            out.extend(texts.iter().map(|key| self.keys.named_or_new(hashing, key)));
         }
         all_keyed
     }
@@ -238,28 +237,24 @@ impl Project {
     /// The profile of a role set and a shape; a new one is for its asker to join.
     pub(super) fn profile(&mut self, hashing: &Hashing, role_set: u32, shape: u32) -> u32 {
         let hash = hashing.numbers([role_set, shape]);
-        let profiles = &self.profiles;
-        let same = |&id: &u32| (profiles[id].role_set, profiles[id].shape) == (role_set, shape);
-        if let Some(&known) = self.by_pair.find(hash, same) {
+        let same = |known: &Profile| (known.role_set, known.shape) == (role_set, shape);
+        if let Some(known) = self.profiles.find(hash, same) {
             return known;
         }
-        let id = self.profiles.insert(Profile {
+        let new = Profile {
             role_set,
             shape,
             place_in_role_set: 0,
             place_in_shape: 0,
             connections: Posting::Empty,
-        });
+        };
+        let id = self.profiles.insert(hashing, hash, new);
         let place_in_role_set = self.role_sets[role_set].profiles.push(id);
         let place_in_shape = self.shapes[shape].profiles.push(id);
         let profile = &mut self.profiles[id];
         profile.place_in_role_set = place_in_role_set;
         profile.place_in_shape = place_in_shape;
         self.count_profile(role_set, shape, |profiles| *profiles += 1);
-        let profiles = &self.profiles;
-        self.by_pair.insert_unique(hash, id, |&id| {
-            hashing.numbers([profiles[id].role_set, profiles[id].shape])
-        });
         id
     }
 
@@ -272,7 +267,7 @@ impl Project {
             (&mut self.keys, &shape.keys),
         ] {
             for place in places {
-                count(&mut names.get_mut(place.name).profiles);
+                count(&mut names[place.name].profiles);
             }
         }
     }
@@ -283,10 +278,10 @@ impl Project {
     }
 
     pub(super) fn with_role(&self, hashing: &Hashing, role: &str, out: &mut Vec<u32>) {
-        let Some(role) = self.roles.find(hashing, role) else {
+        let Some(role) = self.roles.named(hashing, role) else {
             return;
         };
-        for &role_set in self.roles.get(role).groups.as_slice() {
+        for &role_set in self.roles[role].groups.as_slice() {
             for &profile in self.role_sets[role_set].profiles.as_slice() {
                 out.extend_from_slice(self.profiles[profile].connections.as_slice());
             }
@@ -294,7 +289,7 @@ impl Project {
     }
 }
 
-pub(super) fn hash_entries(hashing: &Hashing, entries: &[Entry]) -> u64 {
+fn hash_entries(hashing: &Hashing, entries: &[Entry]) -> u64 {
     let numbers = entries
         .iter()
         .flat_map(|e| [e.channel, u32::from(e.ordinal), e.filter]);
@@ -306,7 +301,7 @@ fn enlist(names: &mut Names, ids: &[u32], group: u32) -> Box<[Place]> {
     ids.iter()
         .map(|&name| {
             names.hold(name);
-            let place = names.get_mut(name).groups.push(group);
+            let place = names[name].groups.push(group);
             Place { name, place }
         })
         .collect()
@@ -331,11 +326,10 @@ impl Project {
     }
 
     fn drop_profile(&mut self, hashing: &Hashing, filters: &mut Filters, id: u32) {
-        let Some(profile) = self.profiles.remove(id) else {
+        let Some(profile) = self.profiles.remove(hashing, id) else {
             return;
         };
         let (role_set, shape) = (profile.role_set, profile.shape);
-        unlink(&mut self.by_pair, hashing.numbers([role_set, shape]), id);
         let profiles = &mut self.role_sets[role_set].profiles;
         if let Some(moved) = profiles.swap_remove(profile.place_in_role_set) {
             self.profiles[moved].place_in_role_set = profile.place_in_role_set;
@@ -354,11 +348,9 @@ impl Project {
     }
 
     fn drop_role_set(&mut self, hashing: &Hashing, id: u32) {
-        let Some(role_set) = self.role_sets.remove(id) else {
+        let Some(role_set) = self.role_sets.remove(hashing, id) else {
             return;
         };
-        let hash = hashing.numbers(role_set.roles.iter().map(|p| p.name));
-        unlink(&mut self.by_roles, hash, id);
         for &listed in &role_set.roles {
             if let Some(moved) = delist(&mut self.roles, hashing, listed) {
                 replace_place(&mut self.role_sets[moved].roles, listed);
@@ -367,14 +359,9 @@ impl Project {
     }
 
     fn drop_shape(&mut self, hashing: &Hashing, filters: &mut Filters, id: u32) {
-        let Some(shape) = self.shapes.remove(id) else {
+        let Some(shape) = self.shapes.remove(hashing, id) else {
             return;
         };
-        unlink(
-            &mut self.by_entries,
-            hash_entries(hashing, &shape.entries),
-            id,
-        );
         for entry in &shape.entries {
             filters.release(hashing, entry.filter);
         }
@@ -394,18 +381,9 @@ impl Project {
     }
 }
 
-fn unlink(table: &mut HashTable<u32>, hash: u64, id: u32) {
-    if let Ok(entry) = table.find_entry(hash, |&known| known == id) {
-        entry.remove();
-    }
-    if table.is_empty() {
-        *table = HashTable::new();
-    }
-}
-
 /// Takes a group off one list, and gives the group that took its place.
 fn delist(names: &mut Names, hashing: &Hashing, listed: Place) -> Option<u32> {
-    let moved = names.get_mut(listed.name).groups.swap_remove(listed.place);
+    let moved = names[listed.name].groups.swap_remove(listed.place);
     names.release(hashing, listed.name);
     moved
 }
@@ -464,7 +442,7 @@ mod tests {
 
     fn check_places(names: &Names, places: &[Place], group: u32) {
         for &Place { name, place } in places {
-            assert_eq!(names.get(name).groups.as_slice()[place as usize], group);
+            assert_eq!(names[name].groups.as_slice()[place as usize], group);
         }
     }
 }

@@ -1,9 +1,49 @@
-//! Containers of the index: a slab that uses numbers again, lists whose owners know their places,
-//! connections by key in pages that come and go, and the buffers of one event.
+//! Containers of the index: values kept once under numbers that are used again, lists whose owners
+//! know their places, connections by key in pages that come and go, and the buffers of one event.
 
+use std::hash::Hasher;
 use std::ops::{Index, IndexMut};
 
+use foldhash::SharedSeed;
+use foldhash::fast::FoldHasher;
+use hashbrown::HashTable;
+
 use crate::index::ids::Ids;
+
+/// The hash of everything in an index.
+#[derive(Debug)]
+pub(super) struct Hashing {
+    seed: u64,
+    shared: SharedSeed,
+}
+
+impl Hashing {
+    pub(super) fn new(seed: u64) -> Self {
+        Self {
+            seed,
+            shared: SharedSeed::from_u64(seed),
+        }
+    }
+
+    pub(super) fn text(&self, text: &str) -> u64 {
+        let mut hasher = FoldHasher::with_seed(self.seed, &self.shared);
+        hasher.write(text.as_bytes());
+        hasher.finish()
+    }
+
+    pub(super) fn numbers(&self, numbers: impl IntoIterator<Item = u32>) -> u64 {
+        let mut hasher = FoldHasher::with_seed(self.seed, &self.shared);
+        for number in numbers {
+            hasher.write_u32(number);
+        }
+        hasher.finish()
+    }
+}
+
+/// Values of which an index keeps each once.
+pub(super) trait Hashed {
+    fn hash(&self, hashing: &Hashing) -> u64;
+}
 
 #[derive(Debug)]
 pub(super) enum Slot<T> {
@@ -11,29 +51,45 @@ pub(super) enum Slot<T> {
     Used(T),
 }
 
-/// Values under small numbers. A number is the owner's to keep: asking for one that was removed
-/// is a bug here, not something that a client can cause.
+/// Values under small numbers, found again by their hash. A number is the owner's to keep: asking
+/// for one that was removed is a bug here, not something that a client can cause.
 #[derive(Debug)]
-pub(super) struct Slab<T> {
+pub(super) struct Interned<T> {
     pub(super) slots: Vec<Slot<T>>,
     free: u32,
     len: usize,
+    pub(super) by_hash: HashTable<u32>,
 }
 
 const NONE: u32 = u32::MAX;
 
-impl<T> Default for Slab<T> {
+impl<T> Default for Interned<T> {
     fn default() -> Self {
         Self {
             slots: Vec::new(),
             free: NONE,
             len: 0,
+            by_hash: HashTable::new(),
         }
     }
 }
 
-impl<T> Slab<T> {
-    pub(super) fn insert(&mut self, value: T) -> u32 {
+impl<T: Hashed> Interned<T> {
+    /// The value with this hash that `is_it` recognises.
+    pub(super) fn find(&self, hash: u64, is_it: impl Fn(&T) -> bool) -> Option<u32> {
+        self.by_hash.find(hash, |&id| is_it(&self[id])).copied()
+    }
+
+    /// Keeps a value that is not there yet; its hash must be `hash` from now on.
+    pub(super) fn insert(&mut self, hashing: &Hashing, hash: u64, value: T) -> u32 {
+        let id = self.place(value);
+        let slots = &self.slots;
+        let hash_of = |&id: &u32| used(slots, id).hash(hashing);
+        self.by_hash.insert_unique(hash, id, hash_of);
+        id
+    }
+
+    fn place(&mut self, value: T) -> u32 {
         self.len += 1;
         if let Some(slot) = self.slots.get_mut(self.free as usize) {
             let id = self.free;
@@ -47,7 +103,7 @@ impl<T> Slab<T> {
         (self.slots.len() - 1) as u32
     }
 
-    pub(super) fn remove(&mut self, id: u32) -> Option<T> {
+    pub(super) fn remove(&mut self, hashing: &Hashing, id: u32) -> Option<T> {
         let slot = self.slots.get_mut(id as usize)?;
         if matches!(slot, Slot::Free(_)) {
             return None;
@@ -57,13 +113,19 @@ impl<T> Slab<T> {
         };
         self.free = id;
         self.len -= 1;
+        let is_it = |known: &u32| *known == id;
+        if let Ok(entry) = self.by_hash.find_entry(value.hash(hashing), is_it) {
+            entry.remove();
+        }
         if self.len == 0 {
             // Everybody left: give the memory back.
             *self = Self::default();
         }
         Some(value)
     }
+}
 
+impl<T> Interned<T> {
     pub(super) fn len(&self) -> usize {
         self.len
     }
@@ -80,18 +142,22 @@ impl<T> Slab<T> {
     }
 }
 
-impl<T> Index<u32> for Slab<T> {
-    type Output = T;
-
-    fn index(&self, id: u32) -> &T {
-        match &self.slots[id as usize] {
-            Slot::Used(value) => value,
-            Slot::Free(_) => unreachable!("a number outlived its value"),
-        }
+fn used<T>(slots: &[Slot<T>], id: u32) -> &T {
+    match &slots[id as usize] {
+        Slot::Used(value) => value,
+        Slot::Free(_) => unreachable!("a number outlived its value"),
     }
 }
 
-impl<T> IndexMut<u32> for Slab<T> {
+impl<T> Index<u32> for Interned<T> {
+    type Output = T;
+
+    fn index(&self, id: u32) -> &T {
+        used(&self.slots, id)
+    }
+}
+
+impl<T> IndexMut<u32> for Interned<T> {
     fn index_mut(&mut self, id: u32) -> &mut T {
         match &mut self.slots[id as usize] {
             Slot::Used(value) => value,
@@ -268,20 +334,30 @@ pub(super) struct Scratch {
 mod tests {
     use super::*;
 
+    impl Hashed for u32 {
+        fn hash(&self, hashing: &Hashing) -> u64 {
+            hashing.numbers([*self])
+        }
+    }
+
     #[test]
     fn numbers_are_used_again_and_memory_returns() {
-        let mut slab = Slab::default();
-        let ids: Vec<u32> = (0..4).map(|n| slab.insert(n)).collect();
-        assert_eq!(slab.remove(ids[1]), Some(1));
-        assert_eq!(slab.remove(ids[1]), None);
-        assert_eq!(slab.insert(9), ids[1]);
-        assert_eq!(slab[ids[1]], 9);
-        assert_eq!(slab.iter().count(), 4);
+        let hashing = Hashing::new(1);
+        let mut kept = Interned::default();
+        let insert = |kept: &mut Interned<u32>, n: u32| kept.insert(&hashing, n.hash(&hashing), n);
+        let ids: Vec<u32> = (0..4).map(|n| insert(&mut kept, n)).collect();
+        assert_eq!(kept.remove(&hashing, ids[1]), Some(1));
+        assert_eq!(kept.remove(&hashing, ids[1]), None);
+        assert_eq!(insert(&mut kept, 9), ids[1]);
+        assert_eq!(kept[ids[1]], 9);
+        let find = |n: u32| kept.find(n.hash(&hashing), |known| *known == n);
+        assert_eq!((find(1), find(9)), (None, Some(ids[1])));
+        assert_eq!(kept.iter().count(), 4);
         for id in ids {
-            slab.remove(id);
+            kept.remove(&hashing, id);
         }
-        assert_eq!((slab.len(), slab.heap_bytes()), (0, 0));
-        assert_eq!(slab.remove(0), None);
+        assert_eq!((kept.len(), kept.heap_bytes()), (0, 0));
+        assert_eq!(kept.remove(&hashing, 0), None);
     }
 
     #[test]

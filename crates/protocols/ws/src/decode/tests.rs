@@ -1,6 +1,6 @@
 mod round_trip;
 
-use throng_types::check_saved;
+use throng_types::{cases, check_saved};
 
 use crate::decode::{GROWTH_BYTES_MIN, *};
 
@@ -38,10 +38,6 @@ impl From<WsEvent<'_>> for Seen {
 
 fn text(text: &str) -> Seen {
     Seen::Text(text.to_owned())
-}
-
-fn close(code: u16, reason: &str) -> Seen {
-    Seen::Close(Some((code, reason.to_owned())))
 }
 
 /// A frame as a peer of `role` sends it; shares no code with the encoder.
@@ -217,103 +213,63 @@ fn messages_of_every_length_encoding() {
     }
 }
 
-#[test]
-fn fragments_with_control_frames_between() {
-    check(
-        &[
-            (0x01, "grü".as_bytes()),
-            (0x89, b"a ping"),
-            (0x00, b""),
-            (0x8a, b""),
-            (0x00, "ß di".as_bytes()),
-            (0x89, &[b'x'; 125]),
-            (0x80, b"ch"),
-            (0x02, b""),
-            (0x80, b""),
-            (0x82, b"more"),
-        ],
-        &[
-            Seen::Ping(b"a ping".into()),
-            Seen::Pong(Vec::new()),
-            Seen::Ping(vec![b'x'; 125]),
-            text("grüß dich"),
-            Seen::Binary(Vec::new()),
-            Seen::Binary(b"more".into()),
-        ],
-        None,
-    );
-}
-
-#[test]
-fn a_character_may_span_fragments() {
-    let smile = "😀".as_bytes();
-    check(
-        &[
-            (0x01, &smile[..1]),
-            (0x00, &smile[1..2]),
-            (0x89, b"\xff"),
-            (0x00, &smile[2..3]),
-            (0x80, &smile[3..]),
-        ],
-        &[Seen::Ping(vec![0xff]), text("😀")],
-        None,
-    );
-}
-
-#[test]
-fn a_close_is_the_end() {
-    let after: (u8, &[u8]) = (0xff, b"\xff not even a frame");
-    check(&[(0x88, b""), after], &[Seen::Close(None)], None);
-    check(
-        &[(0x88, b"\x03\xe8bye"), after],
-        &[close(1000, "bye")],
-        None,
-    );
-    // Within a message, which never ends.
-    check(
-        &[(0x01, b"so "), (0x88, b"\x0f\xa0"), (0x80, b"what")],
-        &[close(4000, "")],
-        None,
-    );
-    let longest = [&[0x03, 0xe8][..], &[b'x'; 123]].concat();
-    check(&[(0x88, &longest)], &[close(1000, &"x".repeat(123))], None);
-}
-
-#[test]
-fn faults_in_close_frames() {
-    check(&[(0x88, b"\x03")], &[], Some(WsError::CloseCodeTruncated));
-    for code in [
-        0_u16, 999, 1004, 1005, 1006, 1015, 1016, 1100, 2000, 2999, 5000, 65_535,
-    ] {
-        check(
-            &[(0x88, &code.to_be_bytes())],
-            &[],
-            Some(WsError::CloseCodeInvalid),
-        );
+/// Bytes of a table's text, in which `\xNN` is one of them.
+fn unescaped(text: &str) -> Vec<u8> {
+    let mut parts = text.split("\\x");
+    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        let (digits, rest) = part.split_at(2);
+        bytes.push(u8::from_str_radix(digits, 16).expect("two digits"));
+        bytes.extend(rest.as_bytes());
     }
-    check(
-        &[(0x88, b"\x03\xe8\xce\xba\xe1\xbd")],
-        &[],
-        Some(WsError::CloseReasonNotUtf8),
-    );
+    bytes
+}
+
+fn event(text: &str) -> Seen {
+    let (kind, data) = text.split_once(' ').unwrap_or((text, ""));
+    match kind {
+        "text" => self::text(data),
+        "binary" => Seen::Binary(unescaped(data)),
+        "ping" => Seen::Ping(unescaped(data)),
+        "pong" => Seen::Pong(unescaped(data)),
+        "close" => Seen::Close(data.split_once(' ').map(|(code, reason)| {
+            let code = code.parse().expect("a code");
+            (code, reason.trim_matches('"').to_owned())
+        })),
+        _ => panic!("no event: {text}"),
+    }
 }
 
 #[test]
-fn faults_in_the_order_of_frames() {
-    check(
-        &[(0x89, b"fine"), (0x80, b"")],
-        &[Seen::Ping(b"fine".into())],
-        Some(WsError::ContinuationUnexpected),
-    );
-    check(
-        &[(0x81, b"fine"), (0x00, b"")],
-        &[text("fine")],
-        Some(WsError::ContinuationUnexpected),
-    );
-    for start in [0x01, 0x81, 0x02, 0x82] {
-        let fault = Some(WsError::ContinuationExpected);
-        check(&[(0x01, b"open"), (start, b"")], &[], fault);
-        check(&[(0x02, b""), (start, b"more")], &[], fault);
+fn frames_give_events_and_faults() {
+    for (case, expected) in cases(include_str!("frames.txt")) {
+        let frames: Vec<(u8, Vec<u8>)> = { case.split(" | ") }
+            .map(|frame| {
+                let (first, payload) = frame.split_once(' ').unwrap_or((frame, ""));
+                let first = u8::from_str_radix(first, 16).expect("a first byte");
+                (first, unescaped(payload))
+            })
+            .collect();
+        let frames: Vec<(u8, &[u8])> = frames.iter().map(|(first, it)| (*first, &**it)).collect();
+        let (events, fault) = match expected.split_once("fault ") {
+            Some((events, fault)) => (events, Some(fault)),
+            None => (expected, None),
+        };
+        let events = events.split(" | ").filter(|event| !event.is_empty());
+        let events: Vec<Seen> = events.map(event).collect();
+        let faults = [
+            WsError::CloseCodeTruncated,
+            WsError::CloseCodeInvalid,
+            WsError::CloseReasonNotUtf8,
+            WsError::ContinuationUnexpected,
+            WsError::ContinuationExpected,
+            WsError::TextNotUtf8,
+        ];
+        let fault = fault.map(|name| {
+            let known = faults.into_iter().find(|it| format!("{it:?}") == name);
+            known.unwrap_or_else(|| panic!("no fault: {name}"))
+        });
+        check(&frames, &events, fault);
     }
 }
 
@@ -427,30 +383,11 @@ fn check_fails_fast(payload: &[u8], wrong: usize) {
 
 #[test]
 fn text_fails_on_the_first_wrong_byte() {
-    check_fails_fast(b"\x80", 0);
-    check_fails_fast(b"ok\xff", 2);
-    check_fails_fast(b"\xc0\xaf", 0);
-    check_fails_fast(b"\xc1\xbf", 0);
-    check_fails_fast(b"\xc3\x28", 1);
-    check_fails_fast(b"\xe0\x80\x80", 1);
-    check_fails_fast(b"\xe1\xbd\x28", 2);
-    check_fails_fast(b"\xed\xa0\x80edited", 1);
-    check_fails_fast(b"\xf0\x80\x80\x80", 1);
-    check_fails_fast(b"\xf0\x9f\x98\x28", 3);
-    check_fails_fast(b"\xf4\x90\x80\x80", 1);
-    check_fails_fast(b"\xf5\x80\x80\x80", 0);
+    for (payload, wrong) in cases(include_str!("not_utf8.txt")) {
+        check_fails_fast(&unescaped(payload), wrong.parse().expect("a place"));
+    }
     let long = [&[b'x'; 300][..], b"\xe2\x82\xff"].concat();
     check_fails_fast(&long, 302);
-}
-
-#[test]
-fn text_must_not_end_within_a_character() {
-    for unfinished in [&b"\xc3"[..], b"\xe2\x82", b"\xf0\x9f\x98", b"fine \xf0"] {
-        let fault = Some(WsError::TextNotUtf8);
-        check(&[(0x81, unfinished)], &[], fault);
-        check(&[(0x01, unfinished), (0x80, b"")], &[], fault);
-        check(&[(0x01, b""), (0x80, unfinished)], &[], fault);
-    }
 }
 
 /// Tells whether what `feed` reports about `input` lies in `input`.

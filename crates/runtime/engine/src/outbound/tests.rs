@@ -1,5 +1,7 @@
 //! The queue against plain bytes: whatever is not dropped leaves in order, once.
 
+use throng_types::cases;
+
 use super::*;
 
 fn frame(text: &str) -> Frame {
@@ -25,6 +27,73 @@ fn drain(queue: &mut Outbound, most: usize) -> String {
     String::from_utf8(seen).unwrap()
 }
 
+/// Plays the steps of a case, which then leaves.
+fn played(case: &str) -> String {
+    let mut queue = Outbound::default();
+    let (mut overflow, mut bytes_max, mut key) = (Overflow::Close, 100, 1);
+    for step in case.split(", ") {
+        let words: Vec<&str> = step.split(' ').collect();
+        let number = |at: usize| words[at].parse::<usize>().expect(step);
+        match *words {
+            ["close" | "oldest" | "latest", _] => {
+                overflow = match words[0] {
+                    "close" => Overflow::Close,
+                    "oldest" => Overflow::DropOldest,
+                    _ => Overflow::LatestOnly,
+                };
+                bytes_max = number(1);
+            }
+            ["key", _] => key = number(1) as u32,
+            ["frame", text, ref told @ ..] => {
+                let pushed = queue.push_frame(&frame(text), key, overflow, bytes_max);
+                let expected = match told {
+                    ["full"] => Pushed::Full,
+                    ["drops", _] => Pushed::Queued {
+                        dropped: number(3) as u32,
+                    },
+                    _ => Pushed::Queued { dropped: 0 },
+                };
+                assert_eq!(pushed, expected, "{case}: {step}");
+            }
+            ["own", text] => queue.push_own(text.as_bytes()),
+            ["seal", _] => seal(&mut queue, number(1)),
+            ["sealed", text] => queue.push_sealed(text.as_bytes()),
+            ["sends", ref all @ .., bytes] => {
+                let offered: usize =
+                    queue.with_slices(|slices| slices.iter().map(|slice| slice.len()).sum());
+                let bytes = bytes.parse().expect(step);
+                assert!(
+                    bytes == offered || all.is_empty() && bytes < offered,
+                    "{case}: {step}"
+                );
+                queue.sent(bytes);
+            }
+            ["hold"] => queue.hold(true),
+            ["release"] => queue.hold(false),
+            ["blocked"] => queue.blocked = true,
+            ["forget", "plain"] => queue.forget_plain(),
+            ["keep", "begun"] => queue.keep_begun(),
+            ["waits"] => {
+                assert!(
+                    !queue.may_leave() && !queue.is_empty() && queue.is_held(),
+                    "{case}"
+                );
+            }
+            ["leaves"] => assert!(queue.may_leave(), "{case}"),
+            ["dropped", _] => assert_eq!(queue.dropped as usize, number(1), "{case}"),
+            _ => panic!("no step: {step}"),
+        }
+    }
+    drain(&mut queue, 3)
+}
+
+#[test]
+fn what_leaves_is_what_should() {
+    for (case, leaves) in cases(include_str!("tests.txt")) {
+        assert_eq!(played(case), leaves, "{case}");
+    }
+}
+
 #[test]
 fn bytes_leave_in_order_whatever_the_kernel_takes() {
     for most in 1..40 {
@@ -48,80 +117,6 @@ fn bytes_leave_in_order_whatever_the_kernel_takes() {
 }
 
 #[test]
-fn a_full_queue_closes() {
-    let mut queue = Outbound::default();
-    assert_eq!(
-        queue.push_frame(&frame("12345"), 1, Overflow::Close, 8),
-        Pushed::Queued { dropped: 0 }
-    );
-    assert_eq!(
-        queue.push_frame(&frame("12345"), 1, Overflow::Close, 8),
-        Pushed::Full
-    );
-    assert_eq!(drain(&mut queue, 100), "12345");
-}
-
-#[test]
-fn the_oldest_goes_but_never_one_that_has_begun() {
-    let mut queue = Outbound::default();
-    let push = |queue: &mut Outbound, text: &str| {
-        queue.push_frame(&frame(text), 1, Overflow::DropOldest, 10)
-    };
-    push(&mut queue, "aaaa");
-    queue.sent(1);
-    queue.push_own(b"!");
-    push(&mut queue, "bbbb");
-    assert_eq!(push(&mut queue, "cccc"), Pushed::Queued { dropped: 1 });
-    assert_eq!(
-        push(&mut queue, "larger than the queue"),
-        Pushed::Queued { dropped: 2 }
-    );
-    assert_eq!(queue.dropped, 3);
-    assert_eq!(drain(&mut queue, 100), "aaa!");
-}
-
-#[test]
-fn only_the_latest_of_a_key_stays_while_blocked() {
-    let mut queue = Outbound::default();
-    let push = |queue: &mut Outbound, key, text: &str| {
-        queue.push_frame(&frame(text), key, Overflow::LatestOnly, 100)
-    };
-    push(&mut queue, 1, "a1 ");
-    push(&mut queue, 1, "a2 ");
-    assert_eq!(
-        queue.dropped, 0,
-        "a connection that keeps up gets everything"
-    );
-    queue.blocked = true;
-    push(&mut queue, 2, "b1 ");
-    assert_eq!(push(&mut queue, 1, "a3 "), Pushed::Queued { dropped: 2 });
-    assert_eq!(push(&mut queue, 2, "b2 "), Pushed::Queued { dropped: 1 });
-    assert_eq!(drain(&mut queue, 2), "a3 b2 ");
-}
-
-#[test]
-fn while_held_own_bytes_overtake_frames() {
-    let mut queue = Outbound::default();
-    let push =
-        |queue: &mut Outbound, text: &str| queue.push_frame(&frame(text), 1, Overflow::Close, 100);
-    push(&mut queue, "before ");
-    queue.push_own(b"head ");
-    queue.hold(true);
-    push(&mut queue, "first ");
-    queue.push_own(b"more ");
-    push(&mut queue, "second ");
-    let sent: usize = queue.with_slices(|slices| slices.iter().map(|slice| slice.len()).sum());
-    assert_eq!(sent, "before head more ".len());
-    queue.sent(sent);
-    assert!(!queue.may_leave() && !queue.is_empty() && queue.is_held());
-    queue.push_own(b"words ");
-    assert!(queue.may_leave());
-    queue.hold(false);
-    queue.push_own(b"after");
-    assert_eq!(drain(&mut queue, 3), "words first second after");
-}
-
-#[test]
 fn own_bytes_between_dropped_frames_do_not_pile_up() {
     for overflow in [Overflow::DropOldest, Overflow::LatestOnly] {
         let mut queue = Outbound::default();
@@ -137,32 +132,6 @@ fn own_bytes_between_dropped_frames_do_not_pile_up() {
         let left = drain(&mut queue, 7);
         assert_eq!(left.replace(|c: char| c.is_ascii_digit(), ""), expect);
     }
-}
-
-#[test]
-fn a_large_reply_leaves_deliveries_their_room() {
-    let mut queue = Outbound::default();
-    queue.push_own(&[b'r'; 100]);
-    let pushed = queue.push_frame(&frame("12345"), 1, Overflow::Close, 8);
-    assert_eq!(pushed, Pushed::Queued { dropped: 0 });
-    queue.sent(90);
-    let pushed = queue.push_frame(&frame("12345"), 1, Overflow::Close, 8);
-    assert_eq!(pushed, Pushed::Full);
-}
-
-#[test]
-fn a_channel_that_sheds_does_not_shed_for_one_that_closes() {
-    let mut queue = Outbound::default();
-    let push = |queue: &mut Outbound, overflow, text: &str| {
-        queue.push_frame(&frame(text), 1, overflow, 12)
-    };
-    push(&mut queue, Overflow::Close, "kept ");
-    push(&mut queue, Overflow::DropOldest, "shed ");
-    let pushed = push(&mut queue, Overflow::DropOldest, "new ");
-    assert_eq!(pushed, Pushed::Queued { dropped: 1 });
-    let pushed = push(&mut queue, Overflow::DropOldest, "too large");
-    assert_eq!(pushed, Pushed::Queued { dropped: 2 });
-    assert_eq!(drain(&mut queue, 100), "kept ");
 }
 
 /// The cost of one delivery does not grow with items that wait before it and stay.
@@ -262,56 +231,6 @@ fn what_is_sealed_leaves_first_whatever_the_kernel_takes() {
 }
 
 #[test]
-fn what_is_sealed_in_part_is_never_dropped() {
-    for (cut, left) in [(2, "AAaabbbb"), (4, "AAAA"), (6, "AAAABBbb")] {
-        let mut queue = Outbound::default();
-        for text in ["aaaa", "bbbb"] {
-            queue.push_frame(&frame(text), 1, Overflow::DropOldest, 10);
-        }
-        seal(&mut queue, cut);
-        queue.blocked = true;
-        let pushed = queue.push_frame(&frame("larger than the queue"), 1, Overflow::DropOldest, 10);
-        assert!(matches!(pushed, Pushed::Queued { .. }));
-        let seen = drain(&mut queue, 3);
-        assert!(left.starts_with(&seen) && seen.len() >= 4, "{cut}: {seen}");
-        let expect = if cut == 2 { "AAaa" } else { left };
-        assert_eq!(seen, expect);
-    }
-}
-
-#[test]
-fn what_is_sealed_leaves_although_the_rest_is_held() {
-    let mut queue = Outbound::default();
-    queue.push_own(b"head ");
-    queue.hold(true);
-    queue.push_frame(&frame("held "), 1, Overflow::Close, 100);
-    seal(&mut queue, 2);
-    assert!(queue.may_leave());
-    queue.sent(2);
-    assert!(queue.may_leave());
-    queue.sent(3);
-    assert!(!queue.may_leave());
-    queue.push_sealed(b"(KEYS)");
-    assert!(queue.may_leave());
-    queue.sent(6);
-    assert!(!queue.may_leave() && queue.is_held());
-    queue.hold(false);
-    assert_eq!(drain(&mut queue, 2), "held ");
-}
-
-#[test]
-fn what_is_not_sealed_can_be_forgotten() {
-    let mut queue = Outbound::default();
-    queue.push_own(b"sealed plain");
-    queue.push_frame(&frame("frame"), 1, Overflow::Close, 100);
-    seal(&mut queue, 7);
-    queue.sent(3);
-    queue.forget_plain();
-    queue.push_sealed(b"(ALERT)");
-    assert_eq!(drain(&mut queue, 2), "LED (ALERT)");
-}
-
-#[test]
 fn what_may_have_begun_to_leave_stays_and_nothing_else() {
     for taken in 0..12 {
         for sealed in [false, true] {
@@ -356,16 +275,6 @@ fn a_message_in_parts_leaves_whole_or_not_at_all() {
         let end = [3, 12, 21].into_iter().find(|end| *end > taken).unwrap();
         assert_eq!(drain(&mut queue, 100), format!("{}!", &all[taken..end]));
     }
-}
-
-#[test]
-fn what_is_held_has_not_begun() {
-    let mut queue = Outbound::default();
-    queue.hold(true);
-    push_frames(&mut queue, &["held"]);
-    queue.keep_begun();
-    queue.push_own(b"!");
-    assert_eq!(drain(&mut queue, 100), "!");
 }
 
 fn push_frames(queue: &mut Outbound, frames: &[&str]) {

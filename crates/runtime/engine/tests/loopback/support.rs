@@ -65,10 +65,27 @@ pub(crate) struct Probe {
     pub(crate) wants_mail: bool,
     /// Calls of `bytes` in this turn, and the most in any turn.
     pub(crate) reads: (u32, u32),
-    serial: u64,
+    /// Connections that came, of which the last one's session has the number.
+    pub(crate) came: u64,
 }
 
 impl Probe {
+    /// An app that may have mail for so many shards, and its events.
+    pub(crate) fn new(manner: Manner, shards: usize) -> (Self, Receiver<Event>) {
+        let (events, receiver) = channel();
+        let probe = Self {
+            manner,
+            events,
+            finished: false,
+            refuse: false,
+            letters: vec![std::collections::VecDeque::new(); shards],
+            wants_mail: true,
+            reads: (0, 0),
+            came: 0,
+        };
+        (probe, receiver)
+    }
+
     fn report(&self, event: Event) {
         // The test may have stopped listening.
         let _ = self.events.send(event);
@@ -81,8 +98,8 @@ impl App for Probe {
 
     fn accept(&mut self, listener: u8, peer: SocketAddr, _now: Now) -> Option<Accepted<u64>> {
         self.report(Event::Accepted(listener, peer));
-        self.serial += 1;
-        (!self.refuse).then_some(accepted(self.serial))
+        self.came += 1;
+        (!self.refuse).then_some(accepted(self.came))
     }
 
     fn connected(&mut self, id: ConnId, _session: &mut u64, _fx: &mut Effects<'_>) {
@@ -230,18 +247,9 @@ fn rigs_with(
     let mut receivers = Vec::new();
     let (builders, mailboxes) = throng_engine::builders(options.collect()).unwrap();
     let shards = builders.into_iter().map(|builder| {
-        let (events, receiver) = channel();
+        let (probe, receiver) = Probe::new(manner, count);
         receivers.push(receiver);
-        builder.secure(vec![tls.cloned()]).with(Probe {
-            manner,
-            events,
-            finished: false,
-            refuse: false,
-            letters: vec![std::collections::VecDeque::new(); count],
-            wants_mail: true,
-            reads: (0, 0),
-            serial: 0,
-        })
+        builder.secure(vec![tls.cloned()]).with(probe)
     });
     let shards: Vec<_> = shards.collect();
     let parts = shards.into_iter().zip(mailboxes).zip(addrs).zip(receivers);

@@ -63,8 +63,7 @@ fn a_link_leaves_rustls_wherever_its_client_is_cut() {
     for suite in suites() {
         let client = only(&client, suite);
         for cut in 0.. {
-            let (mut server, mut client) = ends(&tls, &client);
-            carry(&mut server, &mut client, 1000);
+            let (mut server, mut client) = connected(&tls, &client);
             for text in [&b"first"[..], b"and second"] {
                 client.link.seal(text, &mut client.wire).unwrap();
             }
@@ -181,8 +180,7 @@ fn a_link_that_left_rustls_needs_not_move() {
 fn damaged_links_are_refused_or_harmless() {
     let (server, client) = both_with(RecordLayer::Lean);
     for client in [&client, &only_tls12(&client)] {
-        let (mut server, mut client) = ends(&server, client);
-        carry(&mut server, &mut client, 1000);
+        let (mut server, mut client) = connected(&server, client);
         client.link.seal(b"text", &mut client.wire).unwrap();
         server.take(&client.wire[..7]);
         let bytes = server.link.saved();

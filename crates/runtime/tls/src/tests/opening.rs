@@ -22,7 +22,7 @@ fn hello(minor: u8) -> Vec<u8> {
 }
 
 /// Cuts the hello into records of so many bytes.
-fn in_records(hello: &[u8], bytes: usize) -> Vec<u8> {
+pub(super) fn in_records(hello: &[u8], bytes: usize) -> Vec<u8> {
     let pieces = hello[5..].chunks(bytes);
     let records = pieces.map(|piece| [&[22, 3, 1, 0, piece.len() as u8][..], piece].concat());
     records.collect::<Vec<_>>().concat()
@@ -118,8 +118,7 @@ fn http_1_0_is_a_protocol_of_the_port() {
     ] {
         let mut config = ClientConfig::clone(client.config());
         config.alpn_protocols = offers.iter().map(|name| name.as_bytes().to_vec()).collect();
-        let (mut one, mut other) = ends(&server, &client.with_config(config));
-        carry(&mut one, &mut other, 1000);
+        let (one, other) = connected(&server, &client.with_config(config));
         assert!(one.link.shaken().is_some(), "{offers:?}: {:?}", one.fault);
         let common = other.link.common().unwrap();
         assert_eq!(

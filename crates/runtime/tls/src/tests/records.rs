@@ -3,7 +3,6 @@
 
 use std::sync::{Arc, Mutex};
 
-use rustls::crypto::CryptoProvider;
 use rustls::{ClientConfig, KeyLog, SupportedCipherSuite};
 
 use super::*;
@@ -28,17 +27,11 @@ fn say(kind: u8, text: &[u8]) -> Act {
 }
 
 pub(super) fn only(client: &ClientTls, suite: SupportedCipherSuite) -> ClientTls {
-    let provider = Arc::new(CryptoProvider {
+    let provider = CryptoProvider {
         cipher_suites: vec![suite],
         ..aws_lc_rs::default_provider()
-    });
-    let config = ClientConfig::builder_with_provider(provider.clone())
-        .with_protocol_versions(&[suite.version()])
-        .unwrap()
-        .dangerous()
-        .with_custom_certificate_verifier(Arc::new(client::Anybody(provider)))
-        .with_no_client_auth();
-    client.with_config(config)
+    };
+    with_provider(client, provider, suite.version())
 }
 
 /// Those that an ECDSA certificate serves: three of each version.
@@ -102,7 +95,11 @@ struct Outcome {
     hears: String,
 }
 
-fn outcome(server: &ServerTls, client: &ClientTls, acts: &[&Act]) -> Outcome {
+fn outcome<'a>(
+    server: &ServerTls,
+    client: &ClientTls,
+    acts: impl IntoIterator<Item = &'a Act>,
+) -> Outcome {
     let (mut server, mut client) = shaken(server, client);
     let mut wire = Vec::new();
     for act in acts {
@@ -199,8 +196,8 @@ fn both_record_layers_take_and_refuse_the_same() {
         for first in &acts {
             for second in &acts {
                 let said = [first, second];
-                let ours = outcome(&lean, client, &said);
-                let theirs = outcome(&rustls, client, &said);
+                let ours = outcome(&lean, client, said);
+                let theirs = outcome(&rustls, client, said);
                 if is_tls13 && is_refused_earlier(&said) {
                     assert!(ours.why.is_some() || theirs.why.is_none(), "{said:?}");
                     continue;
@@ -230,8 +227,7 @@ fn each_suite_is_spoken_both_ways() {
         let (server, client) = both_with(records);
         for suite in suites() {
             count += 1;
-            let (mut one, mut other) = ends(&server, &only(&client, suite));
-            carry(&mut one, &mut other, 1000);
+            let (mut one, mut other) = connected(&server, &only(&client, suite));
             assert_eq!(
                 one.link.lean().is_some(),
                 records == RecordLayer::Lean,
@@ -382,10 +378,7 @@ fn a_client_may_renew_its_keys_32_times_between_data() {
         // Whether or not it asks for new keys of the server's.
         for asks in [0, 1] {
             let mut acts = vec![Act::Update(asks); 32];
-            let outcome = |acts: &[Act]| {
-                let acts: Vec<&Act> = acts.iter().collect();
-                outcome(&server, &client, &acts)
-            };
+            let outcome = |acts: &[Act]| outcome(&server, &client, acts);
             let fault = |acts: &[Act]| outcome(acts).why.unwrap_or_default();
             assert_eq!(fault(&acts), "");
             acts.push(say(DATA, b"x"));
@@ -410,8 +403,8 @@ fn a_sealed_record_that_is_too_long_is_told_so() {
         Act::Raw(vec![DATA, 3, 3, high, low])
     });
     for client in [&client, &only_tls12(&client)] {
-        assert_eq!(outcome(&server, client, &[&most]).why, None);
-        let end = outcome(&server, client, &[&more]);
+        assert_eq!(outcome(&server, client, [&most]).why, None);
+        let end = outcome(&server, client, [&more]);
         assert!(end.hears.contains("RecordOverflow"), "{}", end.hears);
     }
 }
@@ -423,8 +416,7 @@ fn empty_records_have_a_price() {
     let client = ClientTls::new("localhost", &Trust::Anybody, false).unwrap();
     for client in [&client, &only_tls12(&client)] {
         let fault = |server: &ServerTls, acts: &[Act]| {
-            let acts: Vec<&Act> = acts.iter().collect();
-            outcome(server, client, &acts).why.unwrap_or_default()
+            outcome(server, client, acts).why.unwrap_or_default()
         };
         let mut acts = vec![say(DATA, b""); 32];
         acts.push(say(DATA, b"x"));
@@ -438,8 +430,7 @@ fn empty_records_have_a_price() {
     // Neither pays for the other.
     let turns = |count| {
         let pair = [say(DATA, b""), Act::Update(0)];
-        let acts = pair.iter().cycle().take(count).collect::<Vec<_>>();
-        outcome(&lean, &client, &acts).why
+        outcome(&lean, &client, pair.iter().cycle().take(count)).why
     };
     assert!(turns(32).is_none() && turns(33).is_some());
 }
@@ -457,23 +448,22 @@ fn a_request_to_shake_hands_anew_is_refused_whatever_its_records() {
             let request = hello.chunks(piece_bytes).map(|piece| say(HANDSHAKE, piece));
             let mut acts: Vec<Act> = request.collect();
             acts.push(say(DATA, b"x"));
-            let told = outcome(server, &client, &acts.iter().collect::<Vec<_>>());
+            let told = outcome(server, &client, &acts);
             assert_eq!((&told.heard[..], told.why), (&b"x"[..], None));
-            let again = acts.iter().chain(&acts).collect::<Vec<_>>();
-            let told = outcome(server, &client, &again);
+            let told = outcome(server, &client, acts.iter().chain(&acts));
             assert!(told.heard == b"x" && told.why.is_some());
             // Nothing may come before its end.
             acts.swap_remove(acts.len() - 2);
             if piece_bytes < hello.len() {
-                let told = outcome(server, &client, &acts.iter().collect::<Vec<_>>());
+                let told = outcome(server, &client, &acts);
                 assert!(told.heard.is_empty() && told.why.is_some());
             }
         }
     }
-    let fault = |acts: &[&Act]| outcome(&lean, &client, acts).why.unwrap_or_default();
+    let fault = |act: &Act| outcome(&lean, &client, [act]).why.unwrap_or_default();
     let too_long = say(HANDSHAKE, &[1, 1, 0, 0]);
-    assert!(fault(&[&too_long]).contains("HandshakePayloadTooLarge"));
-    assert!(!fault(&[&say(HANDSHAKE, b"")]).is_empty());
+    assert!(fault(&too_long).contains("HandshakePayloadTooLarge"));
+    assert!(!fault(&say(HANDSHAKE, b"")).is_empty());
 }
 
 #[test]

@@ -58,27 +58,6 @@ impl Server {
 }
 
 #[test]
-fn a_project_that_is_not_served_any_more_is_refused() {
-    let mut old = Server::new();
-    old.open(3, FILES, "");
-    old.frames(3);
-    let elsewhere = Server::with(|own| {
-        let other = AppwriteProject {
-            id: "other".into(),
-            platforms: throng_appwrite::Platforms::new(&["localhost"]),
-        };
-        *own = AppwriteShared::new(vec![other], own.outside.clone());
-    });
-    let mut new = old.hand_over(elsewhere);
-    new.turn();
-    let told = new.frames(3);
-    assert_eq!(
-        (&told[0]["type"], &told[1]["close"]),
-        (&json!("error"), &json!(1008))
-    );
-}
-
-#[test]
 fn damaged_bytes_do_no_harm() {
     let mut old = Server::new();
     old.open_as(5, "ann", &[], FILES);

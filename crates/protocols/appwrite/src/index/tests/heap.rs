@@ -1,9 +1,11 @@
 //! Sizes of an index: how much is in it, and the bytes that it keeps on the heap, by the sizes and
 //! capacities of its parts.
 
+use hashbrown::HashTable;
+
 use super::super::intern::{Filters, Names};
 use super::super::project::{Entry, Place, Project};
-use super::super::storage::{Page, Posting, Scratch, Slab, Slot, Table};
+use super::super::storage::{Interned, Page, Posting, Scratch, Slot, Table};
 use super::*;
 
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -25,8 +27,8 @@ impl Index {
             connections: self.connections.len(),
             projects: self.projects.len(),
             profiles: sum(|project| project.profiles.len()),
-            channels: sum(|project| project.channels.names.len()),
-            roles: sum(|project| project.roles.names.len()),
+            channels: sum(|project| project.channels.len()),
+            roles: sum(|project| project.roles.len()),
         }
     }
 
@@ -37,7 +39,6 @@ impl Index {
             .map(|(_, project)| project.heap_bytes());
         self.connections.heap_bytes()
             + self.projects.heap_bytes()
-            + table(&self.by_name)
             + self.filters.heap_bytes()
             + self.scratch.heap_bytes()
             + projects.sum::<usize>()
@@ -63,37 +64,30 @@ impl Project {
             .profiles
             .iter()
             .map(|(_, p)| p.connections.heap_bytes());
-        let tables = [&self.by_roles, &self.by_entries, &self.by_pair];
+        let names = [&self.channels, &self.keys, &self.roles].map(names_bytes);
         self.name().len()
-            + self.channels.heap_bytes()
-            + self.keys.heap_bytes()
-            + self.roles.heap_bytes()
+            + names.iter().sum::<usize>()
             + self.role_sets.heap_bytes()
             + self.shapes.heap_bytes()
             + self.profiles.heap_bytes()
             + role_sets.chain(shapes).chain(profiles).sum::<usize>()
-            + tables.into_iter().map(table).sum::<usize>()
     }
 }
 
-impl Names {
-    fn heap_bytes(&self) -> usize {
-        let names = self.names.iter();
-        let texts = names.map(|(_, name)| name.text.len() + name.groups.heap_bytes());
-        self.names.heap_bytes() + texts.sum::<usize>() + table(&self.by_text)
-    }
+fn names_bytes(names: &Names) -> usize {
+    let texts = { names.iter() }.map(|(_, name)| name.text.len() + name.groups.heap_bytes());
+    names.heap_bytes() + texts.sum::<usize>()
 }
 
 impl Filters {
     fn heap_bytes(&self) -> usize {
-        let judged = self.judged.capacity() * size_of::<u32>();
-        self.filters.heap_bytes() + judged + table(&self.by_text)
+        self.filters.heap_bytes() + self.judged.capacity() * size_of::<u32>()
     }
 }
 
-impl<T> Slab<T> {
+impl<T> Interned<T> {
     pub(in crate::index) fn heap_bytes(&self) -> usize {
-        self.slots.capacity() * size_of::<Slot<T>>()
+        self.slots.capacity() * size_of::<Slot<T>>() + table(&self.by_hash)
     }
 }
 

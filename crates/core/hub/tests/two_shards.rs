@@ -1,13 +1,30 @@
-//! A member that comes with a subscription is present until the subscription ends, on any shard.
+//! Plays the dialogues in `two_shards.txt`: a channel at home on the first of two shards, its
+//! subscriptions on both, and the members that come with them.
+//!
+//! Steps of the connection in slot `N` of shard `S`, whose commands have tokens that count up from
+//! 1 in a story: `S.N comes` is a subscribe with a member, and `S.N comes and listens` asks for
+//! news of others; `S.N subscribes` is one without; `S.N unsubscribes`; `S.N is ended` by the
+//! server; `S.N goes`; `S.N is told WORDS` is the news that it got since the last time; `S.N is
+//! in`, or `is out`; `S.N finds COUNT` or `REFUSAL` when it asks, as a subscriber, who is there.
+//!
+//! `settle` carries all mail, and fans out: until then only a connection's own shard knows of its
+//! commands. `answers TOKEN good | TOKEN REFUSAL ..` are those of both shards since the last time;
+//! `present S.N ..` is what both shards list, and `members COUNT` what the home keeps.
 
 use std::sync::Arc;
 
 use throng_broker::{ChannelMember, ChannelOptions, PresenceOptions, Present, Refusal};
 use throng_hub::{Answer, Command, FormKind, Format, Hub, ReplyTo};
+use throng_solo::dialogue::{DialogueStage, check_list, number, play};
 use throng_solo::{Heard, fan_out, hub, name_at, namespaces};
 use throng_types::{ChannelName, ConnId, Now, PublicationKind, Publisher, ShardId};
 
 const NOW: Now = Now::new(1000, 0);
+
+#[test]
+fn two_shards_have_their_dialogues() {
+    play(include_str!("two_shards.txt"), Scene::new);
+}
 
 /// Writes who comes and goes.
 fn sink() -> Heard {
@@ -28,6 +45,7 @@ struct Scene {
     channel: ChannelName,
     /// Whether comings and goings are announced.
     is_announced: bool,
+    next_token: u32,
 }
 
 impl Scene {
@@ -47,6 +65,7 @@ impl Scene {
             heard: [sink(), sink()],
             channel: name_at(ShardId(0), "seen:"),
             is_announced: true,
+            next_token: 0,
         }
     }
 
@@ -54,29 +73,39 @@ impl Scene {
         ConnId::new(ShardId(shard as u8), index, 1)
     }
 
-    /// Subscribes a connection; nothing has happened yet but on its own shard.
-    fn ask(&mut self, shard: usize, index: u32, with_news: bool) {
+    fn handle(&mut self, shard: usize, command: Command) {
+        self.hubs[shard].handle(command, NOW, &mut self.heard[shard]);
+    }
+
+    /// Subscribes a connection, with a member or without; nothing has happened yet but on its own
+    /// shard.
+    fn subscribe(&mut self, shard: usize, index: u32, with_member: bool, with_news: bool) {
+        self.next_token += 1;
         let format = Format::new(1, FormKind::Shared);
         let who = Arc::new(Publisher {
             client: format!("{shard}.{index}").into(),
             ..Publisher::default()
         });
+        let member = ChannelMember {
+            who,
+            is_listed: true,
+            is_announced: self.is_announced,
+        };
         let command = Command::Subscribe {
-            reply_to: ReplyTo::new(Self::conn(shard, index), 1),
+            reply_to: ReplyTo::new(Self::conn(shard, index), self.next_token),
             channel: self.channel.clone(),
-            format: if with_news {
-                format.with_news()
-            } else {
-                format
+            format: match with_news {
+                true => format.with_news(),
+                false => format,
             },
             since: None,
-            presence: Some(ChannelMember {
-                who,
-                is_listed: true,
-                is_announced: self.is_announced,
-            }),
+            presence: with_member.then_some(member),
         };
-        self.hubs[shard].handle(command, NOW, &mut self.heard[shard]);
+        self.handle(shard, command);
+    }
+
+    fn ask(&mut self, shard: usize, index: u32, with_news: bool) {
+        self.subscribe(shard, index, true, with_news);
     }
 
     fn settle(&mut self) {
@@ -91,11 +120,6 @@ impl Scene {
                 fan_out(hub, 100, NOW, heard);
             }
         }
-    }
-
-    fn gone(&mut self, shard: usize, index: u32) {
-        self.hubs[shard].gone(Self::conn(shard, index), NOW);
-        self.settle();
     }
 
     /// The answer to a connection that asks for the members.
@@ -121,7 +145,7 @@ impl Scene {
             with_members,
             only_subscribed,
         };
-        self.hubs[shard].handle(command, NOW, &mut self.heard[shard]);
+        self.handle(shard, command);
         self.settle();
         match self.heard[shard].answers.pop() {
             Some((told, answer)) if told.conn.index() == index => match answer {
@@ -134,14 +158,14 @@ impl Scene {
         }
     }
 
-    /// Asserts the members, as both shards list them.
+    /// Checks the members that both shards list.
     #[track_caller]
-    fn assert_present(&mut self, expected: &[&str]) {
+    fn assert_present(&mut self, expected: &str) {
         for shard in [0, 1] {
             let result = self.present(shard, 99, false);
             let members = result.expect("a list").members.expect("everybody");
             let clients: Vec<&str> = members.iter().map(|who| &*who.client).collect();
-            assert_eq!(clients, expected, "asked on shard {shard}");
+            check_list(&clients, expected, " ");
         }
     }
 
@@ -154,78 +178,82 @@ impl Scene {
     }
 }
 
-#[test]
-fn a_member_is_listed_from_its_subscribe_until_it_has_gone() {
-    let mut scene = Scene::new();
-    for (shard, index) in [(0, 1), (1, 1), (1, 2)] {
-        scene.ask(shard, index, false);
-        scene.settle();
+impl DialogueStage for Scene {
+    fn step(&mut self, step: &str) {
+        let (first, rest) = step.split_once(' ').unwrap_or((step, ""));
+        if let Some((shard, index)) = first.split_once('.') {
+            return self.client(number(shard), number(index), rest);
+        }
+        match first {
+            "settle" => self.settle(),
+            "answers" => {
+                let all = self
+                    .heard
+                    .iter_mut()
+                    .flat_map(|heard| heard.answers.drain(..));
+                let all = all.map(|(reply_to, answer)| {
+                    let refusal = match answer {
+                        Answer::Subscribed { result, .. } => result.err(),
+                        Answer::Unsubscribed { result, .. } => result.err(),
+                        other => panic!("{other:?}"),
+                    };
+                    let told =
+                        refusal.map_or_else(|| "good".into(), |refusal| format!("{refusal:?}"));
+                    format!("{} {told}", reply_to.token)
+                });
+                check_list(&all.collect::<Vec<_>>(), rest, " | ");
+            }
+            "present" => self.assert_present(rest),
+            "members" => check_list(&[self.hubs[0].stats().home.members], rest, " "),
+            _ => panic!("no step"),
+        }
     }
-    scene.assert_present(&["0.1", "1.1", "1.2"]);
-    scene.gone(1, 1);
-    scene.assert_present(&["0.1", "1.2"]);
-    let channel = scene.channel.clone();
-    assert!(scene.hubs[1].unsubscribe(Scene::conn(1, 2), &channel, NOW));
-    scene.settle();
-    scene.assert_present(&["0.1"]);
-    scene.gone(0, 1);
-    scene.assert_present(&[]);
-    assert_eq!(scene.hubs[0].stats().home.members, 0);
 }
 
-#[test]
-fn a_question_for_subscribers_is_answered_to_them_alone() {
-    let mut scene = Scene::new();
-    scene.ask(1, 1, false);
-    scene.settle();
-    let told = scene.present(1, 1, true).expect("it subscribes");
-    assert_eq!(told.members.expect("everybody").len(), 1);
-    let refused = scene.present(1, 2, true);
-    assert!(matches!(
-        refused,
-        Err(Answer::NotSubscribed {
-            what: "presence",
-            ..
-        })
-    ));
-}
-
-/// A connection that ends while its subscribe is on its way leaves no member behind, and one that
-/// subscribes again at once is present.
-#[test]
-fn who_left_before_the_reply_is_not_there() {
-    let mut scene = Scene::new();
-    scene.ask(1, 1, false);
-    scene.gone(1, 1);
-    scene.assert_present(&[]);
-    scene.ask(1, 2, false);
-    let channel = scene.channel.clone();
-    assert!(scene.hubs[1].unsubscribe(Scene::conn(1, 2), &channel, NOW));
-    scene.ask(1, 2, false);
-    scene.settle();
-    scene.assert_present(&["1.2"]);
-}
-
-#[test]
-fn those_who_want_to_hear_of_others_do() {
-    let mut scene = Scene::new();
-    for (shard, index, with_news) in [(0, 1, true), (1, 1, true), (1, 2, false), (0, 2, false)] {
-        scene.ask(shard, index, with_news);
-        scene.settle();
+impl Scene {
+    fn client(&mut self, shard: usize, index: u32, step: &str) {
+        let (conn, channel) = (Self::conn(shard, index), self.channel.clone());
+        let (verb, rest) = step.split_once(' ').unwrap_or((step, ""));
+        match verb {
+            "comes" => self.ask(shard, index, rest == "and listens"),
+            "subscribes" => self.subscribe(shard, index, false, false),
+            "unsubscribes" => {
+                self.next_token += 1;
+                let token = Some(self.next_token);
+                let command = Command::Unsubscribe {
+                    conn,
+                    channel,
+                    token,
+                };
+                self.handle(shard, command);
+            }
+            "goes" => self.hubs[shard].gone(conn, NOW),
+            "finds" => {
+                let told = match self.present(shard, index, true) {
+                    Ok(present) => present.members.expect("everybody").len().to_string(),
+                    Err(Answer::NotSubscribed { what, .. }) => format!("no {what}"),
+                    Err(other) => panic!("{other:?}"),
+                };
+                assert_eq!(told, rest);
+            }
+            "is" if rest == "ended" => {
+                let hub = &mut self.hubs[shard];
+                assert!(hub.unsubscribe(conn, &channel, NOW));
+                assert!(!hub.unsubscribe(conn, &channel, NOW), "twice");
+            }
+            "is" if rest.starts_with("told ") => {
+                let told = self.told(shard, index);
+                let told = [told].into_iter().filter(|told| !told.is_empty());
+                check_list(&told.collect::<Vec<_>>(), &rest["told ".len()..], "");
+            }
+            "is" => {
+                let is_in = self.hubs[shard].is_subscribed(conn, &channel);
+                assert_eq!(self.hubs[shard].has_channel(&channel), is_in);
+                assert_eq!(if is_in { "in" } else { "out" }, rest);
+            }
+            _ => panic!("no step of a connection"),
+        }
     }
-    assert_eq!(
-        scene.told(0, 1),
-        "joined 0.1;joined 1.1;joined 1.2;joined 0.2;"
-    );
-    assert_eq!(scene.told(1, 1), "joined 1.1;joined 1.2;joined 0.2;");
-    for (shard, index) in [(0, 2), (1, 2)] {
-        // Both are visited, and there is nothing for them.
-        assert_eq!(scene.told(shard, index), "");
-    }
-    scene.gone(1, 2);
-    scene.gone(0, 2);
-    assert_eq!(scene.told(0, 1), "left 1.2;left 0.2;");
-    assert_eq!(scene.told(1, 1), "left 1.2;left 0.2;");
 }
 
 /// A crowd that comes at once is listed whole; of its comings no more is told than there is room
@@ -278,6 +306,6 @@ fn a_hundred_thousand_are_counted_and_not_listed() {
             scene.settle();
         }
     }
-    scene.assert_present(&[]);
+    scene.assert_present("nothing");
     assert_eq!(scene.hubs[0].stats().home.members, 0);
 }
