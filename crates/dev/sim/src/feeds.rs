@@ -20,7 +20,7 @@ use throng_feeds::FeedOrder;
 use self::node::Node;
 use self::server::Server;
 use self::witness::{Kind, Witness};
-use crate::net::{Net, Odds};
+use crate::net::Net;
 
 pub(crate) use self::kafka::Kafka;
 pub(crate) use self::nats::Nats;
@@ -49,11 +49,8 @@ struct Play {
 
 impl Play {
     fn new(net: Net, source: fn(&Net) -> Box<dyn Source>) -> Self {
-        {
-            let world = &mut *net.0.borrow_mut();
-            world.odds = Odds::draw(&mut world.rng);
-            world.odds.accept = 0;
-        }
+        net.draw_odds();
+        net.accepts_all();
         let mut play = Self {
             server: Server::new(&net, source(&net)),
             nodes: Vec::new(),
@@ -93,11 +90,11 @@ impl Play {
                 let node = &mut self.nodes[at];
                 node.answer(&self.net, &mut self.witness);
                 if node.is_paused() && self.net.percent(10) {
-                    self.net.note(format_args!("node {at} goes on"));
+                    note!(self.net, "node {at} goes on");
                     node.go();
                 }
             }
-            80..93 => self.bytes_arrive(),
+            80..93 => self.net.arrive_some(&[1, 200, 100_000]),
             93 if self.net.percent(20) => self.server.copy(),
             94..97 if self.net.percent(self.trouble) => self.server.trouble(&mut self.witness),
             97 if self.net.percent(self.trouble) => {
@@ -117,17 +114,8 @@ impl Play {
         };
         let channel = self.net.below(self.channels);
         let event = self.witness.make(channel, kind);
-        self.net
-            .note(format_args!("event {event} of {channel}: {kind:?}"));
+        note!(self.net, "event {event} of {channel}: {kind:?}");
         self.server.add(event, &mut self.witness);
-    }
-
-    fn bytes_arrive(&self) {
-        let live = self.net.0.borrow().live.clone();
-        if !live.is_empty() {
-            let conn = self.net.pick(&live);
-            self.net.arrive(conn, self.net.pick(&[1, 200, 100_000]));
-        }
     }
 
     fn node_trouble(&mut self) {
@@ -138,17 +126,17 @@ impl Play {
             0 | 1 => {
                 net.count(MOVES);
                 let ms = net.pick(&[300, 5_000, 30_000]);
-                net.note(format_args!("node {at} sleeps for {ms} ms"));
-                node.asleep_until_us = net.0.borrow().mono_us + ms * 1000;
+                note!(net, "node {at} sleeps for {ms} ms");
+                node.asleep_until_us = net.now_us() + ms * 1000;
             }
             2 => {
                 net.count(MOVES);
-                net.note(format_args!("node {at} is killed"));
+                note!(net, "node {at} is killed");
                 self.nodes[at] = self.node();
             }
             3 if !node.is_paused() => {
                 net.count(MOVES);
-                net.note(format_args!("node {at} gives the source back"));
+                note!(net, "node {at} gives the source back");
                 node.give_back(FeedOrder::Pause);
                 // What it had offered may be answered once it has gone on.
                 node.set_room(net.pick(&[0, 0, usize::MAX]));
@@ -162,9 +150,7 @@ impl Play {
     fn rest(&mut self) {
         for _ in 0..100_000 {
             let mut busy = self.server.act(1 << 20, &mut self.witness);
-            let live = self.net.0.borrow().live.clone();
-            live.iter()
-                .for_each(|&conn| self.net.arrive(conn, usize::MAX));
+            self.net.arrive_all();
             for node in &mut self.nodes {
                 busy |= node.turn(&self.net);
                 while node.answer(&self.net, &mut self.witness) {

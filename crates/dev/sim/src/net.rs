@@ -5,7 +5,7 @@
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::fmt::Display;
+use std::fmt::Arguments;
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::rc::Rc;
@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use throng_engine::Wake;
 use throng_types::{Now, Rng};
+use throng_ws::Masking;
 
 use crate::tally::Tally;
 use crate::trace::{Detail, Trace};
@@ -62,6 +63,7 @@ impl Odds {
 }
 
 /// One connection. Its number is never used twice.
+#[derive(Default)]
 pub(crate) struct Conn {
     /// From the client, not arrived yet.
     pub(crate) flying: VecDeque<u8>,
@@ -100,26 +102,10 @@ pub(crate) struct Conn {
 }
 
 impl Conn {
-    pub(crate) const fn new(down_bytes_max: usize) -> Self {
+    pub(crate) fn new(down_bytes_max: usize) -> Self {
         Self {
-            flying: VecDeque::new(),
-            up: VecDeque::new(),
-            down: VecDeque::new(),
             down_bytes_max,
-            client_fin: false,
-            client_gone: false,
-            reset: false,
-            server_fin: false,
-            holders: 0,
-            server_gone: false,
-            closed_at_us: None,
-            slow_at_us: None,
-            aborted: false,
-            wants_room: false,
-            watched: None,
-            dialled: None,
-            edge_in: false,
-            edge_room: false,
+            ..Self::default()
         }
     }
 
@@ -221,6 +207,13 @@ impl Wake for SimWake {
     }
 }
 
+/// Notes an event of the run, in the words of `format!`.
+macro_rules! note {
+    ($net:expr, $($words:tt)+) => {
+        $net.note(format_args!($($words)+))
+    };
+}
+
 impl Net {
     pub(crate) fn new(seed: u64, detail: Detail) -> Self {
         Self(Rc::new(RefCell::new(World {
@@ -259,6 +252,34 @@ impl Net {
         self.0.borrow_mut().rng.next_u64()
     }
 
+    /// Mask of a client's WebSocket frame.
+    pub(crate) fn masking(&self) -> Masking {
+        Masking::Client((self.next() as u32).to_be_bytes())
+    }
+
+    /// Key of a WebSocket handshake.
+    pub(crate) fn key(&self) -> [u8; 16] {
+        (u128::from(self.next()) << 64).to_be_bytes()
+    }
+
+    /// Draws how much a mailbox between two shards holds, and the odds of faults.
+    pub(crate) fn draw_faults(&self, mailbox_slots: &[usize]) {
+        let slots = self.pick(mailbox_slots);
+        self.0.borrow_mut().mailbox_slots = slots;
+        self.draw_odds();
+    }
+
+    /// Draws the odds of faults.
+    pub(crate) fn draw_odds(&self) {
+        let world = &mut *self.0.borrow_mut();
+        world.odds = Odds::draw(&mut world.rng);
+    }
+
+    /// From now on no connection fails because it cannot be accepted.
+    pub(crate) fn accepts_all(&self) {
+        self.0.borrow_mut().odds.accept = 0;
+    }
+
     /// A number from `low` to `high`, both included.
     pub(crate) fn between(&self, low: usize, high: usize) -> usize {
         low + self.below(high - low + 1)
@@ -280,6 +301,11 @@ impl Net {
         }
     }
 
+    /// Time in µs on the clock that only rises.
+    pub(crate) fn now_us(&self) -> u64 {
+        self.0.borrow().mono_us
+    }
+
     pub(crate) fn pass_us(&self, us: u64) {
         let mut world = self.0.borrow_mut();
         let before = world.mono_us / 1000;
@@ -287,7 +313,7 @@ impl Net {
         world.unix_ms += world.mono_us / 1000 - before;
     }
 
-    pub(crate) fn note(&self, words: impl Display) {
+    pub(crate) fn note(&self, words: Arguments<'_>) {
         let world = self.0.borrow();
         world.trace.note(world.mono_us, words);
     }
@@ -304,7 +330,7 @@ impl Net {
     /// Makes the clock leap, and counts it.
     pub(crate) fn leap_ms(&self, ms: u64) {
         self.count("the clock leaps");
-        self.note(format_args!("the clock leaps by {ms} ms"));
+        note!(self, "the clock leaps by {ms} ms");
         self.pass_us(ms * 1000);
     }
 
@@ -394,6 +420,26 @@ impl Net {
         conn.changed();
     }
 
+    /// Connections that may be reported to a shard.
+    pub(crate) fn live(&self) -> Vec<usize> {
+        self.0.borrow().live.clone()
+    }
+
+    /// All bytes on their way arrive on connections that shards have.
+    pub(crate) fn arrive_all(&self) {
+        for conn in self.live() {
+            self.arrive(conn, usize::MAX);
+        }
+    }
+
+    /// Some bytes arrive on one of them, at most so many as one of these.
+    pub(crate) fn arrive_some(&self, bytes_max: &[usize]) {
+        let live = self.live();
+        if !live.is_empty() {
+            self.arrive(self.pick(&live), self.pick(bytes_max));
+        }
+    }
+
     /// A client shuts its sending side and goes on reading.
     pub(crate) fn client_fin(&self, number: usize) {
         let mut world = self.0.borrow_mut();
@@ -434,7 +480,7 @@ impl Net {
     /// Bytes of the next read of a client that reads as it likes, now and then not for a while;
     /// `None` while it does not.
     pub(crate) fn reads(&self, from_us: &mut u64, bytes_max: usize) -> Option<usize> {
-        let now_us = self.0.borrow().mono_us;
+        let now_us = self.now_us();
         if now_us < *from_us {
             return None;
         }

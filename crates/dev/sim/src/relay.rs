@@ -14,7 +14,7 @@ use throng_engine::ConnLimits;
 use app::{Mail, Relay};
 use secure::Secure;
 
-use crate::net::{Net, Odds};
+use crate::net::Net;
 use crate::stage::Stage;
 
 /// Shards of the longest run.
@@ -43,10 +43,7 @@ struct Client {
 impl Client {
     fn say(&mut self, net: &Net, line: &str) {
         if let Some(conn) = self.conn {
-            net.note(format_args!(
-                "client {} on {conn} says {line:?}",
-                self.number
-            ));
+            note!(net, "client {} on {conn} says {line:?}", self.number);
             match &mut self.tls {
                 None => net.client_send(conn, line.as_bytes()),
                 Some(tls) => tls.send(net, conn, line.as_bytes()),
@@ -92,17 +89,14 @@ impl Client {
     fn leave(&mut self, net: &Net) {
         if let Some(conn) = self.conn.take() {
             net.client_drops(conn);
-            net.note(format_args!("client {} leaves {conn}", self.number));
+            note!(net, "client {} leaves {conn}", self.number);
         }
     }
 
     fn read(&mut self, net: &Net, bytes_max: usize) -> bool {
         let Some(conn) = self.conn else { return false };
         let Some(bytes) = net.client_recv(conn, bytes_max) else {
-            net.note(format_args!(
-                "client {} sees the end of {conn}",
-                self.number
-            ));
+            note!(net, "client {} sees the end of {conn}", self.number);
             let excused = self.over || self.shut || net.was_aborted(conn);
             assert!(excused, "the server ended {conn} unasked");
             if net.percent(70) {
@@ -175,10 +169,7 @@ impl Play {
         let stage = Stage::secure(&net, shards, 1, limits, tls.as_ref(), |shard, _| {
             Relay::new(shard.index(), shards, gather)
         });
-        let mut world = net.0.borrow_mut();
-        world.mailbox_slots = [1, 2, 7, 4096][world.rng.below(4) as usize];
-        world.odds = Odds::draw(&mut world.rng);
-        drop(world);
+        net.draw_faults(&[1, 2, 7, 4096]);
         let clients = (0..net.between(2, 7)).map(|number| Client {
             number,
             ..Client::default()
@@ -203,7 +194,7 @@ impl Play {
                 }
             }
             45..65 => {
-                let now_us = net.0.borrow().mono_us;
+                let now_us = net.now_us();
                 let at = net.below(self.clients.len());
                 let client = &mut self.clients[at];
                 if client.reads_from_us <= now_us {
@@ -220,7 +211,7 @@ impl Play {
                 match client.conn {
                     None => {
                         let conn = net.connect(0, self.kernel_bytes);
-                        net.note(format_args!("client {at} connects: {conn}"));
+                        note!(net, "client {at} connects: {conn}");
                         *client = Client {
                             number: at,
                             conn: Some(conn),
@@ -250,7 +241,7 @@ impl Play {
 
     /// Lets everything come to rest. What only delays goes on: it must not delay for ever.
     fn rest(&mut self) {
-        self.net.0.borrow_mut().odds.accept = 0;
+        self.net.accepts_all();
         for _ in 0..3 {
             let (net, clients) = (&self.net, &mut self.clients);
             self.stage.rest(|| {

@@ -125,8 +125,7 @@ impl Visitor {
 
     pub(crate) fn connect(&mut self, around: &mut Around<'_>) {
         let conn = around.net.connect(PORT_CLIENT, around.setup.kernel_bytes);
-        let mut key = [0; 16];
-        key[..8].copy_from_slice(&around.net.next().to_be_bytes());
+        let key = around.net.key();
         let mut out = Vec::new();
         let mut get = |target: &str| encode_request("GET", target, "sim", &[], None, &mut out);
         let reads = match &self.kind {
@@ -158,11 +157,12 @@ impl Visitor {
             over: false,
             reads_from_us: 0,
         });
-        around.net.note(format_args!(
+        note!(
+            around.net,
             "{} asks {}",
             self.who(),
             String::from_utf8_lossy(&out).lines().next().unwrap_or("")
-        ));
+        );
         around.net.client_send(conn, &out);
     }
 
@@ -171,9 +171,7 @@ impl Visitor {
         let who = self.who();
         if let Some(link) = self.link.take() {
             let reset = around.net.client_drops(link.conn);
-            around
-                .net
-                .note(format_args!("{who} leaves, reset: {reset}"));
+            note!(around.net, "{who} leaves, reset: {reset}");
         }
     }
 
@@ -189,9 +187,7 @@ impl Visitor {
             Reads::Polls(_) | Reads::Stream(_) => Vec::new(),
         };
         if !out.is_empty() {
-            around
-                .net
-                .note(format_args!("{who} sends {} bytes", out.len()));
+            note!(around.net, "{who} sends {} bytes", out.len());
             around.net.client_send(link.conn, &out);
         }
     }
@@ -210,7 +206,7 @@ impl Visitor {
             wanted = bytes;
         }
         let Some(mut bytes) = around.net.client_recv(link.conn, wanted) else {
-            around.net.note(format_args!("{who} sees the end"));
+            note!(around.net, "{who} sees the end");
             around.net.client_leaves(link.conn, false);
             self.link = None;
             return true;
@@ -227,7 +223,7 @@ impl Visitor {
                 stream.read(&who, &mut bytes, last, around)
             }
             (Reads::Talk(talk), _) => talk.read(&who, &mut bytes, around),
-            (Reads::Echo(echo), _) => echo.read(&who, &bytes, around),
+            (Reads::Echo(echo), _) => echo.read(&who, &mut bytes, around),
             _ => panic!("{who} reads what it did not ask for"),
         };
         match came {

@@ -11,8 +11,7 @@ use throng_http1::origin::{OriginEvent, OriginFailureKind, OriginRequest, Reques
 use throng_outward::CallSender;
 use throng_types::{ConnId, ShardId};
 
-use super::answers::{Attempt, answered_byte};
-use super::troubles::Troubles;
+use super::answers::{Attempt, Troubles, answered_byte};
 use crate::net::Net;
 
 /// Bytes of an answer that may come before its caller has taken any.
@@ -160,7 +159,7 @@ impl Calls {
             headers.push(Header::new("Upgrade", "echo"));
         }
         let response_timeout_ms = net.pick(&[0, 2_000]);
-        net.note(format_args!("call {n}: {method} {rest:?} to {targets:?}"));
+        note!(net, "call {n}: {method} {rest:?} to {targets:?}");
         let targets = { targets.iter() }.map(|at| OriginTarget::from_url(&format!("http://{at}")));
         let request = OriginRequest {
             to: Arc::new(Destination {
@@ -220,7 +219,7 @@ impl Calls {
     /// A caller sends more, takes some of its answer, or gives up; whether there was anything to
     /// do.
     pub(super) fn act(&mut self, n: usize, is_ending: bool, net: &Net) -> bool {
-        let now_us = net.0.borrow().mono_us;
+        let now_us = net.now_us();
         let call = &mut self.calls[n];
         if call.kind != Kind::Submit || call.is_over || call.is_cancelled {
             return false;
@@ -233,7 +232,7 @@ impl Calls {
                 call.takes_from_us = now_us + net.pick(&[10_000, 3_600_000_000]);
             } else {
                 net.count("a call is cancelled");
-                net.note(format_args!("call {n} is cancelled"));
+                note!(net, "call {n} is cancelled");
                 call.is_cancelled = true;
                 self.call(Call::Cancel(ticket(n)));
                 return true;
@@ -363,7 +362,7 @@ impl Calls {
                 );
             }
             OriginEvent::End => {
-                net.note(format_args!("call {n} has its answer"));
+                note!(net, "call {n} has its answer");
                 net.count("an answer is whole");
                 call.is_over = true;
                 let got = call.got;
@@ -373,7 +372,7 @@ impl Calls {
                 }
             }
             OriginEvent::Failed(failure) => {
-                net.note(format_args!("call {n} has failed: {failure:?}"));
+                note!(net, "call {n} has failed: {failure:?}");
                 call.is_over = true;
                 self.may_fail(n, failure.fault, now, net);
             }
@@ -389,7 +388,7 @@ impl Calls {
         call.is_over = true;
         match answer {
             Ok((status, body)) => {
-                net.note(format_args!("call {n} has a whole answer"));
+                note!(net, "call {n} has a whole answer");
                 net.count("a whole answer");
                 assert!(
                     body.len() <= bytes_max && matches!(status, 200 | 204),
@@ -400,7 +399,7 @@ impl Calls {
                 self.is_whole(n, body.len());
             }
             Err(failure) => {
-                net.note(format_args!("call {n} has failed: {failure:?}"));
+                note!(net, "call {n} has failed: {failure:?}");
                 let last = self.attempts[n].last();
                 let is_long = last.is_some_and(|attempt| attempt.body_bytes > bytes_max);
                 if !is_long || failure.fault != OriginFailureKind::Garbage {

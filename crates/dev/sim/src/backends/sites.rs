@@ -5,9 +5,8 @@
 
 use throng_http1::{BodyDecoder, HttpLimits, parse_request};
 
-use super::answers::{Answer, Attempt};
+use super::answers::{Answer, Attempt, Troubles};
 use super::calls::{Calls, asked_byte};
-use super::troubles::Troubles;
 use crate::net::Net;
 
 /// An answer that is not HTTP.
@@ -45,6 +44,7 @@ struct Serving {
 }
 
 /// One connection to a played server.
+#[derive(Default)]
 pub(super) struct Site {
     conn: usize,
     input: Vec<u8>,
@@ -68,20 +68,10 @@ pub(super) struct Site {
 }
 
 impl Site {
-    pub(super) const fn new(conn: usize) -> Self {
+    pub(super) fn new(conn: usize) -> Self {
         Self {
             conn,
-            input: Vec::new(),
-            sent: 0,
-            served: 0,
-            serving: None,
-            last: None,
-            echoes: false,
-            reads_from_us: 0,
-            is_closing: false,
-            strayed_at: None,
-            is_spoiled: false,
-            is_over: false,
+            ..Self::default()
         }
     }
 
@@ -125,10 +115,11 @@ impl Site {
             .last
             .filter(|_| serving.is_some() || self.echoes || unread > 0);
         let is_answered = last.is_some_and(|(_, begun_at)| read > begun_at);
-        around.net.note(format_args!(
+        note!(
+            around.net,
             "the server of {} leaves, reset: {reset}, in the midst of {last:?}, {read} read",
             self.conn
-        ));
+        );
         let mut is_kept = self.served > 0;
         if let Some((n, _)) = last
             && let Some(attempt) = around.calls.attempts[n].last_mut()
@@ -156,14 +147,14 @@ impl Site {
             return false;
         }
         let net = around.net;
-        let now_us = net.0.borrow().mono_us;
+        let now_us = net.now_us();
         let mut busy = false;
         self.notice_stray(around);
         if self.reads_from_us <= now_us {
             let Some(bytes) = net.client_recv(self.conn, bytes_max) else {
                 self.is_over = true;
                 around.troubles.garbage += u64::from(self.has_strayed());
-                net.note(format_args!("the connection {} was ended", self.conn));
+                note!(net, "the connection {} was ended", self.conn);
                 return true;
             };
             busy |= !bytes.is_empty();
@@ -270,7 +261,7 @@ impl Site {
                 1 => {
                     around.net.count("an answer comes late or never");
                     around.troubles.stalls += 1;
-                    let now_us = net.0.borrow().mono_us;
+                    let now_us = net.now_us();
                     starts_us = net.pick(&[now_us + LATE_US, u64::MAX]);
                 }
                 kind => {
@@ -289,7 +280,7 @@ impl Site {
             body_bytes: answer.body_bytes,
             ..Attempt::default()
         });
-        net.note(format_args!("the server of {} has {n}", self.conn));
+        note!(net, "the server of {} has {n}", self.conn);
         self.last = Some((n, self.sent));
         let waits = !net.percent(20);
         if !waits {
@@ -315,7 +306,7 @@ impl Site {
         };
         let net = around.net;
         let is_whole = serving.decoder.is_done();
-        if net.0.borrow().mono_us < serving.starts_us || serving.waits && !is_whole {
+        if net.now_us() < serving.starts_us || serving.waits && !is_whole {
             return false;
         }
         let wire = &serving.answer.wire;

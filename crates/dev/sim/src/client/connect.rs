@@ -7,7 +7,6 @@ use serde_json::json;
 use throng_http1::{encode_request, query};
 use throng_ws::handshake;
 
-use super::commands::Commands;
 use super::kind::Kind;
 use super::state::{Around, Client, Link};
 use super::wire::Wire;
@@ -28,24 +27,13 @@ impl Client {
                 since.extend(known.map(|&position| (*channel, position)));
             }
         }
-        let mut key = [0; 16];
-        key[..8].copy_from_slice(&net.next().to_be_bytes());
+        let key = net.key();
         self.link = Some(Link {
             conn,
             wire: Wire::new(key),
-            tracks: BTreeMap::new(),
-            commands: Commands::default(),
-            id: String::new(),
-            session: String::new(),
-            node: String::new(),
-            upstream: Vec::new(),
             since,
             resuming: has_cursor && !self.cursor.is_empty(),
-            lossy: false,
-            open: false,
-            over: false,
-            shut: false,
-            reads_from_us: 0,
+            ..Link::default()
         });
         if !self.kind.has_commands() {
             for channel in self.channels.clone() {
@@ -164,7 +152,6 @@ pub(super) fn frame(text: &[u8], around: &Around<'_>) -> Vec<u8> {
 /// Encodes one masked frame of a client.
 pub(super) fn message(opcode: throng_ws::Opcode, data: &[u8], around: &Around<'_>) -> Vec<u8> {
     let mut out = Vec::new();
-    let masking = throng_ws::Masking::Client((around.net.next() as u32).to_be_bytes());
-    throng_ws::encode_message(masking, opcode, data, &mut out);
+    throng_ws::encode_message(around.net.masking(), opcode, data, &mut out);
     out
 }

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use serde_json::{Value, json};
 
 use self::streams::Data;
-use self::wire::{Command, Message, matches, take_command};
+use self::wire::{Command, Message, error, matches, take_command};
 use super::broker::{Broker, Copies, Kept};
 use crate::net::Net;
 
@@ -110,7 +110,7 @@ impl Nats {
             },
             id: net.next(),
             data: Data::default(),
-            copies: Copies::new(),
+            copies: Copies::default(),
             follower: Data::default(),
             clients: Vec::new(),
             jobs: Vec::new(),
@@ -168,12 +168,7 @@ impl Nats {
         let is_heard = self.deliver(Some(conn), &message);
         let job = self.job(&message);
         if let Some(reply) = message.reply.filter(|_| !is_heard && job.is_none()) {
-            let nobody = Message {
-                subject: reply,
-                status: Some("503"),
-                ..Message::default()
-            };
-            self.deliver(Some(conn), &nobody);
+            self.deliver(Some(conn), &Message::status(reply, "503"));
         }
         self.jobs.extend(job);
     }
@@ -224,11 +219,8 @@ impl Nats {
 
     fn answer(&mut self, to: Option<String>, payload: &Value) {
         if let Some(subject) = to {
-            self.answers.push(Message {
-                subject,
-                payload: payload.to_string().into_bytes(),
-                ..Message::default()
-            });
+            let payload = payload.to_string().into_bytes();
+            self.answers.push(Message::new(subject, payload));
         }
     }
 
@@ -239,7 +231,7 @@ impl Nats {
     fn is_lost(&self, what: &str) -> bool {
         let is_lost = !self.is_calm && self.net.below(1000) < self.losses;
         if is_lost {
-            self.net.note(format_args!("NATS loses {what}"));
+            note!(self.net, "NATS loses {what}");
             self.net.fault();
         }
         is_lost
@@ -290,14 +282,12 @@ impl Nats {
         match job {
             Job::Store(stream, message) => {
                 if self.ails == Ails::Full {
-                    let why = json!({"error": {
-                        "code": 503, "err_code": 10_023, "description": "insufficient resources",
-                    }});
+                    let why = error(503, 10_023, "insufficient resources");
                     return self.answer(message.reply, &why);
                 }
                 let outcome = self.data.store(&stream, &message, now_ms);
                 let (subject, answer) = (&message.subject, &outcome.answer);
-                self.net.note(format_args!("NATS gets {subject}: {answer}"));
+                note!(self.net, "NATS gets {subject}: {answer}");
                 self.deliveries.extend(outcome.sent_on);
                 self.answer(message.reply, &outcome.answer);
             }
@@ -439,13 +429,12 @@ impl Broker for Nats {
 
     fn trouble(&mut self) -> Option<bool> {
         if self.net.percent(20) {
-            self.net.note("another program removes a message");
+            note!(self.net, "another program removes a message");
             return self.data.meddle(&self.net).then_some(true);
         }
         let ails = [Ails::Nothing, Ails::Absent, Ails::Full];
         self.ails = self.net.pick(&ails);
-        self.net
-            .note(format_args!("JetStream ails: {:?}", self.ails));
+        note!(self.net, "JetStream ails: {:?}", self.ails);
         None
     }
 

@@ -12,7 +12,7 @@ use throng_feeds::{NatsFeedOptions, NatsStream, SourceOptions};
 use super::server::{Around, Source};
 use super::witness::DATA_BYTES_MAX;
 use crate::cluster::broker::{Copies, Kept};
-use crate::cluster::nats::wire::{Command, Message, matches, take_command};
+use crate::cluster::nats::wire::{Command, Message, error, matches, take_command};
 use crate::net::Net;
 
 const STREAM: &str = "S";
@@ -27,7 +27,7 @@ struct Pending {
     times: u64,
 }
 
-#[derive(Clone)]
+#[derive(Clone, Default)]
 struct Consumer {
     config: Value,
     /// Numbers of the last delivery, and of the last message that was delivered.
@@ -40,25 +40,14 @@ struct Consumer {
     again: VecDeque<u64>,
 }
 
-/// The stream: its messages, with the times at which they were stored, and its consumer.
-#[derive(Clone)]
+/// The stream: its messages, with the times at which they were stored, and its consumer. Before a
+/// first copy there is none.
+#[derive(Clone, Default)]
 struct Data {
     created: u64,
     last: u64,
     messages: BTreeMap<u64, (usize, u64)>,
     consumer: Option<Consumer>,
-}
-
-impl Default for Data {
-    /// Before a first copy there is no stream.
-    fn default() -> Self {
-        Self {
-            created: 0,
-            last: 0,
-            messages: BTreeMap::new(),
-            consumer: None,
-        }
-    }
 }
 
 /// A request for messages that waits.
@@ -68,8 +57,9 @@ struct Pull {
     until_ms: u64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Ails {
+    #[default]
     Nothing,
     /// Requests are heard by nobody.
     Absent,
@@ -77,6 +67,7 @@ enum Ails {
     Refusing,
 }
 
+#[derive(Default)]
 pub(crate) struct Nats {
     data: Data,
     copies: Copies<Data>,
@@ -89,10 +80,6 @@ pub(crate) struct Nats {
     /// Messages in a thousand that are lost.
     losses: usize,
     ails: Ails,
-}
-
-fn error(code: u64, err_code: u64, description: &str) -> Value {
-    json!({"error": {"code": code, "err_code": err_code, "description": description}})
 }
 
 impl Consumer {
@@ -144,12 +131,8 @@ impl Nats {
                 created: 1,
                 ..Data::default()
             },
-            copies: Copies::new(),
-            clients: BTreeMap::new(),
-            pulls: VecDeque::new(),
-            jobs: VecDeque::new(),
             losses: net.pick(&[0, 0, 10, 50]),
-            ails: Ails::Nothing,
+            ..Self::default()
         }
     }
 
@@ -169,10 +152,15 @@ impl Nats {
         is_heard
     }
 
+    /// Sends a message to those who hear its own subject.
+    fn send(&self, message: &Message, around: &mut Around<'_>) {
+        self.deliver(&message.subject, message, around);
+    }
+
     fn is_lost(&self, what: &str, around: &Around<'_>) -> bool {
         let is_lost = !around.is_calm && around.net.below(1000) < self.losses;
         if is_lost {
-            around.net.note(format_args!("NATS loses {what}"));
+            note!(around.net, "NATS loses {what}");
         }
         is_lost
     }
@@ -181,12 +169,7 @@ impl Nats {
         let Some(to) = to.filter(|_| !self.is_lost("an answer", around)) else {
             return;
         };
-        let message = Message {
-            subject: to.clone(),
-            payload: payload.to_vec(),
-            ..Message::default()
-        };
-        self.deliver(&to, &message, around);
+        self.send(&Message::new(to, payload.to_vec()), around);
     }
 
     fn carry_out(&mut self, message: Message, around: &mut Around<'_>) {
@@ -221,16 +204,12 @@ impl Nats {
                     Some("all") => 0,
                     policy => panic!("another policy: {policy:?}"),
                 };
-                around
-                    .net
-                    .note(format_args!("a consumer begins behind {last}"));
-                data.consumer.get_or_insert(Consumer {
+                note!(around.net, "a consumer begins behind {last}");
+                data.consumer.get_or_insert_with(|| Consumer {
                     config,
-                    delivered: 0,
                     last,
                     floor: (0, last),
-                    pending: BTreeMap::new(),
-                    again: VecDeque::new(),
+                    ..Consumer::default()
                 });
                 self.info()
             }
@@ -299,12 +278,8 @@ impl Nats {
             if pull.until_ms > now_ms && pull.left > 0 {
                 self.pulls.push_back(pull);
             } else if pull.left > 0 {
-                let over = Message {
-                    subject: pull.reply.clone(),
-                    status: Some("408 Request Timeout"),
-                    ..Message::default()
-                };
-                self.deliver(&pull.reply, &over, around);
+                let over = Message::status(pull.reply, "408 Request Timeout");
+                self.send(&over, around);
             }
         }
         self.pulls.len() < before
@@ -405,12 +380,7 @@ impl Source for Nats {
                             || !message.subject.contains(".MSG.NEXT.") && !is_acknowledgement);
                     match message.reply.clone() {
                         Some(reply) if !is_heard => {
-                            let nobody = Message {
-                                subject: reply.clone(),
-                                status: Some("503"),
-                                ..Message::default()
-                            };
-                            self.deliver(&reply, &nobody, around);
+                            self.send(&Message::status(reply, "503"), around);
                         }
                         _ if is_heard => self.jobs.push_back(message),
                         _ => {}
@@ -481,7 +451,7 @@ impl Source for Nats {
             && around.net.percent(30)
             && self.data.created != 0
         {
-            around.net.note("the consumer is gone");
+            note!(around.net, "the consumer is gone");
             self.data.consumer = None;
         }
         around.witness.restored(before, &events(&self.data));
@@ -490,12 +460,12 @@ impl Source for Nats {
     fn trouble(&mut self, around: &mut Around<'_>) {
         match around.net.below(5) {
             0 | 4 => {
-                around.net.note("the consumer is deleted");
+                note!(around.net, "the consumer is deleted");
                 self.data.consumer = None;
             }
             1 => {
                 let most = around.net.below(30);
-                around.net.note(format_args!("the stream keeps {most}"));
+                note!(around.net, "the stream keeps {most}");
                 while self.data.messages.len() > most {
                     let oldest = self.data.messages.pop_first().expect("one of them");
                     around.witness.lost(oldest.1.0);
@@ -505,7 +475,7 @@ impl Source for Nats {
                 let ails = [Ails::Nothing, Ails::Absent, Ails::Refusing];
                 self.ails = around.net.pick(&ails);
                 let ails = self.ails;
-                around.net.note(format_args!("JetStream ails: {ails:?}"));
+                note!(around.net, "JetStream ails: {ails:?}");
             }
         }
     }

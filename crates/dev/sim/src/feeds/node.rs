@@ -119,7 +119,7 @@ impl Node {
     }
 
     pub(super) fn turn(&mut self, net: &Net) -> bool {
-        net.0.borrow().mono_us >= self.asleep_until_us && self.stage.turn_all()
+        net.now_us() >= self.asleep_until_us && self.stage.turn_all()
     }
 
     /// Mailboxes take so many rounds more.
@@ -153,7 +153,7 @@ impl Node {
             let refusal = net.percent(self.refuses).then(|| net.pick(&REFUSALS));
             let result = witness.publish(draft, refusal);
             let key = draft.idempotency_key.as_deref().unwrap_or_default();
-            net.note(format_args!("{key} on {channel}: {result:?}"));
+            note!(net, "{key} on {channel}: {result:?}");
             results.push(result);
         }
         assert!(self.calls.send(Call::Answer(round.id, results)));
