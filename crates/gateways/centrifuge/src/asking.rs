@@ -32,7 +32,7 @@ impl Proxied {
     }
 
     /// Asks about the client's identity, with its `connect`.
-    pub(crate) fn ask_identity(
+    fn ask_identity(
         &mut self,
         asker: &AskingClient<'_>,
         hello: &Hello<'_>,
@@ -56,7 +56,7 @@ impl Proxied {
 
     /// Asks about channels that a unidirectional connection begins with: about these, or those
     /// that are left. Gives all of them back when nothing is left to ask.
-    pub(crate) fn begin(
+    fn begin(
         &mut self,
         channels: Option<Vec<InitialSubscription>>,
         asker: &AskingClient<'_>,
@@ -228,11 +228,13 @@ const fn transport(mode: Mode) -> &'static str {
         Mode::Unidirectional => "uni_websocket",
         Mode::Events => "sse",
         Mode::Lines | Mode::Messages => "http_stream",
+        Mode::UniEvents => "uni_sse",
+        Mode::UniLines => "uni_http_stream",
     }
 }
 
 /// Seconds that a connection goes on whose backend cannot be asked.
-pub(crate) const EXTENSION_S: u64 = 60;
+const EXTENSION_S: u64 = 60;
 
 impl Socket {
     /// A backend has answered, or failed to.
