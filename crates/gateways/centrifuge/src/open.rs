@@ -109,10 +109,10 @@ fn uni_websocket(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Socket,
     Ok(socket(Mode::Unidirectional, incoming, cx).with_deflate(deflate))
 }
 
-/// `/connection/uni_sse` and `/connection/uni_http_stream`. The head of the answer leaves at once, and
-/// the first words wait for the hub and for backends. A client that is refused without a question to
-/// a backend gets a status; later it gets a `disconnect` push, like any other that has to leave: a
-/// backend's error cannot be sent there and becomes 3004 (Centrifugo, `client.go`).
+/// `/connection/uni_sse` and `/connection/uni_http_stream`. The head of the answer leaves at once,
+/// and the first words wait for the hub and for backends. A client that is refused without a
+/// question to a backend gets a status; later it gets a `disconnect` push, like any other that has
+/// to leave: a backend's error cannot be sent there and becomes 3004 (Centrifugo, `client.go`).
 fn uni_stream(incoming: &Incoming<'_, '_>, mode: Mode, cx: &mut Cx<'_>) -> Result<Socket, Reject> {
     check_draining(cx.shared)?;
     let params = Params::read(incoming)?;
