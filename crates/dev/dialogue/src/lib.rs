@@ -1,5 +1,6 @@
 //! Plays dialogues: text files that say what is done and what must come of it, so that a story is
-//! read without Rust around it. Each kind of test has a [`Stage`], which gives steps their meaning.
+//! read without Rust around it. Each kind of test has a [`Stage`], which gives steps their
+//! meaning.
 //!
 //! A line `== NAME` begins a story, with a stage and variables of its own; steps before the first
 //! story begin each of them. A step is one line and the lines indented below it, its block. Lines
@@ -7,11 +8,14 @@
 //!
 //! `for A | B in`, rows below with bars between their cells (`''` is an empty one, `#` begins a
 //! comment), steps and `end`: the steps are taken for each row. `for A in x, y`, `in 1..4`; `rows
-//! ROWS` with rows below, then `for A in @ROWS`. Every step passes, or the test fails with its line.
+//! ROWS` with rows below, then `for A in @ROWS`. Every step passes, or the test fails with its
+//! line.
 
 mod values;
 
-pub use self::values::{Outcome, Variables, arrow, parse, put_times, same, text_of, word};
+pub use self::values::{
+    Outcome, Variables, arrow, escaped, parse, put_times, same, text_of, unescaped, word,
+};
 
 /// Gives steps their meaning: a program with its clients, and the world around it.
 pub trait Stage {

@@ -54,6 +54,40 @@ impl Variables {
             false => fit_part(found, wanted, self),
         }
     }
+
+    /// Checks a message against what a step wants: its text; `~ {pattern}` for JSON, or an answer
+    /// with status 200 and JSON; `400 ~ {pattern}`; `400 *` for any body; `has PART && !PART` for
+    /// a text with one and without the other.
+    ///
+    /// # Errors
+    /// Where they differ.
+    pub fn check(&mut self, told: &str, wanted: &str) -> Outcome {
+        if let Some((status, pattern)) = wanted.split_once("~ ").filter(|(it, _)| it.len() < 5) {
+            let is_answer = told.starts_with(|first: char| first.is_ascii_digit());
+            let status = if is_answer && status.is_empty() {
+                "200 "
+            } else {
+                status
+            };
+            let json = told.strip_prefix(status).ok_or(told)?;
+            let json = serde_json::from_str(json).map_err(|error| format!("{error}: {told}"))?;
+            return self.fit(&json, &parse(pattern, 0));
+        }
+        if let Some(status) = wanted.strip_suffix(" *") {
+            return same(&word(told).0, &status);
+        }
+        let Some(parts) = wanted.strip_prefix("has ") else {
+            return same(&told, &wanted);
+        };
+        let holds = |part: &str| match part.strip_prefix('!') {
+            Some(part) => !told.contains(part),
+            None => told.contains(part),
+        };
+        match parts.split(" && ").find(|part| !holds(part)) {
+            Some(part) => Err(format!("{part} of {told}")),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Parses JSON. A text `@+60` is the Unix time in seconds a minute from now.
@@ -181,6 +215,45 @@ pub fn arrow(text: &str) -> (&str, &str) {
 #[must_use]
 pub fn word(text: &str) -> (&str, &str) {
     text.split_once(' ').unwrap_or((text, ""))
+}
+
+/// Bytes of a text with the escapes of Rust's byte strings, as fixtures have them.
+///
+/// # Panics
+/// At another escape.
+#[must_use]
+pub fn unescaped(text: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut rest = text.as_bytes();
+    while let [first, behind @ ..] = rest {
+        rest = behind;
+        let (true, [kind, behind @ ..]) = (*first == b'\\', rest) else {
+            bytes.push(*first);
+            continue;
+        };
+        rest = behind;
+        bytes.push(match kind {
+            b'r' => b'\r',
+            b'n' => b'\n',
+            b't' => b'\t',
+            b'0' => b'\0',
+            b'\\' | b'"' | b'\'' => *kind,
+            b'x' => {
+                let digits;
+                (digits, rest) = rest.split_at(2);
+                let digits = str::from_utf8(digits).expect("digits");
+                u8::from_str_radix(digits, 16).expect("two digits")
+            }
+            _ => panic!("no escape in {text}"),
+        });
+    }
+    bytes
+}
+
+/// Percent-encodes every byte, for a part of a query.
+#[must_use]
+pub fn escaped(text: &str) -> String {
+    text.bytes().map(|byte| format!("%{byte:02X}")).collect()
 }
 
 /// Compares what was found with what was wanted.
