@@ -5,8 +5,8 @@
 //! `N comes USER TEAM ..` connects to `files` with a session, and is let in as this user;
 //! `N brings TOKEN` connects with a token of ann's that ends in a minute, as a member of team T;
 //! `N < JSON` sends a message; `N > JSON` receives one that has these fields (see
-//! [`throng_solo::dialogue::resembles`]), or `close CODE`; `N hears ID ..` receives these events
-//! and nothing else; `N skips` drops what it got; `N waits MS`; `N leaves`; `N is ended` by the
+//! [`Variables::fit`]), or `close CODE`; `N hears ID ..` receives these events and nothing
+//! else; `N skips` drops what it got; `N waits MS`; `N leaves`; `N is ended` by the
 //! server; `N is bare`: its session owns nothing beside its slot; `N can move` to another process,
 //! or `N stays`; `moves` does it with everybody; `empty` is a hub without connections.
 //!
@@ -16,30 +16,31 @@
 //!
 //! Look-ups: `asked N PRIORITY PART` is the next, and `answer K ANSWER` answers the K-th of the
 //! story, from 1. Calls about presences: `put ID CREDENTIAL`, `delete ID CREDENTIAL`, and `result K
-//! ANSWER`. `full` and `roomy` switch the room for both. `repeat COUNT STEP`.
+//! ANSWER`. `full` and `roomy` switch the room for both.
 
 use throng_appwrite::IdentityChange;
-use throng_solo::dialogue::{DialogueStage, play, resembles};
+use throng_dialogue::{Outcome, Variables, play};
 
 use super::*;
 use crate::{Credential, LookupPart, PresenceCall, PresenceReply};
 
 #[test]
 fn users_have_their_dialogues() {
-    play(include_str!("users.txt"), Stage::new);
+    play("users.txt", include_str!("users.txt"), Stage::new);
 }
 
 #[test]
 fn clients_have_their_dialogues() {
-    play(include_str!("clients.txt"), Stage::new);
+    play("clients.txt", include_str!("clients.txt"), Stage::new);
 }
 
 #[test]
 fn presences_have_their_dialogues() {
-    play(include_str!("presences.txt"), Stage::new);
+    play("presences.txt", include_str!("presences.txt"), Stage::new);
 }
 
 struct Stage {
+    variables: Variables,
     server: Server,
     /// Position of the last event.
     offset: u64,
@@ -52,6 +53,7 @@ struct Stage {
 impl Stage {
     fn new() -> Self {
         Self {
+            variables: Variables::default(),
             server: Server::new(),
             offset: 0,
             lookups: Vec::new(),
@@ -101,7 +103,7 @@ impl Stage {
                     None => parsed(rest),
                 };
                 let told = self.frames(index).pop_front().unwrap_or_default();
-                assert!(resembles(&told, &expected), "{told}");
+                self.variables.fit(&told, &expected).expect("a message");
             }
             "hears" => {
                 let frames: Vec<Value> = self.frames(index).drain(..).collect();
@@ -216,11 +218,16 @@ impl Stage {
     }
 }
 
-impl DialogueStage for Stage {
-    fn step(&mut self, step: &str) {
+impl throng_dialogue::Stage for Stage {
+    fn variables(&mut self) -> &mut Variables {
+        &mut self.variables
+    }
+
+    fn step(&mut self, step: &str, _: &str) -> Outcome {
         let (verb, rest) = step.split_once(' ').unwrap_or((step, ""));
         if let Ok(index) = verb.parse() {
-            return self.client(index, rest);
+            self.client(index, rest);
+            return Ok(());
         }
         let words: Vec<&str> = rest.splitn(4, ' ').collect();
         match (verb, &*words) {
@@ -262,21 +269,19 @@ impl DialogueStage for Stage {
                     .world
                     .change(|doings| doings.is_full = verb == "full");
             }
-            ("repeat", _) => {
-                let (count, step) = rest.split_once(' ').expect("a count");
-                (0..count.parse().expect("a count")).for_each(|_: u32| self.step(step));
-            }
             _ => panic!("no step"),
         }
+        Ok(())
     }
 
-    fn end(&mut self) {
+    fn end(&mut self) -> Outcome {
         self.server.nothing_asked();
         let calls = |doings: &mut world::Doings| assert!(doings.presences.is_empty());
         self.server.world.change(calls);
         for index in self.server.floor.sent.keys().copied().collect::<Vec<_>>() {
             assert_eq!(*self.frames(index), [Value::Null; 0], "client {index}");
         }
+        Ok(())
     }
 }
 
