@@ -6,6 +6,8 @@
 //! story begin each of them. A step is one line and the lines indented below it, its block. Lines
 //! that begin with `#` are comments, and `<NAME>` stands for a variable that is known.
 //!
+//! `is NAME CHECK` looks at a variable; [`Variables::check`] says what a CHECK may be.
+//!
 //! `for A | B in`, rows below with bars between their cells (`''` is an empty one, `#` begins a
 //! comment), steps and `end`: the steps are taken for each row. `for A in x, y`, `in 1..4`; `rows
 //! ROWS` with rows below, then `for A in @ROWS`. Every step passes, or the test fails with its
@@ -14,7 +16,7 @@
 mod values;
 
 pub use self::values::{
-    Outcome, Variables, arrow, escaped, parse, put_times, same, text_of, unescaped, word,
+    Outcome, Variables, arrow, escaped, named, parse, put_times, same, text_of, unescaped, word,
 };
 
 /// Gives steps their meaning: a program with its clients, and the world around it.
@@ -118,9 +120,15 @@ fn run<S: Stage>(name: &str, steps: &[Step<'_>], stage: &mut S) -> Result<(), (u
         let Some(names) = step.text.strip_prefix("for ") else {
             let [text, block] = [step.text, &step.block].map(|it| stage.variables().filled(it));
             let _place = Place(name, step.line, &text);
-            stage
-                .step(&text, &block)
-                .map_err(|why| (step.line, format!("{text}\n{why}")))?;
+            let outcome = match word(&text) {
+                ("is", check) => {
+                    let (name, wanted) = word(check);
+                    let value = stage.variables().filled(&format!("<{name}>"));
+                    stage.variables().check(&value, wanted)
+                }
+                _ => stage.step(&text, &block),
+            };
+            outcome.map_err(|why| (step.line, format!("{text}\n{why}")))?;
             continue;
         };
         let length = end_of(&steps[at..]).expect("a loop has an end");

@@ -211,6 +211,14 @@ pub fn arrow(text: &str) -> (&str, &str) {
     (what.trim(), wanted.trim())
 }
 
+/// Splits off a name in capitals, if the text begins with one.
+#[must_use]
+pub fn named(text: &str) -> (&str, &str) {
+    let (name, rest) = word(text);
+    let is_name = name.bytes().all(|byte| byte.is_ascii_uppercase());
+    if is_name { (name, rest) } else { ("", text) }
+}
+
 /// Splits off the first word.
 #[must_use]
 pub fn word(text: &str) -> (&str, &str) {

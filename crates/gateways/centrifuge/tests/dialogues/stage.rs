@@ -4,8 +4,7 @@
 //! `"@+60"` is the time a minute from now, in Unix seconds. `let NAME = VALUE` sets a variable;
 //! functions are `token {claims}`, `channel SHARD PREFIX` (at home there), `times COUNT TEXT`,
 //! `names COUNT PREFIX`, `subs COUNT PREFIX`, `escaped TEXT`, `node`, and `session` and `client`,
-//! the ids of the connection, or of none `SHARD`. `is NAME CHECK` and `fields COUNT {object}` look
-//! at one.
+//! the ids of the connection, or of none `SHARD`.  `fields COUNT {object}` look at one.
 //!
 //! Server, before connections: `with proxied` (backends), `full` (they have no room), `unasked`
 //! (about nothing), `personal`, `anonymous`, `pings SECONDS`, `messages PER_SECOND`,
@@ -43,7 +42,9 @@ use std::collections::{HashMap, VecDeque};
 
 use serde_json::{Value, json};
 use throng_broker::{Draft, home_of};
-use throng_dialogue::{Outcome, Stage, Variables, arrow, escaped, parse, same, unescaped, word};
+use throng_dialogue::{
+    Outcome, Stage, Variables, arrow, escaped, named, parse, same, unescaped, word,
+};
 use throng_gateway_centrifuge::{Centrifuge, Mail, Session};
 use throng_session::{
     BackendMail, Backends, CloseReason, Event, Gateway as _, Meter, Port, ProxyOptions, Sender,
@@ -388,13 +389,6 @@ fn listed(found: impl Iterator<Item = String>, wanted: &str) -> Outcome {
     same(&found, &wanted)
 }
 
-/// A name in capitals before the rest, if there is one.
-fn named(text: &str) -> (&str, &str) {
-    let (name, rest) = word(text);
-    let is_name = name.bytes().all(|byte| byte.is_ascii_uppercase());
-    if is_name { (name, rest) } else { ("", text) }
-}
-
 impl Stage for Story {
     fn variables(&mut self) -> &mut Variables {
         &mut self.variables
@@ -497,11 +491,6 @@ impl Stage for Story {
                 let lines = std::iter::once(status).chain(lines.lines());
                 let lines: Vec<String> = lines.map(str::to_owned).collect();
                 self.told().extend(lines);
-            }
-            "is" => {
-                let (name, wanted) = word(rest);
-                let value = self.variables.get(name).expect("a variable").to_owned();
-                self.variables.check(&value, wanted)?;
             }
             "fields" => {
                 let (count, object) = word(rest);
