@@ -20,11 +20,25 @@ pub(crate) fn connect(ws: &mut Socket, hello: &Hello<'_>, cx: &mut Cx<'_>) {
     if cx.own.decides(Some(&connect.token)) {
         return ws.ask_identity(hello, cx);
     }
-    let claims = match authenticate(Some(&connect.token), cx.shared, cx.now) {
-        Ok(claims) => claims,
-        Err(why) => return ws.refuse_token(command, TokenUse::Connect, why, cx),
+    match authenticate(Some(&connect.token), cx.shared, cx.now) {
+        Ok(claims) => enter(ws, command, connect, claims, cx),
+        Err(why) if ws.is_bidirectional() => ws.refuse_token(command, TokenUse::Connect, why, cx),
+        Err(why) => ws.refuse_token(command, TokenUse::UniConnect, why, cx),
+    }
+}
+
+/// The first message of a unidirectional WebSocket.
+pub(crate) fn uni_connect(ws: &mut Socket, data: &[u8], cx: &mut Cx<'_>) {
+    cx.count(Counter::CommandConnect);
+    let Ok(connect) = Connect::parse(data) else {
+        return ws.disconnect(Disconnect::BadRequest, cx);
     };
-    enter(ws, command, connect, claims, cx);
+    let hello = Hello {
+        command: 0,
+        request: data,
+        connect: &connect,
+    };
+    self::connect(ws, &hello, cx);
 }
 
 /// Handles a backend's answer about the client's identity. `request` is the client's `connect`.
@@ -36,18 +50,19 @@ pub(crate) fn welcome(
     cx: &mut Cx<'_>,
 ) {
     ws.asked_mut().welcome.clone_from(&claims.options.data);
-    if !ws.is_bidirectional() {
-        return match Connect::parse(request) {
-            Ok(connect) => uni_enter(ws, &connect, Some(&claims), cx),
-            Err(_) => ws.disconnect(Disconnect::BadRequest, cx),
-        };
-    }
-    match ws.mode().codec().commands(request).next() {
-        Some(Ok(throng_centrifuge::ClientCommand {
-            request: ClientRequest::Connect(connect),
-            ..
-        })) => enter(ws, command, &connect, Some(claims), cx),
-        _ => ws.disconnect(Disconnect::BadRequest, cx),
+    let connect = match ws.is_bidirectional() {
+        false => Connect::parse(request).ok(),
+        true => match ws.mode().codec().commands(request).next() {
+            Some(Ok(throng_centrifuge::ClientCommand {
+                request: ClientRequest::Connect(connect),
+                ..
+            })) => Some(connect),
+            _ => None,
+        },
+    };
+    match connect {
+        Some(connect) => enter(ws, command, &connect, Some(claims), cx),
+        None => ws.disconnect(Disconnect::BadRequest, cx),
     }
 }
 
@@ -59,6 +74,13 @@ fn enter(
     claims: Option<Claims>,
     cx: &mut Cx<'_>,
 ) {
+    let identity = claims.as_ref().map(Identity::from_claims);
+    if !ws.is_bidirectional() {
+        return match uni_channels(connect, claims.as_ref(), identity.as_ref(), cx) {
+            Ok(channels) => uni_ask(ws, identity, channels, cx),
+            Err(fault) => ws.disconnect(end_of(&fault), cx),
+        };
+    }
     let own = claims
         .as_ref()
         .map(|claims| own_channels(claims, cx.shared));
@@ -66,7 +88,7 @@ fn enter(
         Ok(own) => own.unwrap_or_default(),
         Err(fault) => return ws.disconnect(end_of(&fault), cx),
     };
-    ws.set_identity(claims.as_ref().map(Identity::from_claims), &own);
+    ws.set_identity(identity, &own);
     ws.ws.state.phase = Phase::Connected;
     ws.arm(cx);
     if own.is_empty() {
@@ -84,37 +106,6 @@ fn enter(
         ..wanted
     });
     ws.open(own.collect(), command, cx);
-}
-
-/// The first message of a unidirectional WebSocket.
-pub(crate) fn uni_connect(ws: &mut Socket, data: &[u8], cx: &mut Cx<'_>) {
-    cx.count(Counter::CommandConnect);
-    let Ok(connect) = Connect::parse(data) else {
-        return ws.disconnect(Disconnect::BadRequest, cx);
-    };
-    ws.remember_said(&connect, cx);
-    if cx.own.decides(Some(&connect.token)) {
-        let hello = Hello {
-            command: 0,
-            request: data,
-            connect: &connect,
-        };
-        return ws.ask_identity(&hello, cx);
-    }
-    let claims = match authenticate(Some(&connect.token), cx.shared, cx.now) {
-        Ok(claims) => claims,
-        Err(why) => return ws.refuse_token(0, TokenUse::UniConnect, why, cx),
-    };
-    uni_enter(ws, &connect, claims.as_ref(), cx);
-}
-
-fn uni_enter(ws: &mut Socket, connect: &Connect<'_>, claims: Option<&Claims>, cx: &mut Cx<'_>) {
-    let identity = claims.map(Identity::from_claims);
-    let channels = match uni_channels(connect, claims, identity.as_ref(), cx) {
-        Ok(channels) => channels,
-        Err(fault) => return ws.disconnect(end_of(&fault), cx),
-    };
-    uni_ask(ws, identity, channels, cx);
 }
 
 /// Begins with these channels, once backends have answered about those that they decide.

@@ -9,6 +9,7 @@ use throng_types::{ChannelName, Disconnect, Position};
 use crate::Cx;
 use crate::results::subscribe_result;
 use crate::socket::{Socket, ttl};
+use crate::subscribing;
 
 /// Carries out a request. A client that has not connected, or waits for its first subscriptions, is
 /// not known to backends and gets nothing.
@@ -47,7 +48,7 @@ pub(crate) fn carry_out(ws: &mut Socket, command: &ControlCommand, cx: &mut Cx<'
                 since: *since,
                 ..InitialSubscription::new(channel.clone(), options.clone())
             };
-            ws.want(wanted, cx);
+            subscribing::want(ws, wanted, cx);
         }
     }
 }

@@ -12,7 +12,6 @@ use crate::Cx;
 use crate::call::ApiCall;
 use crate::emulation::Upstream;
 use crate::socket::{Phase, Socket};
-use crate::subscribing::subscribe_wanted;
 use crate::{channels, commands, connect, control, subscribing};
 
 #[derive(Save)]
@@ -232,16 +231,7 @@ impl Socket {
         self.asked_mut().opening = Some(Opening::new(channels.len(), command, resuming));
         cx.hold(true);
         for wanted in channels {
-            self.want(wanted, cx);
-        }
-    }
-
-    /// Asks for a subscription that the client did not ask for itself.
-    pub(crate) fn want(&mut self, wanted: InitialSubscription, cx: &mut Cx<'_>) {
-        let form = self.form(&wanted.channel, cx);
-        subscribe_wanted(&wanted, self.identity(), form, cx);
-        if let Some(data) = wanted.options.data {
-            self.asked_mut().data.push((wanted.channel, data));
+            subscribing::want(self, wanted, cx);
         }
     }
 }
