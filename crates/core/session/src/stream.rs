@@ -148,29 +148,16 @@ impl Stream {
         cx: &mut Context<'_, S, O>,
     ) -> Self {
         let resuming = channels.iter().any(|(_, since)| since.is_some());
-        let mut stream = Self::awaiting(identity, cx);
-        stream.await_channels(channels.len(), resuming);
-        subscribe(channels, form, cx);
-        stream
-    }
-
-    /// Creates a stream whose head was written, and whose gateway asks for channels itself.
-    pub fn awaiting<S, O>(identity: Option<Box<Identity>>, cx: &mut Context<'_, S, O>) -> Self {
         let stream = Self {
             identity,
-            opening: Some(Box::default()),
+            opening: Some(Opening::new(channels.len(), 0, resuming)),
             beat_at: first_beat(cx.id, cx.shared.limits.stream_keepalive_ms, cx.now),
             closing: false,
         };
         cx.hold(true);
         stream.arm(cx);
+        subscribe(channels, form, cx);
         stream
-    }
-
-    /// Waits for this many more channels before the first words.
-    pub fn await_channels(&mut self, channels: usize, resuming: bool) {
-        let opening = self.opening.get_or_insert_default();
-        (opening.waiting, opening.resuming) = (channels, resuming);
     }
 
     /// Whether its last words were written.
@@ -179,31 +166,11 @@ impl Stream {
     }
 
     /// Sets the deadline to the earliest thing that is due.
-    pub fn arm<S, O>(&self, cx: &mut Context<'_, S, O>) {
+    fn arm<S, O>(&self, cx: &mut Context<'_, S, O>) {
         let beat = (cx.shared.limits.stream_keepalive_ms > 0).then_some(self.beat_at);
         let identity = self.identity.as_deref();
         let end = identity.and_then(|identity| identity.ends_at(0, cx.now));
         cx.set_deadline([beat, end].into_iter().flatten().min());
-    }
-
-    /// Sets when the connection ends, or that it does not.
-    pub fn set_end<S, O>(&mut self, until_unix_s: Option<u64>, cx: &mut Context<'_, S, O>) {
-        if self.identity.is_some() || until_unix_s.is_some() {
-            self.identity.get_or_insert_default().expires_at_unix_s = until_unix_s;
-        }
-        self.arm(cx);
-    }
-
-    /// Sets when a subscription ends, or that it does not.
-    pub fn set_subscription_end<S, O>(
-        &mut self,
-        channel: &ChannelName,
-        until_unix_s: Option<u64>,
-        cx: &mut Context<'_, S, O>,
-    ) {
-        let identity = self.identity.get_or_insert_default();
-        identity.set_subscription_until(channel, until_unix_s);
-        self.arm(cx);
     }
 
     /// The subscriptions that have expired; they are forgotten here.

@@ -51,6 +51,7 @@ impl Flags {
     const INFLATES: u8 = 1 << 1;
     /// The client reads what we compress.
     const TAKES_DEFLATED: u8 = 1 << 2;
+    const IS_STREAM: u8 = 1 << 3;
 
     const fn has(self, flag: u8) -> bool {
         self.0 & flag != 0
@@ -111,6 +112,13 @@ impl<T> WebSocket<T> {
             closing: false,
             state,
         }
+    }
+
+    /// Makes it the state of a held HTTP stream, whose signs of life have an interval of their own.
+    pub fn as_stream<S, O>(mut self, cx: &Context<'_, S, O>) -> Self {
+        self.flags.set(Flags::IS_STREAM, true);
+        self.restart_beat(cx);
+        self
     }
 
     /// Whether another process can go on with it: it is not about to end.
@@ -272,9 +280,17 @@ impl<T> WebSocket<T> {
 
     // ---- signs of life ----
 
+    /// Milliseconds from one ping to the next; 0 for none.
+    fn interval_ms<S, O>(&self, cx: &Context<'_, S, O>) -> u64 {
+        match self.flags.has(Flags::IS_STREAM) {
+            true => cx.shared.limits.stream_keepalive_ms,
+            false => cx.shared.limits.ping_interval_ms,
+        }
+    }
+
     /// When the next ping, or the answer to the last one, is due.
     pub fn beat_at<S, O>(&self, cx: &Context<'_, S, O>) -> Option<Millis> {
-        let beats = self.flags.has(Flags::AWAITS_PONG) || cx.shared.limits.ping_interval_ms > 0;
+        let beats = self.flags.has(Flags::AWAITS_PONG) || self.interval_ms(cx) > 0;
         beats.then_some(self.beat_at.near(cx.now))
     }
 
@@ -297,7 +313,7 @@ impl<T> WebSocket<T> {
     pub fn beat<S, O>(&self, cx: &Context<'_, S, O>) -> Beat {
         match cx.now.mono >= self.beat_at.near(cx.now) {
             true if self.flags.has(Flags::AWAITS_PONG) => Beat::NoPong,
-            true if cx.shared.limits.ping_interval_ms > 0 => Beat::Ping,
+            true if self.interval_ms(cx) > 0 => Beat::Ping,
             _ => Beat::Early,
         }
     }
@@ -305,18 +321,17 @@ impl<T> WebSocket<T> {
     /// Notes that a ping was written; `is_answered` if the client's protocol has an answer.
     pub fn pinged<S, O>(&mut self, is_answered: bool, cx: &Context<'_, S, O>) {
         cx.count(Counter::Pings);
-        let limits = &cx.shared.limits;
         self.flags.set(Flags::AWAITS_PONG, is_answered);
         let wait_ms = match is_answered {
-            true => limits.pong_timeout_ms,
-            false => limits.ping_interval_ms,
+            true => cx.shared.limits.pong_timeout_ms,
+            false => self.interval_ms(cx),
         };
         self.beat_at = (cx.now.mono + wait_ms).into();
     }
 
     /// Begins the intervals anew, at a time of this connection's own within the first.
     pub fn restart_beat<S, O>(&mut self, cx: &Context<'_, S, O>) {
-        self.beat_at = first_beat(cx.id, cx.shared.limits.ping_interval_ms, cx.now).into();
+        self.beat_at = first_beat(cx.id, self.interval_ms(cx), cx.now).into();
     }
 
     // ---- the end ----

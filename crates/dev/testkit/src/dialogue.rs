@@ -1,9 +1,7 @@
 //! Plays dialogues: text files that say what is sent to a server and what must come back, so that a
 //! story is read without Rust around it. `docs/TESTING.md` has the words.
 //!
-//! A file has sections, each a story with servers, clients and variables of its own; steps before
-//! the first section begin each of them. A step is one line and the lines indented below it. Every
-//! step passes, or the test fails with its line.
+//! [`throng_dialogue`] reads the files; each story has servers and clients of its own.
 
 mod backend;
 mod clients;
@@ -18,22 +16,12 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use tempfile::TempDir;
+use throng_dialogue::{Outcome, Stage, Variables};
 
 pub use self::backend::Backend;
 use crate::{
     Authority, Browser, Issuer, Process, Proxy, Sdk, Server, TlsFiles, TokenKey, throng, until,
 };
-
-/// Result of a step: why it failed.
-type Outcome = Result<(), String>;
-
-/// One line, with the lines indented below it.
-struct Step {
-    /// Line number in the file, counted from 1.
-    line: usize,
-    text: String,
-    block: String,
-}
 
 /// Something with a name that steps speak to.
 enum Thing {
@@ -65,8 +53,7 @@ struct Story {
     /// Where programs are installed, if the server is to be upgraded.
     installed: Option<crate::Installed>,
     things: HashMap<String, Thing>,
-    /// Texts by the names that stand for them, without the angle brackets.
-    variables: HashMap<String, String>,
+    variables: Variables,
 }
 
 /// Plays each section of a file.
@@ -75,97 +62,39 @@ struct Story {
 /// If a step fails, with its line.
 pub fn play(file: &Path) {
     let text = fs::read_to_string(file).unwrap_or_else(|error| panic!("{file:?}: {error}"));
-    let steps = steps_of(&text);
-    let is_head = |step: &Step| step.text.starts_with("== ");
-    let first = steps.iter().position(is_head).expect("a section");
-    let (before, sections) = steps.split_at(first);
-    for section in sections.chunk_by(|_, next| !is_head(next)) {
-        eprintln!("{}", section[0].text);
+    throng_dialogue::play(&file.display().to_string(), &text, || {
         let mut story = Story::default();
         story.set("THRONG", throng().display().to_string());
-        let outcome = { story.run(before) }.and_then(|()| story.run(&section[1..]));
-        if let Err((line, why)) = outcome {
-            panic!("{}:{line}: {why}", file.display());
-        }
-        story.end();
-    }
-}
-
-fn steps_of(text: &str) -> Vec<Step> {
-    let mut steps: Vec<Step> = Vec::new();
-    for (n, line) in text.lines().enumerate() {
-        if let Some(more) = line.strip_prefix("  ") {
-            let step = steps.last_mut().expect("a step above an indented line");
-            step.block.push_str(more);
-            step.block.push('\n');
-        } else if !line.is_empty() && !line.starts_with('#') {
-            steps.push(Step {
-                line: n + 1,
-                text: line.to_owned(),
-                block: String::new(),
-            });
-        }
-    }
-    steps
+        story
+    });
 }
 
 impl Story {
-    /// Runs steps; a failure has the line of its step.
-    fn run(&mut self, steps: &[Step]) -> Result<(), (usize, String)> {
-        let mut at = 0;
-        while let Some(step) = steps.get(at) {
-            at += 1;
-            if let Some(name) = step.text.strip_prefix("rows ") {
-                self.set(name, step.block.clone());
-                continue;
-            }
-            let Some(names) = step.text.strip_prefix("for ") else {
-                self.step(&self.filled(&step.text), &self.filled(&step.block))
-                    .map_err(|why| (step.line, format!("{}\n{why}", self.filled(&step.text))))?;
-                continue;
-            };
-            let length = end_of(&steps[at..]).expect("a loop has an end");
-            let body = &steps[at..at + length];
-            at += length + 1;
-            let (names, rows) = names.split_once(" in").expect("`for NAMES in ROWS`");
-            let rows = self.filled(rows.trim());
-            let (rows, block) = match rows.strip_prefix('@') {
-                Some(name) => ("", self.variables[name].clone()),
-                None => (&*rows, step.block.clone()),
-            };
-            for row in values::rows(rows, &block) {
-                for (n, name) in names.split(" | ").enumerate() {
-                    let cell = row.get(n).map_or("", String::as_str);
-                    self.set(name, self.filled(cell));
-                }
-                self.run(body)
-                    .map_err(|(line, why)| (line, format!("{why}\nwith {names} = {row:?}")))?;
-            }
-        }
-        Ok(())
-    }
-
     fn set(&mut self, name: &str, value: String) {
-        self.variables.insert(name.trim().to_owned(), value);
+        self.variables.set(name, value);
     }
 
-    /// The text with variables in the place of their names.
-    fn filled(&self, text: &str) -> String {
-        let (mut out, mut rest) = (String::new(), text);
-        while let Some((before, behind)) = rest.split_once('<') {
-            out.push_str(before);
-            let known = behind
-                .split_once('>')
-                .and_then(|(name, behind)| Some((self.variables.get(name)?, behind)));
-            if let Some((value, behind)) = known {
-                out.push_str(value);
-                rest = behind;
-            } else {
-                out.push('<');
-                rest = behind;
-            }
+    fn server(&self) -> &Server {
+        self.server.as_ref().expect("a step that starts a server")
+    }
+
+    /// Address of a port: `clients`, `api`, one of GRIP's, or an address itself.
+    fn port(&self, name: &str) -> SocketAddr {
+        match name {
+            "clients" => self.server().clients(),
+            "api" => self.server().api_address(),
+            other => other.parse().unwrap_or_else(|_| self.server().grip(other)),
         }
-        out + rest
+    }
+}
+
+impl Stage for Story {
+    fn variables(&mut self) -> &mut Variables {
+        &mut self.variables
+    }
+
+    fn several(&self, word: &str) -> Option<Vec<String>> {
+        values::several(word)
     }
 
     /// Takes one step: a verb of the story's own, of its server, of programs, or of a thing.
@@ -173,8 +102,8 @@ impl Story {
         let (verb, rest) = text.split_once(' ').unwrap_or((text, ""));
         match verb {
             "until" if rest.is_empty() => {
-                let steps = steps_of(block);
-                until("all of these steps", || self.run(&steps).is_ok());
+                let taken = |story: &mut Self| throng_dialogue::take(block, story).is_ok();
+                until("all of these steps", || taken(self));
                 Ok(())
             }
             "until" => {
@@ -214,63 +143,12 @@ impl Story {
         }
     }
 
-    fn server(&self) -> &Server {
-        self.server.as_ref().expect("a step that starts a server")
-    }
-
-    /// Address of a port: `clients`, `api`, one of GRIP's, or an address itself.
-    fn port(&self, name: &str) -> SocketAddr {
-        match name {
-            "clients" => self.server().clients(),
-            "api" => self.server().api_address(),
-            other => other.parse().unwrap_or_else(|_| self.server().grip(other)),
-        }
-    }
-
     /// Ends what is left: a server that has not handed over must end well.
-    fn end(mut self) {
+    fn end(&mut self) -> Outcome {
         self.things.clear();
         if let Some(server) = self.server.take().filter(|_| !self.has_moved) {
             server.stop();
         }
-    }
-}
-
-/// Number of steps before the `end` of a loop's body.
-fn end_of(steps: &[Step]) -> Option<usize> {
-    let mut depth = 1;
-    steps.iter().position(|step| {
-        match &*step.text {
-            "end" => depth -= 1,
-            text => depth += usize::from(text.starts_with("for ")),
-        }
-        depth == 0
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_step_that_fails_is_told_with_its_line() {
-        for (text, expected) in [
-            ("same 1 1\n", None),
-            ("let A = 2\n# a comment\nsame <A> 1\n", Some(3)),
-            ("for A in 1..3\nsame <A> <A>\nend\nsame 1 2\n", Some(4)),
-            ("for A in 1, 2\nsame <A> 1\nend\n", Some(2)),
-            (
-                "for A | B in\n  1 | 1\n  x | y\nsame <A> <B>\nend\n",
-                Some(4),
-            ),
-            (
-                "rows R\n  1 | ''\nfor A | B in @R\nsame <A><B> 1\nend\n",
-                None,
-            ),
-            ("nothing of this name\n", Some(1)),
-        ] {
-            let failed = Story::default().run(&steps_of(text)).err();
-            assert_eq!(failed.map(|(line, _)| line), expected, "{text}");
-        }
+        Ok(())
     }
 }

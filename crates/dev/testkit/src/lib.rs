@@ -49,5 +49,6 @@ pub use proxy::Proxy;
 pub use rustix::process::Signal;
 pub use sdk::{Sdk, python_script, script, script_trusting};
 pub use server::{Server, Setup};
+pub use throng_dialogue::{escaped, unescaped};
 pub use token::{sign, unix_s};
-pub use wire::{HANDSHAKE, Response, Wire, escaped, frame, post, request, unescaped};
+pub use wire::{HANDSHAKE, Response, Wire, frame, post, request};

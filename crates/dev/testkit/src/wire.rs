@@ -81,40 +81,6 @@ pub fn post(target: &str, body: &str) -> String {
     format!("POST {target} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n{body}")
 }
 
-/// Percent-encodes every byte, for a part of a query.
-pub fn escaped(text: &str) -> String {
-    text.bytes().map(|byte| format!("%{byte:02X}")).collect()
-}
-
-/// Bytes of a text with the escapes of Rust's byte strings, as fixtures have them.
-pub fn unescaped(text: &str) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    let mut rest = text.as_bytes();
-    while let [first, behind @ ..] = rest {
-        rest = behind;
-        let (true, [kind, behind @ ..]) = (*first == b'\\', rest) else {
-            bytes.push(*first);
-            continue;
-        };
-        rest = behind;
-        bytes.push(match kind {
-            b'r' => b'\r',
-            b'n' => b'\n',
-            b't' => b'\t',
-            b'0' => b'\0',
-            b'\\' | b'"' | b'\'' => *kind,
-            b'x' => {
-                let digits;
-                (digits, rest) = rest.split_at(2);
-                let digits = str::from_utf8(digits).expect("digits");
-                u8::from_str_radix(digits, 16).expect("two digits")
-            }
-            _ => panic!("no escape in {text}"),
-        });
-    }
-    bytes
-}
-
 /// A connection, with or without TLS.
 trait Stream: Read + Write + Send {
     fn tcp(&self) -> &TcpStream;

@@ -13,8 +13,8 @@ use throng_centrifuge::proxy::{ProxyAnswer, ProxyCall, ProxyKind, ProxyRefusal};
 use throng_centrifuge::{Codec, Connect, ErrorCode, Reply};
 use throng_hub::Command;
 use throng_session::{
-    Answered, AskingClient, CannotAsk, Identity, Incoming, InitialSubscription, Open, ProxyOptions,
-    Questions, claims_of,
+    Answered, AskingClient, CannotAsk, Identity, Incoming, InitialSubscription, Open, Questions,
+    claims_of,
 };
 use throng_types::{ChannelName, Disconnect, Unsubscribe};
 
@@ -24,64 +24,11 @@ use crate::forms::Mode;
 use crate::socket::Socket;
 use crate::{commands, connect, subscribing};
 
-impl Proxied {
-    /// Keeps the fields of the client's request that backends need.
-    pub(crate) fn new(incoming: &Incoming<'_, '_>, own: &ProxyOptions) -> Self {
-        Self {
-            questions: Questions::new(incoming, own),
-            ..Self::default()
-        }
-    }
-
-    /// Asks about the client's identity, with its `connect`.
-    pub(crate) fn ask_identity(
-        &mut self,
-        asker: &AskingClient<'_>,
-        hello: &Hello<'_>,
-        cx: &mut Cx<'_>,
-    ) -> Result<(), Pending> {
-        let connect = hello.connect;
-        let channels: Vec<&str> = connect.subs.iter().map(|sub| &*sub.channel).collect();
-        let call = ProxyCall::Connect {
-            data: connect.data.as_ref().map(|data| data.bytes()),
-            name: &connect.name,
-            version: &connect.version,
-            channels: &channels,
-        };
-        let pending = Pending::Connect {
-            command: hello.command,
-            request: hello.request.into(),
-        };
-        let to = (BackendId::DEFAULT, call);
-        self.questions.ask(asker, to, pending, cx)
-    }
-
-    /// Asks about channels that a unidirectional connection begins with: about these, or those
-    /// that are left. Gives all of them back when nothing is left to ask.
-    pub(crate) fn begin(
-        &mut self,
-        channels: Option<Vec<InitialSubscription>>,
-        asker: &AskingClient<'_>,
-        cx: &mut Cx<'_>,
-    ) -> Result<Option<Vec<InitialSubscription>>, Disconnect> {
-        let (questions, about) = (&mut self.questions, Pending::Begin);
-        let asked = match channels {
-            Some(channels) => questions.begin_with(channels, asker, about, cx),
-            None => questions.ask_where(asker, about, cx),
-        };
-        asked.map_err(|why| match why {
-            CannotAsk::NoAnswer => Disconnect::ServerError,
-            CannotAsk::Overspent(over) => over.disconnect(),
-        })
-    }
-}
-
 impl Socket {
     /// Keeps the fields of the client's request that backends need.
     pub(crate) fn remember(&mut self, incoming: &Incoming<'_, '_>, cx: &Cx<'_>) {
         if !cx.own.backends.is_empty() {
-            let proxied = Proxied::new(incoming, cx.own);
-            self.asked_mut().proxied = Some(Box::new(proxied));
+            self.proxied().questions = Questions::new(incoming, cx.own);
         }
     }
 
@@ -176,8 +123,8 @@ impl Socket {
         }
     }
 
-    /// Asks about the channels that a unidirectional connection begins with; see
-    /// [`Proxied::begin`].
+    /// Asks about channels that a unidirectional connection begins with: about these, or those
+    /// that are left. Gives all of them back when nothing is left to ask.
     pub(crate) fn ask_to_begin(
         &mut self,
         channels: Option<Vec<InitialSubscription>>,
@@ -185,13 +132,32 @@ impl Socket {
     ) -> Result<Option<Vec<InitialSubscription>>, Disconnect> {
         let user = self.user();
         let asker = self.asker(&user);
-        self.proxied().begin(channels, &asker, cx)
+        let (questions, about) = (&mut self.proxied().questions, Pending::Begin);
+        let asked = match channels {
+            Some(channels) => questions.begin_with(channels, &asker, about, cx),
+            None => questions.ask_where(&asker, about, cx),
+        };
+        asked.map_err(|why| match why {
+            CannotAsk::NoAnswer => Disconnect::ServerError,
+            CannotAsk::Overspent(over) => over.disconnect(),
+        })
     }
 
-    /// Asks about the client's identity.
+    /// Asks about the client's identity, with its `connect`.
     pub(crate) fn ask_identity(&mut self, hello: &Hello<'_>, cx: &mut Cx<'_>) {
-        let asker = self.asker("");
-        if self.proxied().ask_identity(&asker, hello, cx).is_err() {
+        let connect = hello.connect;
+        let channels: Vec<&str> = connect.subs.iter().map(|sub| &*sub.channel).collect();
+        let call = ProxyCall::Connect {
+            data: connect.data.as_ref().map(|data| data.bytes()),
+            name: &connect.name,
+            version: &connect.version,
+            channels: &channels,
+        };
+        let pending = Pending::Connect {
+            command: hello.command,
+            request: hello.request.into(),
+        };
+        if self.ask((BackendId::DEFAULT, call), pending, cx).is_err() {
             self.disconnect(Disconnect::TooManyRequests, cx);
         }
     }
@@ -230,11 +196,13 @@ const fn transport(mode: Mode) -> &'static str {
         Mode::Unidirectional => "uni_websocket",
         Mode::Events => "sse",
         Mode::Lines | Mode::Messages => "http_stream",
+        Mode::UniEvents => "uni_sse",
+        Mode::UniLines => "uni_http_stream",
     }
 }
 
 /// Seconds that a connection goes on whose backend cannot be asked.
-pub(crate) const EXTENSION_S: u64 = 60;
+const EXTENSION_S: u64 = 60;
 
 impl Socket {
     /// A backend has answered, or failed to.

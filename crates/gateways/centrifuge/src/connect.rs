@@ -6,13 +6,12 @@ use throng_centrifuge::{
     encode_connect_push,
 };
 use throng_metrics::Counter;
-use throng_session::encode::ws_text;
 use throng_session::{Identity, InitialSubscription, Opening, authenticate, own_channels};
 use throng_types::{ChannelName, Disconnect};
 
 use crate::Cx;
 use crate::asked::Hello;
-use crate::results::{connect_result, end_of, position, subscriptions, uni_channels};
+use crate::results::{end_of, position, subscriptions, uni_channels};
 use crate::socket::{Phase, Socket, TokenUse, ttl};
 
 pub(crate) fn connect(ws: &mut Socket, hello: &Hello<'_>, cx: &mut Cx<'_>) {
@@ -21,11 +20,25 @@ pub(crate) fn connect(ws: &mut Socket, hello: &Hello<'_>, cx: &mut Cx<'_>) {
     if cx.own.decides(Some(&connect.token)) {
         return ws.ask_identity(hello, cx);
     }
-    let claims = match authenticate(Some(&connect.token), cx.shared, cx.now) {
-        Ok(claims) => claims,
-        Err(why) => return ws.refuse_token(command, TokenUse::Connect, why, cx),
+    match authenticate(Some(&connect.token), cx.shared, cx.now) {
+        Ok(claims) => enter(ws, command, connect, claims, cx),
+        Err(why) if ws.is_bidirectional() => ws.refuse_token(command, TokenUse::Connect, why, cx),
+        Err(why) => ws.refuse_token(command, TokenUse::UniConnect, why, cx),
+    }
+}
+
+/// The first message of a unidirectional WebSocket.
+pub(crate) fn uni_connect(ws: &mut Socket, data: &[u8], cx: &mut Cx<'_>) {
+    cx.count(Counter::CommandConnect);
+    let Ok(connect) = Connect::parse(data) else {
+        return ws.disconnect(Disconnect::BadRequest, cx);
     };
-    enter(ws, command, connect, claims, cx);
+    let hello = Hello {
+        command: 0,
+        request: data,
+        connect: &connect,
+    };
+    self::connect(ws, &hello, cx);
 }
 
 /// Handles a backend's answer about the client's identity. `request` is the client's `connect`.
@@ -37,18 +50,19 @@ pub(crate) fn welcome(
     cx: &mut Cx<'_>,
 ) {
     ws.asked_mut().welcome.clone_from(&claims.options.data);
-    if !ws.is_bidirectional() {
-        return match Connect::parse(request) {
-            Ok(connect) => uni_enter(ws, &connect, Some(&claims), cx),
-            Err(_) => ws.disconnect(Disconnect::BadRequest, cx),
-        };
-    }
-    match ws.mode().codec().commands(request).next() {
-        Some(Ok(throng_centrifuge::ClientCommand {
-            request: ClientRequest::Connect(connect),
-            ..
-        })) => enter(ws, command, &connect, Some(claims), cx),
-        _ => ws.disconnect(Disconnect::BadRequest, cx),
+    let connect = match ws.is_bidirectional() {
+        false => Connect::parse(request).ok(),
+        true => match ws.mode().codec().commands(request).next() {
+            Some(Ok(throng_centrifuge::ClientCommand {
+                request: ClientRequest::Connect(connect),
+                ..
+            })) => Some(connect),
+            _ => None,
+        },
+    };
+    match connect {
+        Some(connect) => enter(ws, command, &connect, Some(claims), cx),
+        None => ws.disconnect(Disconnect::BadRequest, cx),
     }
 }
 
@@ -60,6 +74,13 @@ fn enter(
     claims: Option<Claims>,
     cx: &mut Cx<'_>,
 ) {
+    let identity = claims.as_ref().map(Identity::from_claims);
+    if !ws.is_bidirectional() {
+        return match uni_channels(connect, claims.as_ref(), identity.as_ref(), cx) {
+            Ok(channels) => uni_ask(ws, identity, channels, cx),
+            Err(fault) => ws.disconnect(end_of(&fault), cx),
+        };
+    }
     let own = claims
         .as_ref()
         .map(|claims| own_channels(claims, cx.shared));
@@ -67,7 +88,7 @@ fn enter(
         Ok(own) => own.unwrap_or_default(),
         Err(fault) => return ws.disconnect(end_of(&fault), cx),
     };
-    ws.set_identity(claims.as_ref().map(Identity::from_claims), &own);
+    ws.set_identity(identity, &own);
     ws.ws.state.phase = Phase::Connected;
     ws.arm(cx);
     if own.is_empty() {
@@ -87,34 +108,13 @@ fn enter(
     ws.open(own.collect(), command, cx);
 }
 
-/// The first message of a unidirectional WebSocket.
-pub(crate) fn uni_connect(ws: &mut Socket, data: &[u8], cx: &mut Cx<'_>) {
-    cx.count(Counter::CommandConnect);
-    let Ok(connect) = Connect::parse(data) else {
-        return ws.disconnect(Disconnect::BadRequest, cx);
-    };
-    ws.remember_said(&connect, cx);
-    if cx.own.decides(Some(&connect.token)) {
-        let hello = Hello {
-            command: 0,
-            request: data,
-            connect: &connect,
-        };
-        return ws.ask_identity(&hello, cx);
-    }
-    let claims = match authenticate(Some(&connect.token), cx.shared, cx.now) {
-        Ok(claims) => claims,
-        Err(why) => return ws.refuse_token(0, TokenUse::UniConnect, why, cx),
-    };
-    uni_enter(ws, &connect, claims.as_ref(), cx);
-}
-
-fn uni_enter(ws: &mut Socket, connect: &Connect<'_>, claims: Option<&Claims>, cx: &mut Cx<'_>) {
-    let identity = claims.map(Identity::from_claims);
-    let channels = match uni_channels(connect, claims, identity.as_ref(), cx) {
-        Ok(channels) => channels,
-        Err(fault) => return ws.disconnect(end_of(&fault), cx),
-    };
+/// Begins with these channels, once backends have answered about those that they decide.
+pub(crate) fn uni_ask(
+    ws: &mut Socket,
+    identity: Option<Identity>,
+    channels: Vec<InitialSubscription>,
+    cx: &mut Cx<'_>,
+) {
     ws.set_identity(identity, &[]);
     let channels = match channels.iter().any(|wanted| wanted.ask.is_some()) {
         true => ws.ask_to_begin(Some(channels), cx),
@@ -156,39 +156,40 @@ pub(crate) fn opened(
         return ws.disconnect(Disconnect::ServerError, cx);
     }
     let subs = subscriptions(opening, data, cx);
-    if ws.is_bidirectional() {
-        return connected(ws, opening.command, &subs, cx);
-    }
-    let client = cx.shared.node.client_id(cx.id);
-    let data = ws.take_welcome();
-    let result = ConnectResult {
-        data: data.as_deref(),
-        ..connect_result(ws.identity(), client.as_str(), &subs, cx, false)
-    };
-    ws_text(cx.out, |out| encode_connect_push(&result, out));
+    connected(ws, opening.command, &subs, cx);
 }
 
-/// Answers the command `connect`.
+/// Answers the command `connect`, or tells a listener that it is connected.
 fn connected(ws: &mut Socket, command: u32, subs: &[(&str, SubscribeResult<'_>)], cx: &mut Cx<'_>) {
-    let node = &cx.shared.node;
+    let (mode, node) = (ws.mode(), &cx.shared.node);
     let client = node.client_id(cx.id);
-    let emulated = { ws.mode().is_emulated() }.then(|| (node.session_id(cx.id), node.name()));
+    let emulated = { mode.is_emulated() }.then(|| (node.session_id(cx.id), node.name()));
     let (session, node) = match &emulated {
         Some((session, node)) => (session.as_str(), &**node),
         None => ("", ""),
     };
     let data = ws.take_welcome();
-    let mut result = ConnectResult {
+    let ends_at = ws.identity().and_then(|it| it.expires_at_unix_s);
+    // Where a backend is asked when it expires, the client could do nothing about it.
+    let ends_at = ends_at.filter(|_| !ws.is_backends());
+    let ping_ms = cx.shared.limits.ping_interval_ms;
+    let result = ConnectResult {
+        client: client.as_str(),
+        version: cx.shared.version,
+        expires: ends_at.is_some(),
+        ttl_s: ends_at.map_or(0, |at| ttl(at, cx.now)),
+        data: data.as_deref(),
+        subs,
+        ping_s: u32::try_from(ping_ms / 1000).unwrap_or(u32::MAX),
+        pong: mode.is_bidirectional() && ping_ms > 0,
         session,
         node,
-        data: data.as_deref(),
-        ..connect_result(ws.identity(), client.as_str(), subs, cx, true)
+        ..ConnectResult::default()
     };
-    if ws.is_backends() {
-        // The backend is asked when it expires; the client could do nothing about it.
-        (result.expires, result.ttl_s) = (false, 0);
+    match mode.is_bidirectional() {
+        true => ws.reply(command, &Reply::Connect(&result), cx),
+        false => mode.frame(cx.out, |out| encode_connect_push(&result, out)),
     }
-    ws.reply(command, &Reply::Connect(&result), cx);
 }
 
 pub(crate) fn refresh(ws: &mut Socket, command: u32, token: &str, cx: &mut Cx<'_>) {

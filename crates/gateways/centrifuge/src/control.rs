@@ -9,12 +9,14 @@ use throng_types::{ChannelName, Disconnect, Position};
 use crate::Cx;
 use crate::results::subscribe_result;
 use crate::socket::{Socket, ttl};
+use crate::subscribing;
 
 /// Carries out a request. A client that has not connected, or waits for its first subscriptions, is
 /// not known to backends and gets nothing.
 pub(crate) fn carry_out(ws: &mut Socket, command: &ControlCommand, cx: &mut Cx<'_>) {
     let is_heard = matches!(command, ControlCommand::Execute(_));
-    if !is_heard && (!ws.is_connected() || ws.opening_mut().is_some()) {
+    let is_known = ws.is_connected() && !ws.awaits_identity() && ws.opening_mut().is_none();
+    if !is_heard && !is_known {
         return;
     }
     match command {
@@ -46,7 +48,7 @@ pub(crate) fn carry_out(ws: &mut Socket, command: &ControlCommand, cx: &mut Cx<'
                 since: *since,
                 ..InitialSubscription::new(channel.clone(), options.clone())
             };
-            ws.want(wanted, cx);
+            subscribing::want(ws, wanted, cx);
         }
     }
 }
@@ -64,19 +66,6 @@ pub(crate) fn subscribed(
         // It has the subscription already, or may have no more.
         return;
     };
-    push_subscription(channel, subscribed, data.as_deref(), cx, |push, cx| {
-        ws.push(push, cx);
-    });
-}
-
-/// Pushes a subscription that the client did not ask for, then the missed publications.
-pub(crate) fn push_subscription(
-    channel: &ChannelName,
-    subscribed: &Subscribed,
-    data: Option<&str>,
-    cx: &mut Cx<'_>,
-    mut push: impl FnMut(&Push<'_>, &mut Cx<'_>),
-) {
     let result = subscribe_result(channel, subscribed, cx);
     // Position before the missed publications, which come after.
     let before = { result.publications.first() }.and_then(|first| first.position);
@@ -88,17 +77,15 @@ pub(crate) fn push_subscription(
         recoverable: result.recoverable,
         positioned: result.positioned,
         position: before.or(result.position),
-        data,
+        data: data.as_deref(),
     };
     let channel = channel.as_str();
-    push(
-        &Push::Subscribe {
-            channel,
-            subscribe: &subscribe,
-        },
-        cx,
-    );
+    let push = Push::Subscribe {
+        channel,
+        subscribe: &subscribe,
+    };
+    ws.push(&push, cx);
     for publication in result.publications {
-        push(&Push::Publication(publication), cx);
+        ws.push(&Push::Publication(publication), cx);
     }
 }

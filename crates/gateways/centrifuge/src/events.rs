@@ -1,4 +1,4 @@
-//! Kinds of connections, and the events of a client that may speak.
+//! Kinds of connections, and the events of a client.
 
 use throng_centrifuge::Push;
 use throng_hub::Answer;
@@ -12,16 +12,11 @@ use crate::Cx;
 use crate::call::ApiCall;
 use crate::emulation::Upstream;
 use crate::socket::{Phase, Socket};
-use crate::subscribing::subscribe_wanted;
-use crate::uni_stream::UniStream;
 use crate::{channels, commands, connect, control, subscribing};
 
 #[derive(Save)]
 pub enum Session {
-    /// A client that may speak, or a unidirectional WebSocket.
     Socket(Socket),
-    /// Client of a unidirectional stream.
-    Stream(UniStream),
     /// A call of the server API, until it is answered.
     #[save(skip)]
     Call(Box<ApiCall>),
@@ -36,7 +31,6 @@ impl Session {
     pub(crate) fn moves(&self) -> bool {
         match self {
             Self::Socket(socket) => socket.moves(),
-            Self::Stream(stream) => stream.moves(),
             Self::Call(_) | Self::Upstream(_) => false,
         }
     }
@@ -45,7 +39,6 @@ impl Session {
     pub fn answered(&mut self, number: u32, answer: Answered, cx: &mut Cx<'_>) {
         match self {
             Self::Socket(socket) => socket.answered(number, answer, cx),
-            Self::Stream(stream) => stream.answered(number, answer, cx),
             Self::Call(_) | Self::Upstream(_) => {}
         }
     }
@@ -84,8 +77,8 @@ impl Socket {
     }
 
     fn bytes(&mut self, input: &mut [u8], cx: &mut Cx<'_>) {
-        if self.mode().is_emulated() {
-            // Its stream carries nothing in this direction.
+        if self.mode().is_stream() {
+            // It carries nothing in this direction.
             return;
         }
         let mut decoder = self.ws.take_decoder(cx);
@@ -238,16 +231,7 @@ impl Socket {
         self.asked_mut().opening = Some(Opening::new(channels.len(), command, resuming));
         cx.hold(true);
         for wanted in channels {
-            self.want(wanted, cx);
-        }
-    }
-
-    /// Asks for a subscription that the client did not ask for itself.
-    pub(crate) fn want(&mut self, wanted: InitialSubscription, cx: &mut Cx<'_>) {
-        let form = self.form(&wanted.channel, cx);
-        subscribe_wanted(&wanted, self.identity(), form, cx);
-        if let Some(data) = wanted.options.data {
-            self.asked_mut().data.push((wanted.channel, data));
+            subscribing::want(self, wanted, cx);
         }
     }
 }

@@ -26,6 +26,10 @@ pub(crate) enum Mode {
     /// `/connection/http_stream` in Protobuf: each message behind its length; commands come by
     /// `/emulation`.
     Messages,
+    /// `/connection/uni_sse`: an event each; the client only listens.
+    UniEvents,
+    /// `/connection/uni_http_stream`: a line each; the client only listens.
+    UniLines,
 }
 
 impl Mode {
@@ -41,7 +45,7 @@ impl Mode {
     /// Its place among [`Mode::WITH_COMMANDS`]; a client without commands has none of its own.
     pub(crate) const fn number(self) -> u8 {
         match self {
-            Self::Json | Self::Unidirectional => 0,
+            Self::Json | Self::Unidirectional | Self::UniEvents | Self::UniLines => 0,
             Self::Protobuf => 1,
             Self::Events => 2,
             Self::Lines => 3,
@@ -52,8 +56,8 @@ impl Mode {
     /// The form of the protocol.
     pub(crate) const fn codec(self) -> Codec {
         match self {
-            Self::Json | Self::Unidirectional | Self::Events | Self::Lines => Codec::Json,
             Self::Protobuf | Self::Messages => Codec::Protobuf,
+            _ => Codec::Json,
         }
     }
 
@@ -66,12 +70,17 @@ impl Mode {
             Self::Events => EVENTS,
             Self::Lines => LINES,
             Self::Messages => MESSAGES,
+            Self::UniEvents => UNI_SSE,
+            Self::UniLines => UNI_HTTP,
         }
     }
 
     /// Whether the client may send commands.
     pub(crate) const fn is_bidirectional(self) -> bool {
-        !matches!(self, Self::Unidirectional)
+        !matches!(
+            self,
+            Self::Unidirectional | Self::UniEvents | Self::UniLines
+        )
     }
 
     /// Whether its commands come by requests of their own.
@@ -79,17 +88,22 @@ impl Mode {
         matches!(self, Self::Events | Self::Lines | Self::Messages)
     }
 
+    /// Whether the client has a stream, which carries nothing in its direction, and no WebSocket.
+    pub(crate) const fn is_stream(self) -> bool {
+        !matches!(self.transport(), Transport::WebSocket)
+    }
+
     /// Whether its stream is sent in chunks.
     pub(crate) const fn is_chunked(self) -> bool {
-        matches!(self, Self::Lines | Self::Messages)
+        matches!(self.transport(), Transport::Stream)
     }
 
     /// Kind of connection, for gauges.
     pub(crate) const fn transport(self) -> Transport {
         match self {
             Self::Json | Self::Protobuf | Self::Unidirectional => Transport::WebSocket,
-            Self::Events => Transport::Sse,
-            Self::Lines | Self::Messages => Transport::Stream,
+            Self::Events | Self::UniEvents => Transport::Sse,
+            Self::Lines | Self::Messages | Self::UniLines => Transport::Stream,
         }
     }
 
@@ -98,8 +112,8 @@ impl Mode {
         match self {
             Self::Json | Self::Unidirectional => ws_text(out, write),
             Self::Protobuf => ws_binary(out, write),
-            Self::Events => sse_data(out, write),
-            Self::Lines => line(out, write),
+            Self::Events | Self::UniEvents => sse_data(out, write),
+            Self::Lines | Self::UniLines => line(out, write),
             Self::Messages => chunk(out, write),
         }
     }

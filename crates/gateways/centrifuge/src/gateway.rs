@@ -140,7 +140,6 @@ impl Gateway for Centrifuge {
     fn event(session: &mut Session, event: Event<'_>, cx: &mut Cx<'_>) -> Flow {
         match session {
             Session::Socket(socket) => socket.event(event, cx),
-            Session::Stream(stream) => stream.event(event, cx),
             Session::Call(call) => return call.event(event, cx),
             Session::Upstream(request) => return request.event(event, cx),
         }
@@ -150,12 +149,11 @@ impl Gateway for Centrifuge {
     fn class(session: &Session) -> Class<'_> {
         let (transport, identity) = match session {
             Session::Socket(socket) => (socket.mode().transport(), socket.identity()),
-            Session::Stream(stream) => (stream.transport(), stream.identity()),
             Session::Call(_) | Session::Upstream(_) => (Transport::Http, None),
         };
         Class {
             transport,
-            is_client: matches!(session, Session::Socket(_) | Session::Stream(_)),
+            is_client: matches!(session, Session::Socket(_)),
             identity,
         }
     }

@@ -24,7 +24,6 @@ mod server_api;
 mod socket;
 mod subscribing;
 mod surveyed;
-mod uni_stream;
 
 pub use commands::price;
 pub use emulation::Upstream;

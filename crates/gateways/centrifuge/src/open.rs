@@ -6,15 +6,13 @@ use throng_session::{
     Access, Claim, Identity, Incoming, Opened, Port, Reject, Shared, answer_handshake, authenticate,
 };
 
-use crate::Cx;
 use crate::asked::Hello;
-use crate::emulation;
 use crate::events::Session;
 use crate::forms::Mode;
 use crate::results::uni_channels;
 use crate::server_api::{self, Form};
 use crate::socket::Socket;
-use crate::uni_stream::{Framing, UniStream};
+use crate::{Cx, connect, emulation};
 
 const WS: u8 = 0;
 const UNI_WS: u8 = 1;
@@ -64,8 +62,8 @@ pub(crate) fn open(
         (HTTP_STREAM, _) => Session::Socket(emulation::lines(incoming, cx)?),
         (WS, _) => Session::Socket(websocket(incoming, cx)?),
         (UNI_WS, _) => Session::Socket(uni_websocket(incoming, cx)?),
-        (UNI_SSE, _) => Session::Stream(uni_stream(incoming, Framing::Sse, cx)?),
-        _ => Session::Stream(uni_stream(incoming, Framing::Lines, cx)?),
+        (UNI_SSE, _) => Session::Socket(uni_stream(incoming, Mode::UniEvents, cx)?),
+        _ => Session::Socket(uni_stream(incoming, Mode::UniLines, cx)?),
     };
     Ok(Opened::Session(session))
 }
@@ -111,19 +109,17 @@ fn uni_websocket(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Socket,
     Ok(socket(Mode::Unidirectional, incoming, cx).with_deflate(deflate))
 }
 
-fn uni_stream(
-    incoming: &Incoming<'_, '_>,
-    framing: Framing,
-    cx: &mut Cx<'_>,
-) -> Result<UniStream, Reject> {
+/// `/connection/uni_sse` and `/connection/uni_http_stream`. The head of the answer leaves at once,
+/// and the first words wait for the hub and for backends. A client that is refused without a
+/// question to a backend gets a status; later it gets a `disconnect` push, like any other that has
+/// to leave: a backend's error cannot be sent there and becomes 3004 (Centrifugo, `client.go`).
+fn uni_stream(incoming: &Incoming<'_, '_>, mode: Mode, cx: &mut Cx<'_>) -> Result<Socket, Reject> {
     check_draining(cx.shared)?;
     let params = Params::read(incoming)?;
-    check_chunks(incoming, framing == Framing::Lines)?;
-    let request = match framing {
-        Framing::Sse if incoming.request.method == "GET" => {
-            params.connect.as_deref().unwrap_or_default().as_bytes()
-        }
-        Framing::Sse | Framing::Lines => incoming.body,
+    check_chunks(incoming, mode.is_chunked())?;
+    let request = match incoming.request.method {
+        "GET" => params.connect.as_deref().unwrap_or_default().as_bytes(),
+        _ => incoming.body,
     };
     let connect = Connect::parse(request)
         .map_err(|_| Reject::new(400, "the connect request does not follow the protocol"))?;
@@ -131,28 +127,31 @@ fn uni_stream(
         "" => params.token.as_deref(),
         token => Some(token),
     };
-    let hello = Hello {
-        command: 0,
-        request,
-        connect: &connect,
+    let known = match cx.own.decides(token) {
+        true => None,
+        false => {
+            let claims = authenticate(token, cx.shared, cx.now)
+                .map_err(|error| Reject::new(error.status(), error.message()))?;
+            let identity = claims.as_ref().map(Identity::from_claims);
+            let channels = uni_channels(&connect, claims.as_ref(), identity.as_ref(), cx)?;
+            Some((identity, channels))
+        }
     };
-    if cx.own.decides(token) {
-        write_head(framing, incoming, cx);
-        return Ok(UniStream::ask(framing, incoming, &hello, cx));
-    }
-    let claims = authenticate(token, cx.shared, cx.now)
-        .map_err(|error| Reject::new(error.status(), error.message()))?;
-    let identity = claims.as_ref().map(Identity::from_claims);
-    let channels = uni_channels(&connect, claims.as_ref(), identity.as_ref(), cx)?;
-    write_head(framing, incoming, cx);
-    let identity = identity.map(Box::new);
-    Ok(match channels.iter().any(|wanted| wanted.ask.is_some()) {
-        true => UniStream::ask_to_begin(framing, incoming, &hello, (identity, channels), cx),
-        false => UniStream::open(framing, identity, channels, cx),
-    })
-}
-
-fn write_head(framing: Framing, incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) {
     let origin = incoming.request.header("origin");
-    write_stream_head(origin, StreamHead::of(framing == Framing::Lines), cx);
+    write_stream_head(origin, StreamHead::of(mode.is_chunked()), cx);
+    let mut socket = socket(mode, incoming, cx);
+    socket.remember_said(&connect, cx);
+    match known {
+        Some((identity, channels)) => connect::uni_ask(&mut socket, identity, channels, cx),
+        None => {
+            let hello = Hello {
+                command: 0,
+                request,
+                connect: &connect,
+            };
+            socket.ask_identity(&hello, cx);
+        }
+    }
+    socket.arm(cx);
+    Ok(socket)
 }

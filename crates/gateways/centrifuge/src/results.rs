@@ -3,9 +3,7 @@
 use throng_auth::{Claims, TokenFault};
 use throng_broker::{HistoryPage, HistoryQuery, Recovery, Subscribed};
 use throng_centrifuge::proxy::{ProxyKind, encode_cache_empty};
-use throng_centrifuge::{
-    Connect, ConnectResult, History, HistoryResult, Subscribe, SubscribeResult,
-};
+use throng_centrifuge::{Connect, History, HistoryResult, Subscribe, SubscribeResult};
 use throng_metrics::Counter;
 use throng_session::{
     EntryFault, Holder, Identity, InitialSubscription, Named, Opening, Question, all_channels,
@@ -14,7 +12,6 @@ use throng_types::{ChannelName, Disconnect, Epoch, Position};
 
 use crate::Cx;
 use crate::order::Order;
-use crate::socket::ttl;
 
 /// Returns the client's last position.
 pub(crate) fn position(subscribe: &Subscribe<'_>) -> Option<Position> {
@@ -172,26 +169,4 @@ pub(crate) fn subscriptions<'a>(
         Some((opened.channel.as_str(), result))
     });
     opened.collect()
-}
-
-pub(crate) fn connect_result<'a>(
-    identity: Option<&Identity>,
-    client: &'a str,
-    subs: &'a [(&'a str, SubscribeResult<'a>)],
-    cx: &Cx<'_>,
-    pong: bool,
-) -> ConnectResult<'a> {
-    let ttl_s = identity
-        .and_then(|identity| identity.expires_at_unix_s)
-        .map(|at| ttl(at, cx.now));
-    ConnectResult {
-        client,
-        version: cx.shared.version,
-        expires: ttl_s.is_some(),
-        ttl_s: ttl_s.unwrap_or_default(),
-        subs,
-        ping_s: u32::try_from(cx.shared.limits.ping_interval_ms / 1000).unwrap_or(u32::MAX),
-        pong: pong && cx.shared.limits.ping_interval_ms > 0,
-        ..ConnectResult::default()
-    }
 }

@@ -1,4 +1,4 @@
-//! The state of a Centrifugo client that may speak, and of a unidirectional WebSocket.
+//! The state of a Centrifugo client, whether it may speak or only listens.
 //!
 //! Invariant: the one deadline is the earliest of the next ping or awaited pong, the end of the
 //! client's tokens, and, before it has connected, the time that it has for that.
@@ -50,8 +50,8 @@ pub(crate) struct State {
 /// Session of one client: its transport, its identity, and the subscriptions that it begins with.
 #[derive(Save)]
 pub struct Socket {
-    /// State of the WebSocket. A client of an emulated transport has none; it uses the parts that
-    /// every client needs, heartbeat and allowance, and no frames.
+    /// State of the WebSocket. A client with a stream has none; it uses the parts that every client
+    /// needs, heartbeat and allowance, and no frames.
     pub(crate) ws: WebSocket<State>,
     identity: Option<Box<Identity>>,
     asked: Option<Box<PendingState>>,
@@ -60,12 +60,16 @@ pub struct Socket {
 impl Socket {
     /// Creates a client whose handshake was answered, or whose stream has begun.
     pub(crate) fn new(mode: Mode, cx: &mut Cx<'_>) -> Self {
-        let state = State {
-            mode,
-            phase: Phase::New,
+        let is_listener = mode.is_stream() && !mode.is_bidirectional();
+        // The request for a stream is its listener's only message.
+        let phase = match is_listener {
+            true => Phase::Connected,
+            false => Phase::New,
         };
+        let state = State { mode, phase };
+        let ws = WebSocket::new(state, cx);
         let socket = Self {
-            ws: WebSocket::new(state, cx),
+            ws: if is_listener { ws.as_stream(cx) } else { ws },
             identity: None,
             asked: None,
         };
@@ -299,7 +303,7 @@ impl Socket {
     pub(crate) fn close(&mut self, code: u16, reason: &str, cx: &mut Cx<'_>) {
         let mode = self.mode();
         let is_told = code != Disconnect::Closed.code();
-        if !mode.is_emulated() && is_told {
+        if !mode.is_stream() && is_told {
             return self.ws.close(code, reason, cx);
         }
         if self.is_closing() {

@@ -186,18 +186,21 @@ pub(crate) fn subscribed(
     ws.reply(command, &Reply::Subscribe(&result), cx);
 }
 
-/// Asks for a subscription that the client did not ask for itself, as a part of the connection's
-/// opening.
-pub(crate) fn subscribe_wanted(
-    wanted: &InitialSubscription,
-    identity: Option<&Identity>,
-    form: Form,
-    cx: &mut Cx<'_>,
-) {
-    let channel = wanted.channel.clone();
-    let manner = Manner::new(identity, &channel, &wanted.options, false, form, cx);
-    let Manner { format, presence } = manner;
-    cx.subscribe_as(OPENING, channel, format, wanted.since, presence);
+/// Asks for a subscription that the client did not ask for itself.
+pub(crate) fn want(ws: &mut Socket, wanted: InitialSubscription, cx: &mut Cx<'_>) {
+    let InitialSubscription {
+        channel,
+        options,
+        since,
+        ..
+    } = wanted;
+    let form = ws.form(&channel, cx);
+    let Manner { format, presence } =
+        Manner::new(ws.identity(), &channel, &options, false, form, cx);
+    cx.subscribe_as(OPENING, channel.clone(), format, since, presence);
+    if let Some(data) = options.data {
+        ws.asked_mut().data.push((channel, data));
+    }
 }
 
 /// Options of a client's subscription.

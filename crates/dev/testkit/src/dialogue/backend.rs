@@ -6,8 +6,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use serde_json::{Value, json};
+use throng_dialogue::{Variables, put_times};
 
 use super::values;
+use crate::unix_s;
 
 /// `PATH {asked} => STATUS {answer}`; the status `held` is 200 once the backend is released.
 struct Rule {
@@ -85,7 +87,7 @@ fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Whether a request has a path, of which `*` is any, and a body that fits a pattern.
 fn fits(on: &str, body: &Value, path: &str, pattern: &Value) -> bool {
-    (path == "*" || on == path) && values::fit(body, pattern, &mut Default::default()).is_ok()
+    (path == "*" || on == path) && Variables::default().fit(body, pattern).is_ok()
 }
 
 fn rule(line: &str) -> Rule {
@@ -111,7 +113,7 @@ fn serve(stream: TcpStream, rules: &[Rule], heard: &Asked, gate: &Gate) {
         let rule = rules.iter().find(fits);
         let mut answer =
             rule.map_or_else(|| json!({}), |rule| values::answer(&rule.answer, &asked));
-        values::put_times(&mut answer);
+        put_times(&mut answer, unix_s());
         lock(heard).push((path, asked));
         let status = rule.map_or(500, |rule| rule.status.unwrap_or(200));
         if rule.is_some_and(|rule| rule.status.is_none()) {

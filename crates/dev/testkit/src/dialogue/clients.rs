@@ -1,9 +1,10 @@
 //! Steps of dialogues in which connections, SDKs, networks and backends have their turn.
 
 use serde_json::{Value, json};
+use throng_dialogue::{Outcome, arrow, same, word};
 
-use super::values::{self, arrow, fields, lines, same, text, word};
-use super::{Outcome, Story, Thing};
+use super::values::{self, fields, lines, text};
+use super::{Story, Thing};
 use crate::{Sdk, Wire, unescaped, until};
 
 impl Story {

@@ -1,9 +1,10 @@
 //! Steps of dialogues that concern requests by HTTP and their answers.
 
 use serde_json::Value;
+use throng_dialogue::{Outcome, arrow, same, word};
 
-use super::values::{arrow, lines, parse, same, word};
-use super::{Outcome, Story};
+use super::Story;
+use super::values::{lines, parse};
 use crate::{Response, Wire, unescaped};
 
 impl Story {

@@ -4,8 +4,10 @@ use std::fs;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-use super::values::{arrow, parse, word};
-use super::{Outcome, Story, Thing};
+use throng_dialogue::{Outcome, arrow, word};
+
+use super::values::parse;
+use super::{Story, Thing};
 use crate::{
     Authority, Browser, Issuer, Process, Signal, TlsFiles, TokenKey, binary, free_port, throng,
 };

@@ -1,9 +1,10 @@
 //! Steps of dialogues that start, ask and inspect a server, and begin what speaks to it.
 
 use serde_json::{Value, json};
+use throng_dialogue::{Outcome, arrow, same, word};
 
-use super::values::{self, arrow, fields, lines, parse, same, word};
-use super::{Outcome, Story, Thing};
+use super::values::{self, fields, lines, parse};
+use super::{Story, Thing};
 use crate::{
     HANDSHAKE, Installed, Sdk, Setup, Signal, Wire, escaped, python_script, script,
     script_trusting, sign, unix_s,
@@ -221,7 +222,7 @@ impl Story {
                     }
                     ("js", rest) => with_script(script, rest),
                     ("trusting", rest) => {
-                        let trusted = self.variables["TRUSTED"].clone();
+                        let trusted = self.variables.filled("<TRUSTED>");
                         with_script(|name, rest| script_trusting(&trusted, name, rest), rest)
                     }
                     ("py", rest) => with_script(python_script, rest),
@@ -235,7 +236,7 @@ impl Story {
     }
 
     pub(super) fn fit(&mut self, found: &Value, pattern: &Value) -> Outcome {
-        values::fit(found, pattern, &mut self.variables)
+        self.variables.fit(found, pattern)
     }
 
     /// Starts a server: `shards=2 key=KEY tls tls-api upgrades`, variables of its environment, and

@@ -1,18 +1,28 @@
 //! Commands of clients in Centrifugo's protocol, and the answers: the dialogues of the reference
-//! server.
+//! server, told in the text files beside this one. Bytes and bounds are tested in Rust.
 
-mod backends;
-mod batches;
-mod changed;
-mod codes;
-mod compressed;
-mod moved;
-mod order;
+mod bounds;
+mod bytes;
+mod client;
+mod given;
 mod protobuf;
-mod rights;
-mod scene;
-mod server_api;
-mod streams;
-mod surveys;
-mod transports;
-mod wishes;
+mod shard;
+mod stage;
+
+/// A test for each file.
+macro_rules! dialogues {
+    ($($name:ident)*) => { $(
+        #[test]
+        fn $name() {
+            let file = concat!(stringify!($name), ".txt");
+            let text = include_str!(concat!(stringify!($name), ".txt"));
+            throng_dialogue::play(file, text, crate::stage::Story::default);
+        }
+    )* };
+}
+
+mod dialogues {
+    dialogues! {
+        backends changed codes moved order protobuf rights server_api streams transports wishes
+    }
+}
