@@ -25,7 +25,14 @@ use crate::{
 };
 
 /// Result of a step: why it failed.
-type Outcome = Result<(), String>;
+pub type Outcome = Result<(), String>;
+
+/// Steps of one suite, beside those that all dialogues have.
+pub trait Steps {
+    /// Takes a step with its first word, the rest of its line and the lines below it; none if that
+    /// word begins none of its steps.
+    fn step(&mut self, story: &mut Story, verb: &str, rest: &str, block: &str) -> Option<Outcome>;
+}
 
 /// One line, with the lines indented below it.
 struct Step {
@@ -48,7 +55,8 @@ enum Thing {
 
 /// State of one story.
 #[derive(Default)]
-struct Story {
+pub struct Story {
+    suite: Option<Box<dyn Steps>>,
     server: Option<Server>,
     /// A certificate for this machine, and the folder of a story that has files.
     tls: Option<TlsFiles>,
@@ -74,6 +82,15 @@ struct Story {
 /// # Panics
 /// If a step fails, with its line.
 pub fn play(file: &Path) {
+    play_with(file, |_| None);
+}
+
+/// Plays each section of a file with a suite's own steps, made anew for each; what makes them may
+/// set variables.
+///
+/// # Panics
+/// If a step fails, with its line.
+pub fn play_with(file: &Path, suite: impl Fn(&mut Story) -> Option<Box<dyn Steps>>) {
     let text = fs::read_to_string(file).unwrap_or_else(|error| panic!("{file:?}: {error}"));
     let steps = steps_of(&text);
     let is_head = |step: &Step| step.text.starts_with("== ");
@@ -83,6 +100,7 @@ pub fn play(file: &Path) {
         eprintln!("{}", section[0].text);
         let mut story = Story::default();
         story.set("THRONG", throng().display().to_string());
+        story.suite = suite(&mut story);
         let outcome = { story.run(before) }.and_then(|()| story.run(&section[1..]));
         if let Err((line, why)) = outcome {
             panic!("{}:{line}: {why}", file.display());
@@ -120,7 +138,12 @@ impl Story {
                 continue;
             }
             let Some(names) = step.text.strip_prefix("for ") else {
-                self.step(&self.filled(&step.text), &self.filled(&step.block))
+                // Steps below take their variables when it is their turn.
+                let block = match &*step.text {
+                    "until" => step.block.clone(),
+                    _ => self.filled(&step.block),
+                };
+                self.step(&self.filled(&step.text), &block)
                     .map_err(|why| (step.line, format!("{}\n{why}", self.filled(&step.text))))?;
                 continue;
             };
@@ -145,7 +168,8 @@ impl Story {
         Ok(())
     }
 
-    fn set(&mut self, name: &str, value: String) {
+    /// Sets the text that stands for a name in the steps that follow.
+    pub fn set(&mut self, name: &str, value: String) {
         self.variables.insert(name.trim().to_owned(), value);
     }
 
@@ -208,18 +232,46 @@ impl Story {
                 self.things.insert(rest.to_owned(), Thing::Proxy(proxy));
                 Ok(())
             }
-            _ => { self.server_step(verb, rest, block) }
+            _ => { self.own_step(verb, rest, block) }
+                .or_else(|| self.server_step(verb, rest, block))
                 .or_else(|| self.program_step(verb, rest, block))
                 .unwrap_or_else(|| self.thing_step(verb, rest, block)),
         }
     }
 
-    fn server(&self) -> &Server {
+    fn own_step(&mut self, verb: &str, rest: &str, block: &str) -> Option<Outcome> {
+        let mut suite = self.suite.take()?;
+        let outcome = suite.step(self, verb, rest, block);
+        self.suite = Some(suite);
+        outcome
+    }
+
+    /// Server of the story.
+    ///
+    /// # Panics
+    /// If no step has started one.
+    pub fn server(&self) -> &Server {
         self.server.as_ref().expect("a step that starts a server")
     }
 
+    /// Connection of a name.
+    ///
+    /// # Panics
+    /// If nothing of that name is a connection.
+    pub fn wire(&mut self, name: &str) -> &mut crate::Wire {
+        match self.things.get_mut(name) {
+            Some(Thing::Wire(wire)) => wire,
+            _ => panic!("no connection has the name {name}"),
+        }
+    }
+
+    /// Keeps a connection by a name, for the steps of connections.
+    pub fn keep_wire(&mut self, name: &str, wire: crate::Wire) {
+        self.things.insert(name.to_owned(), Thing::Wire(wire));
+    }
+
     /// Address of a port: `clients`, `api`, one of GRIP's, or an address itself.
-    fn port(&self, name: &str) -> SocketAddr {
+    pub fn port(&self, name: &str) -> SocketAddr {
         match name {
             "clients" => self.server().clients(),
             "api" => self.server().api_address(),

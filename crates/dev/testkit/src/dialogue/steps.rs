@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::programs::command;
 use super::values::{self, arrow, fields, lines, parse, same, word};
 use super::{Outcome, Story, Thing};
 use crate::{
@@ -225,6 +226,7 @@ impl Story {
                         with_script(|name, rest| script_trusting(&trusted, name, rest), rest)
                     }
                     ("py", rest) => with_script(python_script, rest),
+                    ("run", line) => Sdk::start(&mut command(line)),
                     _ => values::start(kind),
                 };
                 self.things.insert(name.to_owned(), Thing::Client(client));
@@ -234,7 +236,11 @@ impl Story {
         })
     }
 
-    pub(super) fn fit(&mut self, found: &Value, pattern: &Value) -> Outcome {
+    /// Checks that a value fits a pattern of JSON, which may set variables.
+    ///
+    /// # Errors
+    /// What differs.
+    pub fn fit(&mut self, found: &Value, pattern: &Value) -> Outcome {
         values::fit(found, pattern, &mut self.variables)
     }
 
