@@ -1,6 +1,6 @@
 //! A backend of stories, which answers by rules and remembers what it was asked.
 
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -49,7 +49,10 @@ impl Origin {
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let shared = shared.clone();
-                thread::spawn(move || while serve(&stream, &shared) {});
+                thread::spawn(move || {
+                    let mut reader = BufReader::new(&stream);
+                    while serve(&mut reader, &shared) {}
+                });
             }
         });
         Self {
@@ -77,10 +80,11 @@ fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Answers the next request; false at the end of the connection.
-fn serve(mut stream: &TcpStream, shared: &Shared) -> bool {
-    let Some((line, head)) = request(stream) else {
+fn serve(reader: &mut BufReader<&TcpStream>, shared: &Shared) -> bool {
+    let Some((line, head)) = request(reader) else {
         return false;
     };
+    let mut stream: &TcpStream = reader.get_ref();
     let target = line.split(' ').nth(1).unwrap_or_default();
     let fits = |(of, _): &&(String, String)| of == "*" || of == target;
     let answer = { shared.rules.iter() }.find(fits);
@@ -132,40 +136,30 @@ fn with_head(answer: &str) -> String {
     format!("{held}HTTP/1.1 {status} X\\r\\n{length}{fields}\\r\\n{body}")
 }
 
-/// Reads a request with its body; none at the end of the connection.
-fn request(mut stream: &TcpStream) -> Option<Asked> {
-    let mut bytes = Vec::new();
-    let mut more = |bytes: &mut Vec<u8>| {
-        let mut piece = [0; 4096];
-        let count = stream.read(&mut piece).ok().filter(|count| *count > 0)?;
-        bytes.extend_from_slice(&piece[..count]);
-        Some(())
-    };
-    let end = loop {
-        if let Some(at) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {
-            break at + 4;
+/// Reads a request with its body, which nobody looks at; none at the end of the connection.
+fn request(reader: &mut BufReader<&TcpStream>) -> Option<Asked> {
+    let mut lines = Vec::new();
+    loop {
+        let mut line = String::new();
+        reader
+            .read_line(&mut line)
+            .ok()
+            .filter(|count| *count > 0)?;
+        match line.trim_end() {
+            "" => break,
+            line => lines.push(line.to_owned()),
         }
-        more(&mut bytes)?;
-    };
-    let text = String::from_utf8_lossy(&bytes[..end]).into_owned();
-    let mut lines = text.trim_end().split("\r\n");
-    let line = lines.next().unwrap_or_default().to_owned();
-    let fields = lines.filter_map(|line| line.split_once(": "));
-    let mut head = Response {
+    }
+    let fields = { lines.iter().skip(1) }.filter_map(|line| line.split_once(": "));
+    let fields = fields.map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()));
+    let head = Response {
         status: 0,
-        headers: fields
-            .map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()))
-            .collect(),
+        headers: fields.collect(),
         body: String::new(),
     };
-    let length = head
-        .header("content-length")
-        .map_or(0, |it| it.parse().unwrap_or(0));
-    while bytes.len() < end + length {
-        more(&mut bytes)?;
-    }
-    head.body = String::from_utf8_lossy(&bytes[end..]).into_owned();
-    Some((line, head))
+    let length = head.header("content-length").and_then(|it| it.parse().ok());
+    reader.read_exact(&mut vec![0; length.unwrap_or(0)]).ok()?;
+    Some((lines.swap_remove(0), head))
 }
 
 /// Takes the next connection of a listener, as the side of a backend.
