@@ -47,7 +47,7 @@ fn describe(found: &Instruct) -> String {
     out.extend(found.gone.as_ref().map(|uri| format!("gone {uri}")));
     let headers = reply.headers.iter();
     out.extend(headers.map(|header| format!("{}: {}", header.name, text(&header.value))));
-    if let ReplyBody::Replaced(body) = &reply.body {
+    if let Some(body) = &reply.body {
         out.push(format!("body {}", text(body)).trim_end().to_owned());
     }
     out.join(" / ")

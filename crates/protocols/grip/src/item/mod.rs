@@ -11,7 +11,7 @@ mod tests;
 use throng_types::{ChannelName, Load, Save, Saved, coded_enum};
 
 use crate::headers::{Header, is_grip};
-use crate::instruct::{HeldReply, ReplyBody};
+use crate::instruct::HeldReply;
 
 pub use codec::{
     CHANNEL_BYTES_MAX, ItemError, PublishError, items_of_json, items_of_value, zmq_pull_item,
@@ -221,7 +221,7 @@ impl ResponseItem {
             code: self.code,
             reason: self.reason.clone(),
             headers,
-            body: ReplyBody::AsReceived,
+            body: None,
         };
         let body = match &self.body {
             ItemBody::Whole(body) => body.clone(),

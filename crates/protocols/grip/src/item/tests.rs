@@ -179,7 +179,7 @@ fn a_held_response_lends_its_headers() {
         reply.headers,
         headers.map(|(name, value)| Header::new(name, value))
     );
-    assert_eq!((reply.body, &*body), (ReplyBody::AsReceived, &b"x"[..]));
+    assert_eq!((reply.body, &*body), (None, &b"x"[..]));
 }
 
 #[test]
