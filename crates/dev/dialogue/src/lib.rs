@@ -118,7 +118,12 @@ fn run<S: Stage>(name: &str, steps: &[Step<'_>], stage: &mut S) -> Result<(), (u
             continue;
         }
         let Some(names) = step.text.strip_prefix("for ") else {
-            let [text, block] = [step.text, &step.block].map(|it| stage.variables().filled(it));
+            // Steps below `until` take their variables when it is their turn.
+            let block = match step.text {
+                "until" => step.block.clone(),
+                _ => stage.variables().filled(&step.block),
+            };
+            let text = stage.variables().filled(step.text);
             let _place = Place(name, step.line, &text);
             let outcome = match word(&text) {
                 ("is", check) => {

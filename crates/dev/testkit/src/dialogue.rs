@@ -16,12 +16,20 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use tempfile::TempDir;
-use throng_dialogue::{Outcome, Stage, Variables};
+pub use throng_dialogue::Outcome;
+use throng_dialogue::{Stage, Variables};
 
 pub use self::backend::Backend;
 use crate::{
     Authority, Browser, Issuer, Process, Proxy, Sdk, Server, TlsFiles, TokenKey, throng, until,
 };
+
+/// Steps of one suite, beside those that all dialogues have.
+pub trait Steps {
+    /// Takes a step with its first word, the rest of its line and the lines below it; none if that
+    /// word begins none of its steps.
+    fn step(&mut self, story: &mut Story, verb: &str, rest: &str, block: &str) -> Option<Outcome>;
+}
 
 /// Something with a name that steps speak to.
 enum Thing {
@@ -36,7 +44,8 @@ enum Thing {
 
 /// State of one story.
 #[derive(Default)]
-struct Story {
+pub struct Story {
+    suite: Option<Box<dyn Steps>>,
     server: Option<Server>,
     /// A certificate for this machine, and the folder of a story that has files.
     tls: Option<TlsFiles>,
@@ -61,25 +70,63 @@ struct Story {
 /// # Panics
 /// If a step fails, with its line.
 pub fn play(file: &Path) {
+    play_with(file, |_| None);
+}
+
+/// Plays each section of a file with a suite's own steps, made anew for each; what makes them may
+/// set variables.
+///
+/// # Panics
+/// If a step fails, with its line.
+pub fn play_with(file: &Path, suite: impl Fn(&mut Story) -> Option<Box<dyn Steps>>) {
     let text = fs::read_to_string(file).unwrap_or_else(|error| panic!("{file:?}: {error}"));
     throng_dialogue::play(&file.display().to_string(), &text, || {
         let mut story = Story::default();
         story.set("THRONG", throng().display().to_string());
+        story.suite = suite(&mut story);
         story
     });
 }
 
 impl Story {
-    fn set(&mut self, name: &str, value: String) {
+    /// Sets the text that stands for a name in the steps that follow.
+    pub fn set(&mut self, name: &str, value: String) {
         self.variables.set(name, value);
     }
 
-    fn server(&self) -> &Server {
+    fn own_step(&mut self, verb: &str, rest: &str, block: &str) -> Option<Outcome> {
+        let mut suite = self.suite.take()?;
+        let outcome = suite.step(self, verb, rest, block);
+        self.suite = Some(suite);
+        outcome
+    }
+
+    /// Server of the story.
+    ///
+    /// # Panics
+    /// If no step has started one.
+    pub fn server(&self) -> &Server {
         self.server.as_ref().expect("a step that starts a server")
     }
 
+    /// Connection of a name.
+    ///
+    /// # Panics
+    /// If nothing of that name is a connection.
+    pub fn wire(&mut self, name: &str) -> &mut crate::Wire {
+        match self.things.get_mut(name) {
+            Some(Thing::Wire(wire)) => wire,
+            _ => panic!("no connection has the name {name}"),
+        }
+    }
+
+    /// Keeps a connection by a name, for the steps of connections.
+    pub fn keep_wire(&mut self, name: &str, wire: crate::Wire) {
+        self.things.insert(name.to_owned(), Thing::Wire(wire));
+    }
+
     /// Address of a port: `clients`, `api`, one of GRIP's, or an address itself.
-    fn port(&self, name: &str) -> SocketAddr {
+    pub fn port(&self, name: &str) -> SocketAddr {
         match name {
             "clients" => self.server().clients(),
             "api" => self.server().api_address(),
@@ -137,7 +184,8 @@ impl Stage for Story {
                 self.things.insert(rest.to_owned(), Thing::Proxy(proxy));
                 Ok(())
             }
-            _ => { self.server_step(verb, rest, block) }
+            _ => { self.own_step(verb, rest, block) }
+                .or_else(|| self.server_step(verb, rest, block))
                 .or_else(|| self.program_step(verb, rest, block))
                 .unwrap_or_else(|| self.thing_step(verb, rest, block)),
         }

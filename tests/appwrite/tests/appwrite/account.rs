@@ -40,11 +40,7 @@ pub(crate) struct AccountApi {
 }
 
 impl AccountApi {
-    pub(crate) fn start() -> Self {
-        Self::with(None)
-    }
-
-    /// By TLS, if it has a certificate for its address.
+    /// Starts it; by TLS, if it has a certificate for its address.
     pub(crate) fn with(issued: Option<Issued>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -84,8 +80,8 @@ impl AccountApi {
         self.state().sessions.remove(shown);
     }
 
-    pub(crate) fn join(&self, user: &str, team: &str, roles: &[&str]) {
-        let roles = roles.iter().map(|&role| role.to_owned()).collect();
+    pub(crate) fn join(&self, user: &str, team: &str, roles: &str) {
+        let roles = roles.split_whitespace().map(str::to_owned).collect();
         let key = (user.to_owned(), team.to_owned());
         self.state().memberships.insert(key, roles);
     }
@@ -95,14 +91,9 @@ impl AccountApi {
         self.state().memberships.remove(&key);
     }
 
-    pub(crate) fn label(&self, user: &str, labels: &[&str]) {
-        let labels = labels.iter().map(|&label| label.to_owned()).collect();
+    pub(crate) fn label(&self, user: &str, labels: &str) {
+        let labels = labels.split_whitespace().map(str::to_owned).collect();
         self.state().labels.insert(user.to_owned(), labels);
-    }
-
-    pub(crate) fn go_away(&self, away: bool) {
-        let unavailable = (503, json!({"message": "Service unavailable", "code": 503}));
-        self.fail(away.then_some(unavailable));
     }
 
     /// Answers nothing but this from now on.
@@ -206,11 +197,8 @@ fn answer(head: &[String], body: &[u8], state: &mut State) -> (u16, Value) {
     let theirs = state.memberships.iter().filter(|((of, _), _)| of == user);
     match path {
         "/v1/account" => {
-            let mut account = account(user);
-            if let Some(labels) = state.labels.get(user) {
-                account["labels"] = json!(labels);
-            }
-            (200, account)
+            let labels = state.labels.get(user).map_or(&[][..], Vec::as_slice);
+            (200, account(user, labels))
         }
         "/v1/teams" => {
             let (limit, after) = page(query);
@@ -309,11 +297,13 @@ fn decode(text: &str) -> String {
     decoded
 }
 
-pub(crate) fn account(user: &str) -> Value {
+/// A user with labels, as Appwrite tells of it.
+pub(crate) fn account(user: &str, labels: &[impl AsRef<str>]) -> Value {
+    let labels: Vec<&str> = labels.iter().map(AsRef::as_ref).collect();
     json!({
         "$id": user, "$createdAt": "2026-01-01T00:00:00.000+00:00",
         "$updatedAt": "2026-01-01T00:00:00.000+00:00", "name": user,
-        "registration": "2026-01-01T00:00:00.000+00:00", "status": true, "labels": [],
+        "registration": "2026-01-01T00:00:00.000+00:00", "status": true, "labels": labels,
         "passwordUpdate": "", "email": format!("{user}@example.com"), "phone": "",
         "emailVerification": true, "phoneVerification": false, "mfa": false, "prefs": {},
         "targets": [], "accessedAt": ""

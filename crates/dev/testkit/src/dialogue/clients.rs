@@ -5,7 +5,19 @@ use throng_dialogue::{Outcome, arrow, same, word};
 
 use super::values::{self, fields, lines, text};
 use super::{Story, Thing};
-use crate::{Sdk, Wire, unescaped, until};
+use crate::{Sdk, Wire, frame, unescaped, until};
+
+/// Opcode of a frame by its kind (RFC 6455 section 5.2).
+fn opcode(kind: &str) -> u8 {
+    match kind {
+        "text" => 1,
+        "binary" => 2,
+        "close" => 8,
+        "ping" => 9,
+        "pong" => 10,
+        other => panic!("no kind of frame: {other}"),
+    }
+}
 
 impl Story {
     /// A step of a wire, a client, a network or a backend, by its name.
@@ -61,6 +73,14 @@ impl Story {
                 wire.ask(target, &lines(more));
             }
             "say" => wire.say(rest),
+            "frame" => {
+                let (kind, data) = word(rest);
+                wire.send_bytes(&frame(opcode(kind), unescaped(data)));
+            }
+            "message" => {
+                let (kind, data) = word(rest);
+                return same(&wire.message(), &(opcode(kind), unescaped(data)));
+            }
             "through" => _ = wire.through(&text(rest)),
             "chunk" => return has(&wire.chunk()),
             "rest" => return has(&wire.rest()),

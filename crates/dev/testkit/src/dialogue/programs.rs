@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// A program with its arguments, which apostrophes hold together. `throng` is this checkout's.
-fn command(line: &str) -> Command {
+pub(super) fn command(line: &str) -> Command {
     let parts = line
         .split('\'')
         .enumerate()

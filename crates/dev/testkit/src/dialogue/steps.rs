@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use throng_dialogue::{Outcome, arrow, same, word};
 
+use super::programs::command;
 use super::values::{self, fields, lines, parse};
 use super::{Story, Thing};
 use crate::{
@@ -226,6 +227,7 @@ impl Story {
                         with_script(|name, rest| script_trusting(&trusted, name, rest), rest)
                     }
                     ("py", rest) => with_script(python_script, rest),
+                    ("run", line) => Sdk::start(&mut command(line)),
                     _ => values::start(kind),
                 };
                 self.things.insert(name.to_owned(), Thing::Client(client));
@@ -235,7 +237,11 @@ impl Story {
         })
     }
 
-    pub(super) fn fit(&mut self, found: &Value, pattern: &Value) -> Outcome {
+    /// Checks that a value fits a pattern of JSON, which may set variables.
+    ///
+    /// # Errors
+    /// What differs.
+    pub fn fit(&mut self, found: &Value, pattern: &Value) -> Outcome {
         self.variables.fit(found, pattern)
     }
 
