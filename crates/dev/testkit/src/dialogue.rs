@@ -8,18 +8,22 @@
 mod backend;
 mod clients;
 mod http;
+mod numbers;
+mod peers;
 mod programs;
 mod steps;
 mod values;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
 pub use self::backend::Backend;
+pub use self::numbers::Numbers;
+use self::peers::Peer;
 use crate::{
     Authority, Browser, Issuer, Process, Proxy, Sdk, Server, TlsFiles, TokenKey, throng, until,
 };
@@ -28,6 +32,7 @@ use crate::{
 type Outcome = Result<(), String>;
 
 /// One line, with the lines indented below it.
+#[derive(Clone)]
 struct Step {
     /// Line number in the file, counted from 1.
     line: usize,
@@ -44,6 +49,9 @@ enum Thing {
     Issuer(Issuer),
     Proxy(Proxy),
     Backend(Backend),
+    Node(Server),
+    Numbers(Numbers),
+    Peer(Peer),
 }
 
 /// State of one story.
@@ -58,8 +66,10 @@ struct Story {
     folders: Vec<TempDir>,
     /// Authorities by their names.
     authorities: HashMap<String, Authority>,
-    /// Servers that go on beside it, by their names.
-    parked: HashMap<String, Server>,
+    /// Folder of the file, in which it includes others.
+    path: PathBuf,
+    /// Steps that the file defines, by their names.
+    defined: HashMap<String, Step>,
     /// Whether the process that was started has handed over, so that its end is not waited for.
     has_moved: bool,
     /// Where programs are installed, if the server is to be upgraded.
@@ -69,20 +79,65 @@ struct Story {
     variables: HashMap<String, String>,
 }
 
-/// Plays each section of a file.
+/// Makes a test of each file in the crate's folder `dialogues`: a module for each kind of run with
+/// the files that are played so. Files that others include come first.
+#[macro_export]
+macro_rules! dialogues {
+    (included: $($included:ident)*; $($kind:ident: $($name:ident)*;)*) => {
+        $(
+            mod $kind {
+                $(
+                    #[test]
+                    fn $name() {
+                        let folder = env!("CARGO_MANIFEST_DIR");
+                        $crate::play(folder, stringify!($name), stringify!($kind));
+                    }
+                )*
+            }
+        )*
+
+        #[test]
+        fn no_file_is_forgotten() {
+            let names = [$(stringify!($included),)* $($(stringify!($name),)*)*];
+            $crate::has_only(env!("CARGO_MANIFEST_DIR"), &names);
+        }
+    };
+}
+
+/// Checks that a crate has these dialogues and no others.
+///
+/// # Panics
+/// If one is missing or forgotten.
+pub fn has_only(folder: &str, names: &[&str]) {
+    let files = fs::read_dir(Path::new(folder).join("dialogues")).expect("the folder");
+    let name = |file: fs::DirEntry| file.file_name().into_string().expect("UTF-8");
+    let found: BTreeSet<String> = files.flatten().map(name).collect();
+    assert_eq!(
+        found,
+        names.iter().map(|name| format!("{name}.txt")).collect()
+    );
+}
+
+/// Plays each section of a crate's file; `<KIND>` stands for the kind of run.
 ///
 /// # Panics
 /// If a step fails, with its line.
-pub fn play(file: &Path) {
-    let text = fs::read_to_string(file).unwrap_or_else(|error| panic!("{file:?}: {error}"));
+pub fn play(folder: &str, name: &str, kind: &str) {
+    let path = Path::new(folder).join("dialogues");
+    let file = path.join(format!("{name}.txt"));
+    let text = fs::read_to_string(&file).unwrap_or_else(|error| panic!("{file:?}: {error}"));
     let steps = steps_of(&text);
     let is_head = |step: &Step| step.text.starts_with("== ");
     let first = steps.iter().position(is_head).expect("a section");
     let (before, sections) = steps.split_at(first);
     for section in sections.chunk_by(|_, next| !is_head(next)) {
         eprintln!("{}", section[0].text);
-        let mut story = Story::default();
+        let mut story = Story {
+            path: path.clone(),
+            ..Story::default()
+        };
         story.set("THRONG", throng().display().to_string());
+        story.set("KIND", kind.to_owned());
         let outcome = { story.run(before) }.and_then(|()| story.run(&section[1..]));
         if let Err((line, why)) = outcome {
             panic!("{}:{line}: {why}", file.display());
@@ -119,6 +174,11 @@ impl Story {
                 self.set(name, step.block.clone());
                 continue;
             }
+            if let Some(name) = step.text.strip_prefix("steps ") {
+                let name = values::word(name).0.to_owned();
+                self.defined.insert(name, step.clone());
+                continue;
+            }
             let Some(names) = step.text.strip_prefix("for ") else {
                 self.step(&self.filled(&step.text), &self.filled(&step.block))
                     .map_err(|why| (step.line, format!("{}\n{why}", self.filled(&step.text))))?;
@@ -149,23 +209,38 @@ impl Story {
         self.variables.insert(name.trim().to_owned(), value);
     }
 
-    /// The text with variables in the place of their names.
+    /// The text with variables in the place of their names, the inner ones first.
     fn filled(&self, text: &str) -> String {
-        let (mut out, mut rest) = (String::new(), text);
-        while let Some((before, behind)) = rest.split_once('<') {
-            out.push_str(before);
-            let known = behind
-                .split_once('>')
-                .and_then(|(name, behind)| Some((self.variables.get(name)?, behind)));
-            if let Some((value, behind)) = known {
-                out.push_str(value);
-                rest = behind;
-            } else {
-                out.push('<');
-                rest = behind;
+        let mut pieces = text.split('>');
+        let mut out = pieces.next().unwrap_or_default().to_owned();
+        for piece in pieces {
+            let name = out.rfind('<');
+            match name.and_then(|at| Some((at, self.variables.get(&out[at + 1..])?))) {
+                Some((at, value)) => {
+                    out.truncate(at);
+                    out.push_str(value);
+                }
+                None => out.push('>'),
             }
+            out.push_str(piece);
         }
-        out + rest
+        out
+    }
+
+    /// Takes the steps that the file defines by this name, with words for their parameters; the
+    /// last one has the rest of the line.
+    fn defined_step(&mut self, step: &Step, mut rest: &str) -> Outcome {
+        let mut names = step.text.split(' ').skip(2).peekable();
+        while let Some(name) = names.next() {
+            let (value, more) = match names.peek() {
+                Some(_) => values::word(rest),
+                None => (rest, ""),
+            };
+            self.set(name, value.to_owned());
+            rest = more;
+        }
+        self.run(&steps_of(&step.block))
+            .map_err(|(line, why)| format!("{why}\nline {line} of {}", step.text))
     }
 
     /// Takes one step: a verb of the story's own, of its server, of programs, or of a thing.
@@ -187,6 +262,10 @@ impl Story {
                 Ok(())
             }
             "let" => self.define(rest),
+            "text" => {
+                self.set(rest, block.to_owned());
+                Ok(())
+            }
             "drop" => {
                 self.things.remove(rest);
                 Ok(())
@@ -202,11 +281,44 @@ impl Story {
                 self.things.insert(rest.to_owned(), Thing::Backend(backend));
                 Ok(())
             }
+            // In front of the server, or of an address.
             "proxy" => {
-                let proxy = Proxy::new(self.server().clients());
-                self.set(rest, proxy.address().to_string());
-                self.things.insert(rest.to_owned(), Thing::Proxy(proxy));
+                let (name, to) = values::word(rest);
+                let to = if to.is_empty() { "clients" } else { to };
+                let proxy = Proxy::new(self.port(to));
+                self.set(name, proxy.address().to_string());
+                self.things.insert(name.to_owned(), Thing::Proxy(proxy));
                 Ok(())
+            }
+            "include" => {
+                let text = fs::read_to_string(self.path.join(rest)).expect("a file beside it");
+                self.run(&steps_of(&text))
+                    .map_err(|(line, why)| format!("{why}\nline {line} of {rest}"))
+            }
+            // A step of one of the cases that a file is played for.
+            "when" => {
+                let (found, rest) = values::word(rest);
+                let (wanted, step) = values::word(rest);
+                match found == wanted {
+                    true => self.step(step, block),
+                    false => Ok(()),
+                }
+            }
+            "numbers" => {
+                let (name, channel) = values::word(rest);
+                let numbers = Numbers::new(channel);
+                self.things.insert(name.to_owned(), Thing::Numbers(numbers));
+                Ok(())
+            }
+            "peer" => {
+                self.start_peers(rest, block);
+                Ok(())
+            }
+            names if names.contains(',') => { names.split(',') }
+                .try_for_each(|name| self.step(&format!("{name} {rest}"), block)),
+            name if self.defined.contains_key(name) => {
+                let step = self.defined[name].clone();
+                self.defined_step(&step, rest)
             }
             _ => { self.server_step(verb, rest, block) }
                 .or_else(|| self.program_step(verb, rest, block))
@@ -266,6 +378,18 @@ mod tests {
             (
                 "rows R\n  1 | ''\nfor A | B in @R\nsame <A><B> 1\nend\n",
                 None,
+            ),
+            (
+                "let A = 2\nlet B2 = 1\nsame <B<A>> 1\nsame <B<A>> 2\n",
+                Some(4),
+            ),
+            (
+                "steps S a b\n  same <a> 1\n  same-json [<b>] == [2, 3]\nS 1 2, 3\nS 1 2\n",
+                Some(5),
+            ),
+            (
+                "let B = 1\nwhen <B> 2 same 1 2\nwhen <B> 1 same 1 2\n",
+                Some(3),
             ),
             ("nothing of this name\n", Some(1)),
         ] {

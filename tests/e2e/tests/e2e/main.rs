@@ -5,7 +5,6 @@ mod batches;
 mod crowd;
 mod delta;
 mod descriptors;
-mod dialogues;
 mod drain;
 mod examples;
 mod fixture;
@@ -24,3 +23,10 @@ mod support;
 mod together;
 mod upgrade;
 mod work;
+
+throng_testkit::dialogues! {
+    included: ;
+    dialogues:
+    answers backends browser commands compression curl dashboard delta history jwks lifetimes live
+    logged openssl pages proxies publisher reload server_sdks sign_in story tls tokens upgrade work;
+}

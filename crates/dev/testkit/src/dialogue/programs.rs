@@ -7,7 +7,8 @@ use std::process::{Command, Stdio};
 use super::values::{arrow, parse, word};
 use super::{Outcome, Story, Thing};
 use crate::{
-    Authority, Browser, Issuer, Process, Signal, TlsFiles, TokenKey, binary, free_port, throng,
+    Authority, Browser, Issued, Issuer, Process, Signal, TlsFiles, TokenKey, binary, free_port,
+    throng,
 };
 
 /// A program with its arguments, which apostrophes hold together. `throng` is this checkout's.
@@ -130,6 +131,13 @@ impl Story {
 
     fn files(&self) -> &TlsFiles {
         self.tls.as_ref().expect("a step `tls`")
+    }
+
+    /// Certificate of the story's servers.
+    pub(super) fn issued(&self) -> Issued {
+        let [certificate, key] = ["server.pem", "server.key"]
+            .map(|name| fs::read_to_string(self.files().files.path(name)).expect("a file"));
+        Issued { certificate, key }
     }
 
     /// `NAME a,b [year=2100] [by=AUTHORITY]`: `NAME.pem` and `NAME.key` for these names.

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::values::{self, arrow, fields, lines, parse, same, word};
 use super::{Outcome, Story, Thing};
 use crate::{
-    HANDSHAKE, Installed, Sdk, Setup, Signal, Wire, escaped, python_script, script,
+    HANDSHAKE, Installed, Sdk, Server, Setup, Signal, Wire, escaped, python_script, script,
     script_trusting, sign, unix_s,
 };
 
@@ -26,10 +26,10 @@ impl Story {
             }
             "series" => Value::from(values::series(rest)).to_string(),
             "lines" => argument.replace("\\n", "\n"),
-            // A pattern of publications with the numbers from 1 on.
+            // A pattern of publications with these numbers, `FIRST..LAST`.
             "publications" => {
-                let count: u32 = argument.parse().expect("a count");
-                let all = (1..=count).map(|n| json!({ "data": n }));
+                let numbers = values::numbers(argument).expect("`FIRST..LAST`");
+                let all = numbers.map(|n| json!({ "data": n }));
                 all.collect::<Value>().to_string()
             }
             "sum" => {
@@ -70,17 +70,19 @@ impl Story {
                 self.serve(rest, block);
                 Ok(())
             }
-            "stop" => {
-                let parked = self.parked.remove(rest);
-                parked
-                    .or_else(|| self.server.take())
-                    .expect("a server")
-                    .stop();
+            // Another server, which has a name: steps that begin with it are its own.
+            "node" => {
+                let (name, options) = word(rest);
+                let server = self.start(options, block);
+                self.set(name, server.clients().to_string());
+                let api = server.api_address();
+                self.set(&format!("{name}.api"), api.to_string());
+                self.set(&format!("{name}.api-port"), api.port().to_string());
+                self.things.insert(name.to_owned(), Thing::Node(server));
                 Ok(())
             }
-            "park" => {
-                let server = self.server.take().expect("a server");
-                self.parked.insert(rest.to_owned(), server);
+            "stop" => {
+                self.server.take().expect("a server").stop();
                 Ok(())
             }
             "kill" => {
@@ -100,7 +102,9 @@ impl Story {
             }
             "signal" => {
                 self.server().signal(match rest {
+                    "CONT" => Signal::CONT,
                     "HUP" => Signal::HUP,
+                    "STOP" => Signal::STOP,
                     "TERM" => Signal::TERM,
                     "USR2" => Signal::USR2,
                     other => panic!("unknown signal {other}"),
@@ -120,6 +124,13 @@ impl Story {
             "same" => {
                 let (found, wanted) = word(rest);
                 same(&found, &wanted)
+            }
+            "differ" => {
+                let (found, other) = rest.split_once(" | ").expect("two values");
+                match found == values::cell(other) {
+                    true => Err("they are the same".to_owned()),
+                    false => Ok(()),
+                }
             }
             "same-json" => {
                 let (found, wanted) = rest.split_once(" == ").expect("two values");
@@ -238,14 +249,15 @@ impl Story {
         values::fit(found, pattern, &mut self.variables)
     }
 
-    /// Starts a server: `shards=2 key=KEY tls tls-api upgrades`, variables of its environment, and
-    /// its configuration below.
-    fn serve(&mut self, options: &str, config: &str) {
+    /// Starts a server: `shards=2 key=KEY clock=+10 tls tls-api upgrades`, variables of its
+    /// environment, and its configuration below.
+    fn start(&mut self, options: &str, config: &str) -> Server {
         let mut setup = Setup::new(config);
         for option in options.split_whitespace() {
             setup = match option.split_once('=') {
                 Some(("shards", count)) => setup.shards(count.parse().expect("a number")),
                 Some(("key", key)) => setup.api_key(key),
+                Some(("clock", ahead_s)) => setup.clock(ahead_s.parse().expect("seconds")),
                 Some((name, value)) if name.chars().all(|c| c.is_uppercase() || c == '_') => {
                     setup.variable(name, value)
                 }
@@ -258,7 +270,11 @@ impl Story {
                 _ => panic!("no option of a server: {option}"),
             };
         }
-        let server = setup.start();
+        setup.start()
+    }
+
+    fn serve(&mut self, options: &str, config: &str) {
+        let server = self.start(options, config);
         self.set("CLIENTS", server.clients().to_string());
         self.set("API", server.api_address().to_string());
         self.set("PID", server.process().id().to_string());

@@ -1,6 +1,7 @@
 //! Words and values of dialogues: JSON with times, patterns that JSON must fit, rows, SDKs.
 
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 
 use serde_json::{Map, Value, json};
 
@@ -45,8 +46,8 @@ pub(super) fn series(text: &str) -> Vec<Value> {
 
 /// Checks that a value fits a pattern: objects have the fields that the pattern names, a field that
 /// is `null` there may be missing. In texts of the pattern `*` is anything, `~x` contains x, `!~x`
-/// does not, `>1` is a number above it, and `?NAME` takes the value as a variable. The pattern `{}`
-/// alone is anything.
+/// does not, `>1` is a number above it, `#3` has three elements, and `?NAME` takes the
+/// value as a variable. The pattern `{}` alone is anything.
 pub(super) fn fit(
     found: &Value,
     wanted: &Value,
@@ -88,6 +89,16 @@ fn fit_part(
         (Value::Number(found), Value::String(pattern)) if pattern.starts_with('>') => {
             let least: Option<f64> = pattern[1..].parse().ok();
             match found.as_f64() > least {
+                true => Ok(()),
+                false => differ(),
+            }
+        }
+        (Value::Array(_) | Value::Object(_), Value::String(pattern))
+            if pattern.starts_with('#') =>
+        {
+            let count = found.as_array().map(Vec::len);
+            let count = count.or_else(|| found.as_object().map(Map::len));
+            match count.map(|count| count.to_string()).as_deref() == Some(&pattern[1..]) {
                 true => Ok(()),
                 false => differ(),
             }
@@ -148,6 +159,12 @@ const CLIENTS: [(&str, Start); 8] = [
     ("java", Sdk::java),
 ];
 
+/// Numbers of `FIRST..LAST`, with the last one.
+pub(super) fn numbers(text: &str) -> Option<RangeInclusive<u64>> {
+    let (first, last) = text.split_once("..")?;
+    Some(first.parse().ok()?..=last.parse().ok()?)
+}
+
 /// Cells of the rows of a loop: words in its line with commas between, where `sdks`, `emulated` and
 /// `1..9` stand for several; or the lines below it, with bars between the cells.
 pub(super) fn rows(line: &str, block: &str) -> Vec<Vec<String>> {
@@ -160,7 +177,7 @@ pub(super) fn rows(line: &str, block: &str) -> Vec<Vec<String>> {
 }
 
 /// A cell; two apostrophes are an empty one.
-fn cell(text: &str) -> String {
+pub(super) fn cell(text: &str) -> String {
     let text = text.trim();
     if text == "''" { "" } else { text }.to_owned()
 }
@@ -170,11 +187,8 @@ fn words(word: &str) -> Vec<String> {
     match word {
         "sdks" => names(&CLIENTS[..4]),
         "emulated" => names(&CLIENTS[4..7]),
-        word => match word.split_once("..") {
-            Some((first, last)) => {
-                let [first, last]: [u32; 2] = [first, last].map(|it| it.parse().expect("a number"));
-                (first..=last).map(|number| number.to_string()).collect()
-            }
+        word => match numbers(word) {
+            Some(numbers) => numbers.map(|number| number.to_string()).collect(),
             None => vec![word.to_owned()],
         },
     }
@@ -248,6 +262,8 @@ mod tests {
             ("[\"abc\"]", r#""~b""#, true),
             ("2", r#"">1""#, true),
             ("1", r#"">1""#, false),
+            ("[1,2]", r##""#2""##, true),
+            (r#"{"a":1}"#, r##""#2""##, false),
         ] {
             let outcome = fit(&parse(found), &parse(pattern), &mut HashMap::new());
             assert_eq!(outcome.is_ok(), fits, "{found} {pattern}");
