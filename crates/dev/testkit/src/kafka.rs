@@ -141,11 +141,6 @@ impl KafkaServer {
         format!("kafka://{}", self.address())
     }
 
-    /// `kafkas://…`, with a user and a password.
-    pub fn secure_url(&self, user: &str, password: &str) -> String {
-        format!("kafkas://{user}:{password}@127.0.0.1:{}", self.secure_port)
-    }
-
     /// Address of the listener that speaks TLS.
     pub fn secure_address(&self) -> SocketAddr {
         SocketAddr::from(([127, 0, 0, 1], self.secure_port))
