@@ -3,16 +3,12 @@
 mod answers;
 mod batches;
 mod crowd;
-mod delta;
-mod descriptors;
 mod drain;
 mod examples;
 mod fixture;
 mod guides;
-mod history;
 mod limits;
 mod nginx;
-mod observe;
 mod pipelined;
 mod proxies;
 mod reload;
@@ -27,6 +23,6 @@ mod work;
 throng_testkit::dialogues! {
     included: ;
     dialogues:
-    answers backends browser commands compression curl dashboard delta history jwks lifetimes live
-    logged openssl pages proxies publisher reload server_sdks sign_in story tls tokens upgrade work;
+    answers backends browser commands compression curl dashboard delta drain history jwks lifetimes live
+    logged observe openssl pages proxies publisher reload server_sdks sign_in story tls tokens upgrade work;
 }

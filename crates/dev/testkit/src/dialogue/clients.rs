@@ -90,6 +90,17 @@ impl Story {
             }
             "say" => wire.say(rest),
             "through" => _ = wire.through(&text(rest)),
+            // What stands between two marks becomes a variable.
+            "gives" => {
+                let (name, marks) = word(rest);
+                let (mark, end) = marks.split_once(" | ").expect("two marks");
+                wire.through(&text(mark));
+                let value = wire.through(&text(end));
+                self.set(
+                    name,
+                    value[..value.len() - text(end).len()].trim().to_owned(),
+                );
+            }
             "chunk" => return has(&wire.chunk()),
             "rest" => return has(&wire.rest()),
             "closed" => wire.until_closed(),

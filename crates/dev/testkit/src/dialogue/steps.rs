@@ -1,5 +1,7 @@
 //! Steps of dialogues that start, ask and inspect a server, and begin what speaks to it.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 
 use super::values::{self, arrow, fields, lines, parse, same, word};
@@ -19,6 +21,14 @@ impl Story {
             "times" => {
                 let (count, part) = word(argument);
                 part.repeat(count.parse().expect("a count"))
+            }
+            // A text for each number in the place of `#`, with this between.
+            "each" => {
+                let (numbers, argument) = word(argument);
+                let (between, one) = word(argument);
+                let numbers = values::numbers(numbers).expect("`FIRST..LAST`");
+                let all = numbers.map(|number| one.replace('#', &number.to_string()));
+                all.collect::<Vec<_>>().join(&values::text(between))
             }
             "token" => {
                 let (claims, secret) = argument.rsplit_once("} ").ok_or("claims and a secret")?;
@@ -104,6 +114,7 @@ impl Story {
                 self.server().signal(match rest {
                     "CONT" => Signal::CONT,
                     "HUP" => Signal::HUP,
+                    "INT" => Signal::INT,
                     "STOP" => Signal::STOP,
                     "TERM" => Signal::TERM,
                     "USR2" => Signal::USR2,
@@ -249,14 +260,16 @@ impl Story {
         values::fit(found, pattern, &mut self.variables)
     }
 
-    /// Starts a server: `shards=2 key=KEY clock=+10 tls tls-api upgrades`, variables of its
-    /// environment, and its configuration below.
+    /// Starts a server: `shards=2 key=KEY clock=+10 nofile=128 binary=PATH tls tls-api upgrades`,
+    /// variables of its environment, and its configuration below.
     fn start(&mut self, options: &str, config: &str) -> Server {
         let mut setup = Setup::new(config);
         for option in options.split_whitespace() {
             setup = match option.split_once('=') {
                 Some(("shards", count)) => setup.shards(count.parse().expect("a number")),
                 Some(("key", key)) => setup.api_key(key),
+                Some(("binary", path)) => setup.binary(Path::new(path)),
+                Some(("nofile", most)) => setup.nofile(most.parse().expect("a number")),
                 Some(("clock", ahead_s)) => setup.clock(ahead_s.parse().expect("seconds")),
                 Some((name, value)) if name.chars().all(|c| c.is_uppercase() || c == '_') => {
                     setup.variable(name, value)
