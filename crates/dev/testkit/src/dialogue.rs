@@ -7,6 +7,7 @@
 
 mod backend;
 mod clients;
+mod commands;
 mod http;
 mod numbers;
 mod peers;
@@ -22,6 +23,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 pub use self::backend::Backend;
+use self::commands::Commands;
 pub use self::numbers::Numbers;
 use self::peers::Peer;
 use crate::{
@@ -75,6 +77,7 @@ struct Story {
     /// Where programs are installed, if the server is to be upgraded.
     installed: Option<crate::Installed>,
     things: HashMap<String, Thing>,
+    commands: Commands,
     /// Texts by the names that stand for them, without the angle brackets.
     variables: HashMap<String, String>,
 }
@@ -137,6 +140,8 @@ pub fn play(folder: &str, name: &str, kind: &str) {
             ..Story::default()
         };
         story.set("THRONG", throng().display().to_string());
+        story.set("VERSION", env!("CARGO_PKG_VERSION").to_owned());
+        story.set("ROOT", crate::binary::root().display().to_string());
         story.set("KIND", kind.to_owned());
         let outcome = { story.run(before) }.and_then(|()| story.run(&section[1..]));
         if let Err((line, why)) = outcome {
@@ -322,6 +327,7 @@ impl Story {
             }
             _ => { self.server_step(verb, rest, block) }
                 .or_else(|| self.program_step(verb, rest, block))
+                .or_else(|| self.command_step(verb, rest, block))
                 .unwrap_or_else(|| self.thing_step(verb, rest, block)),
         }
     }

@@ -22,7 +22,8 @@ mod work;
 
 throng_testkit::dialogues! {
     included: ;
-    dialogues:
-    answers backends browser commands compression curl dashboard delta drain history jwks lifetimes live
-    logged observe openssl pages proxies publisher reload server_sdks sign_in story tls tokens upgrade work;
+    dialogues: answers backends browser cli_client cli_command_line cli_config cli_mistakes
+        cli_serve cli_server cli_token commands compression curl dashboard delta drain history jwks
+        lifetimes live logged observe openssl pages proxies publisher reload server_sdks sign_in
+        story tls tokens upgrade work;
 }

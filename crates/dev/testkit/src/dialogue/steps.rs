@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use super::values::{self, arrow, fields, lines, parse, same, word};
 use super::{Outcome, Story, Thing};
 use crate::{
-    HANDSHAKE, Installed, Sdk, Server, Setup, Signal, Wire, escaped, python_script, script,
-    script_trusting, sign, unix_s,
+    HANDSHAKE, Installed, Sdk, Server, Setup, Signal, Wire, escaped, free_port, python_script,
+    script, script_trusting, sign, unix_s,
 };
 
 impl Story {
@@ -49,6 +49,7 @@ impl Story {
                 numbers.sum::<u64>().to_string()
             }
             "metric" => self.server().metric(argument).to_string(),
+            "free-port" => free_port().to_string(),
             "length" => argument.chars().count().to_string(),
             "but-last" => argument[..argument.len() - 1].to_owned(),
             "now" => {
@@ -111,15 +112,7 @@ impl Story {
                     .map_err(|why| format!("{why}\n{told}"))
             }
             "signal" => {
-                self.server().signal(match rest {
-                    "CONT" => Signal::CONT,
-                    "HUP" => Signal::HUP,
-                    "INT" => Signal::INT,
-                    "STOP" => Signal::STOP,
-                    "TERM" => Signal::TERM,
-                    "USR2" => Signal::USR2,
-                    other => panic!("unknown signal {other}"),
-                });
+                self.server().signal(signal(rest));
                 Ok(())
             }
             "upgrade" => {
@@ -316,6 +309,19 @@ impl Story {
         } else {
             Err(format!("it is {found}"))
         }
+    }
+}
+
+/// A signal by its name.
+pub(super) fn signal(name: &str) -> Signal {
+    match name {
+        "CONT" => Signal::CONT,
+        "HUP" => Signal::HUP,
+        "INT" => Signal::INT,
+        "STOP" => Signal::STOP,
+        "TERM" => Signal::TERM,
+        "USR2" => Signal::USR2,
+        other => panic!("unknown signal {other}"),
     }
 }
 
