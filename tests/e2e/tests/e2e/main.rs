@@ -13,7 +13,6 @@ mod pipelined;
 mod proxies;
 mod reload;
 mod rights;
-mod secure_grip;
 mod slow;
 mod support;
 mod together;
