@@ -16,7 +16,8 @@
 mod values;
 
 pub use self::values::{
-    Outcome, Variables, arrow, escaped, named, parse, put_times, same, text_of, unescaped, word,
+    Outcome, Variables, arrow, cell, escaped, named, numbers, parse, put_times, same, text_of,
+    unescaped, word,
 };
 
 /// Gives steps their meaning: a program with its clients, and the world around it.
@@ -118,9 +119,9 @@ fn run<S: Stage>(name: &str, steps: &[Step<'_>], stage: &mut S) -> Result<(), (u
             continue;
         }
         let Some(names) = step.text.strip_prefix("for ") else {
-            // Steps below `until` take their variables when it is their turn.
-            let block = match step.text {
-                "until" => step.block.clone(),
+            // Steps below these take their variables when it is their turn.
+            let block = match word(step.text) {
+                ("until", "") | ("steps", _) => step.block.clone(),
                 _ => stage.variables().filled(&step.block),
             };
             let text = stage.variables().filled(step.text);
@@ -205,6 +206,10 @@ mod tests {
             (
                 "rows R\n  1 | ''\nfor A | B in @R\nsame <A><B> 1\nend\n",
                 None,
+            ),
+            (
+                "for A | B2 in\n  2 | 1\nsame <B<A>> 1\nsame <B<A>> 2\nend\n",
+                Some(4),
             ),
             ("nothing of this name\n", Some(1)),
         ] {

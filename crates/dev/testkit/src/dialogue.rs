@@ -5,21 +5,27 @@
 
 mod backend;
 mod clients;
+mod commands;
 mod http;
+mod numbers;
+mod peers;
 mod programs;
 mod steps;
 mod values;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 pub use throng_dialogue::Outcome;
-use throng_dialogue::{Stage, Variables};
+use throng_dialogue::{Stage, Variables, word};
 
 pub use self::backend::Backend;
+use self::commands::Commands;
+pub use self::numbers::Numbers;
+use self::peers::Peer;
 use crate::{
     Authority, Browser, Issuer, Process, Proxy, Sdk, Server, TlsFiles, TokenKey, throng, until,
 };
@@ -40,6 +46,9 @@ enum Thing {
     Issuer(Issuer),
     Proxy(Proxy),
     Backend(Backend),
+    Node(Server),
+    Numbers(Numbers),
+    Peer(Peer),
 }
 
 /// State of one story.
@@ -55,22 +64,68 @@ pub struct Story {
     folders: Vec<TempDir>,
     /// Authorities by their names.
     authorities: HashMap<String, Authority>,
-    /// Servers that go on beside it, by their names.
-    parked: HashMap<String, Server>,
+    /// Folder of the file, in which it includes others.
+    path: PathBuf,
+    /// Parameters and steps of those that the file defines, by their names.
+    defined: HashMap<String, (String, String)>,
     /// Whether the process that was started has handed over, so that its end is not waited for.
     has_moved: bool,
     /// Where programs are installed, if the server is to be upgraded.
     installed: Option<crate::Installed>,
     things: HashMap<String, Thing>,
+    commands: Commands,
     variables: Variables,
 }
 
-/// Plays each section of a file.
+/// Makes a test of each file in the crate's folder `dialogues`: a module for each kind of run with
+/// the files that are played so. Files that others include come first.
+#[macro_export]
+macro_rules! dialogues {
+    (included: $($included:ident)*; $($kind:ident: $($name:ident)*;)*) => {
+        $(
+            mod $kind {
+                $(
+                    #[test]
+                    fn $name() {
+                        let folder = env!("CARGO_MANIFEST_DIR");
+                        $crate::play(folder, stringify!($name), stringify!($kind));
+                    }
+                )*
+            }
+        )*
+
+        #[test]
+        fn no_file_is_forgotten() {
+            let names = [$(stringify!($included),)* $($(stringify!($name),)*)*];
+            $crate::has_only(env!("CARGO_MANIFEST_DIR"), &names);
+        }
+    };
+}
+
+/// Checks that a crate has these dialogues and no others.
+///
+/// # Panics
+/// If one is missing or forgotten.
+pub fn has_only(folder: &str, names: &[&str]) {
+    let files = fs::read_dir(Path::new(folder).join("dialogues")).expect("the folder");
+    let name = |file: fs::DirEntry| file.file_name().into_string().expect("UTF-8");
+    let found: BTreeSet<String> = files.flatten().map(name).collect();
+    assert_eq!(
+        found,
+        names.iter().map(|name| format!("{name}.txt")).collect()
+    );
+}
+
+/// Plays each section of a crate's file; `<KIND>` stands for the kind of run.
 ///
 /// # Panics
 /// If a step fails, with its line.
-pub fn play(file: &Path) {
-    play_with(file, |_| None);
+pub fn play(folder: &str, name: &str, kind: &str) {
+    let folder = Path::new(folder).join("dialogues");
+    play_with(&folder.join(format!("{name}.txt")), |story| {
+        story.set("KIND", kind.to_owned());
+        None
+    });
 }
 
 /// Plays each section of a file with a suite's own steps, made anew for each; what makes them may
@@ -81,8 +136,13 @@ pub fn play(file: &Path) {
 pub fn play_with(file: &Path, suite: impl Fn(&mut Story) -> Option<Box<dyn Steps>>) {
     let text = fs::read_to_string(file).unwrap_or_else(|error| panic!("{file:?}: {error}"));
     throng_dialogue::play(&file.display().to_string(), &text, || {
-        let mut story = Story::default();
+        let mut story = Story {
+            path: file.parent().expect("its folder").to_owned(),
+            ..Story::default()
+        };
         story.set("THRONG", throng().display().to_string());
+        story.set("VERSION", env!("CARGO_PKG_VERSION").to_owned());
+        story.set("ROOT", crate::binary::root().display().to_string());
         story.suite = suite(&mut story);
         story
     });
@@ -133,6 +193,22 @@ impl Story {
             other => other.parse().unwrap_or_else(|_| self.server().grip(other)),
         }
     }
+
+    /// Takes the steps that the file defines by this name, with words for their parameters; the
+    /// last one has the rest of the line.
+    fn defined_step(&mut self, (names, block): &(String, String), mut rest: &str) -> Outcome {
+        let mut names = names.split(' ').peekable();
+        while let Some(name) = names.next() {
+            let (value, more) = match names.peek() {
+                Some(_) => word(rest),
+                None => (rest, ""),
+            };
+            self.set(name, value.to_owned());
+            rest = more;
+        }
+        throng_dialogue::take(block, self)
+            .map_err(|(line, why)| format!("{why}\nline {line} of it"))
+    }
 }
 
 impl Stage for Story {
@@ -144,9 +220,12 @@ impl Stage for Story {
         values::several(word)
     }
 
-    /// Takes one step: a verb of the story's own, of its server, of programs, or of a thing.
+    /// Takes one step: one of the suite, a verb of the story's own, of its server, of programs, or of a thing.
     fn step(&mut self, text: &str, block: &str) -> Outcome {
-        let (verb, rest) = text.split_once(' ').unwrap_or((text, ""));
+        let (verb, rest) = word(text);
+        if let Some(outcome) = self.own_step(verb, rest, block) {
+            return outcome;
+        }
         match verb {
             "until" if rest.is_empty() => {
                 let taken = |story: &mut Self| throng_dialogue::take(block, story).is_ok();
@@ -163,6 +242,16 @@ impl Stage for Story {
                 Ok(())
             }
             "let" => self.define(rest),
+            "steps" => {
+                let (name, names) = word(rest);
+                let defined = (names.to_owned(), block.to_owned());
+                self.defined.insert(name.to_owned(), defined);
+                Ok(())
+            }
+            "text" => {
+                self.set(rest, block.to_owned());
+                Ok(())
+            }
             "drop" => {
                 self.things.remove(rest);
                 Ok(())
@@ -178,15 +267,48 @@ impl Stage for Story {
                 self.things.insert(rest.to_owned(), Thing::Backend(backend));
                 Ok(())
             }
+            // In front of the server, or of an address.
             "proxy" => {
-                let proxy = Proxy::new(self.server().clients());
-                self.set(rest, proxy.address().to_string());
-                self.things.insert(rest.to_owned(), Thing::Proxy(proxy));
+                let (name, to) = word(rest);
+                let to = if to.is_empty() { "clients" } else { to };
+                let proxy = Proxy::new(self.port(to));
+                self.set(name, proxy.address().to_string());
+                self.things.insert(name.to_owned(), Thing::Proxy(proxy));
                 Ok(())
             }
-            _ => { self.own_step(verb, rest, block) }
-                .or_else(|| self.server_step(verb, rest, block))
+            "include" => {
+                let text = fs::read_to_string(self.path.join(rest)).expect("a file beside it");
+                throng_dialogue::take(&text, self)
+                    .map_err(|(line, why)| format!("{why}\nline {line} of {rest}"))
+            }
+            // A step of one of the cases that a file is played for.
+            "when" => {
+                let (found, rest) = word(rest);
+                let (wanted, step) = word(rest);
+                match found == wanted {
+                    true => self.step(step, block),
+                    false => Ok(()),
+                }
+            }
+            "numbers" => {
+                let (name, channel) = word(rest);
+                let numbers = Numbers::new(channel);
+                self.things.insert(name.to_owned(), Thing::Numbers(numbers));
+                Ok(())
+            }
+            "peer" => {
+                self.start_peers(rest, block);
+                Ok(())
+            }
+            names if names.contains(',') => { names.split(',') }
+                .try_for_each(|name| self.step(&format!("{name} {rest}"), block)),
+            name if self.defined.contains_key(name) => {
+                let step = self.defined[name].clone();
+                self.defined_step(&step, rest)
+            }
+            _ => { self.server_step(verb, rest, block) }
                 .or_else(|| self.program_step(verb, rest, block))
+                .or_else(|| self.command_step(verb, rest, block))
                 .unwrap_or_else(|| self.thing_step(verb, rest, block)),
         }
     }
@@ -198,5 +320,28 @@ impl Stage for Story {
             server.stop();
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_defined_and_chosen() {
+        for (text, expected) in [
+            (
+                "steps S a b\n  same <a> 1\n  same-json [<b>] == [2, 3]\nS 1 2, 3\nS 1 2\n",
+                Some(5),
+            ),
+            (
+                "let B = 1\nwhen <B> 2 same 1 2\nwhen <B> 1 same 1 2\n",
+                Some(3),
+            ),
+            ("nothing of this name\n", Some(1)),
+        ] {
+            let failed = throng_dialogue::take(text, &mut Story::default()).err();
+            assert_eq!(failed.map(|(line, _)| line), expected, "{text}");
+        }
     }
 }

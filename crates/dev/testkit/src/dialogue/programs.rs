@@ -9,10 +9,12 @@ use throng_dialogue::{Outcome, arrow, word};
 use super::values::parse;
 use super::{Story, Thing};
 use crate::{
-    Authority, Browser, Issuer, Process, Signal, TlsFiles, TokenKey, binary, free_port, throng,
+    Authority, Browser, Issued, Issuer, Process, Signal, TlsFiles, TokenKey, binary, free_port,
+    throng,
 };
 
 /// A program with its arguments, which apostrophes hold together. `throng` is this checkout's.
+/// Words `NAME=value` before it are variables of its environment.
 pub(super) fn command(line: &str) -> Command {
     let parts = line
         .split('\'')
@@ -21,9 +23,12 @@ pub(super) fn command(line: &str) -> Command {
             0 => part.split_whitespace().collect(),
             _ => vec![part],
         });
-    let mut words = parts;
-    let program = words.next().expect("a program");
-    let mut command = match program {
+    let words: Vec<&str> = parts.collect();
+    let is_variable = |word: &&&str| word.starts_with("THRONG_") && word.contains('=');
+    let variables = words.iter().take_while(is_variable).count();
+    let (variables, words) = words.split_at(variables);
+    let (program, words) = words.split_first().expect("a program");
+    let mut command = match *program {
         "throng" => Command::new(throng()),
         other => Command::new(other),
     };
@@ -33,8 +38,36 @@ pub(super) fn command(line: &str) -> Command {
             command.env_remove(name);
         }
     }
+    command.envs(variables.iter().filter_map(|word| word.split_once('=')));
     command.args(words);
     command
+}
+
+/// Output of a command that has ended.
+#[derive(Debug)]
+pub(super) struct Done {
+    pub(super) out: String,
+    pub(super) err: String,
+}
+
+/// Runs a command to its end: its exit code, if it has one, and its output.
+pub(super) fn finished(
+    mut command: Command,
+    input: &[u8],
+) -> Result<(Option<String>, Done), String> {
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|error| format!("{error}; see .ci/packages"))?;
+    // It may have gone already.
+    let _ = { child.stdin.take().expect("piped") }.write_all(input);
+    let done = child.wait_with_output().expect("it ends");
+    let code = done.status.code().map(|code| code.to_string());
+    let [out, err] =
+        [done.stdout, done.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    Ok((code, Done { out, err }))
 }
 
 /// Checks a text: each part must be in it, or with `!` before must not.
@@ -134,6 +167,13 @@ impl Story {
         self.tls.as_ref().expect("a step `tls`")
     }
 
+    /// Certificate of the story's servers.
+    pub(super) fn issued(&self) -> Issued {
+        let [certificate, key] = ["server.pem", "server.key"]
+            .map(|name| fs::read_to_string(self.files().files.path(name)).expect("a file"));
+        Issued { certificate, key }
+    }
+
     /// `NAME a,b [year=2100] [by=AUTHORITY]`: `NAME.pem` and `NAME.key` for these names.
     fn issue(&self, rest: &str) {
         let mut words = rest.split(' ');
@@ -216,6 +256,19 @@ impl Story {
                     _ => process.out(rest, has),
                 }
             }
+            // Lines one behind the other, from the first that has the first part on.
+            "prints-lines" => {
+                let parts: Vec<&str> = rest.split(" | ").collect();
+                let fit = process.out(rest, |lines| {
+                    let first = lines.iter().position(|line| line.contains(parts[0]))?;
+                    let found = lines.get(first..first + parts.len())?;
+                    Some({ found.iter().zip(&parts) }.all(|(line, part)| line.contains(part)))
+                });
+                return match fit {
+                    true => Ok(()),
+                    false => Err("other lines".to_owned()),
+                };
+            }
             "prints-line-of" => {
                 let least: usize = rest.parse().expect("a length");
                 process.out(rest, |lines| lines.iter().any(|line| line.len() >= least));
@@ -291,19 +344,8 @@ impl Story {
     fn run_program(&mut self, rest: &str, input: &str) -> Outcome {
         let (line, wanted) = arrow(rest);
         let (code, parts) = wanted.split_once(" && ").unwrap_or((wanted, ""));
-        let mut child = command(line)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap_or_else(|error| panic!("{line}: {error}; see .ci/packages"));
-        // It may have gone already.
-        let _ = { child.stdin.take().expect("piped") }.write_all(input.as_bytes());
-        let done = child.wait_with_output().expect("it ends");
-        let printed = done.stdout;
-        let told = [&printed[..], &done.stderr].concat();
-        let told = String::from_utf8_lossy(&told);
-        let ended = done.status.code().map(|code| code.to_string());
+        let (ended, done) = finished(command(line), input.as_bytes())?;
+        let told = format!("{}{}", done.out, done.err);
         let is_wanted = match code.strip_prefix('!') {
             Some(other) => ended.as_deref() != Some(other),
             None => code == "*" || ended.as_deref() == Some(code),
@@ -314,7 +356,7 @@ impl Story {
         let (json_parts, parts): (Vec<&str>, Vec<&str>) =
             { parts.split(" && ") }.partition(|part| part.starts_with("json "));
         for part in json_parts {
-            let found = serde_json::from_slice(&printed).unwrap_or_default();
+            let found = serde_json::from_str(&done.out).unwrap_or_default();
             self.fit(&found, &parse(&part["json ".len()..]))?;
         }
         has(&told, &parts)
