@@ -1,7 +1,7 @@
 //! Steps of dialogues in which connections, SDKs, networks and backends have their turn.
 
 use serde_json::{Value, json};
-use throng_dialogue::{Outcome, arrow, numbers, same, word};
+use throng_dialogue::{Outcome, Stage as _, arrow, numbers, same, word};
 
 use super::values::{self, fields, lines, text};
 use super::{Story, Thing};

@@ -26,9 +26,9 @@ impl Story {
             }
             // A text for each number in the place of `#`, with this between.
             "each" => {
-                let (numbers, argument) = word(argument);
+                let (range, argument) = word(argument);
                 let (between, one) = word(argument);
-                let numbers = numbers(numbers).expect("`FIRST..LAST`");
+                let numbers = numbers(range).expect("`FIRST..LAST`");
                 let all = numbers.map(|number| one.replace('#', &number.to_string()));
                 all.collect::<Vec<_>>().join(&values::text(between))
             }
