@@ -25,7 +25,7 @@
 //! Look-ups: `asked N PRIORITY PART [with CREDENTIAL at PROJECT]` is the next, and `answer K
 //! ANSWER` answers the K-th of the story, from 1. Calls about presences: `put ID CREDENTIAL
 //! [JSON]`, `delete ID CREDENTIAL`, and `result K ANSWER`. `full` and `roomy` switch the room for
-//! both. `repeat COUNT STEP`.
+//! both. `repeat COUNT STEP`, or `repeat FIRST-LAST STEP`, in which `#` is the number, from 0.
 
 use throng_appwrite::{IdentityChange, Platforms, Rates};
 use throng_proxy::Block;
@@ -419,7 +419,11 @@ impl DialogueStage for Stage {
             }
             ("repeat", _) => {
                 let (count, step) = rest.split_once(' ').expect("a count");
-                (0..number(count)).for_each(|_: u32| self.step(step));
+                let (first, last) = count.split_once('-').unwrap_or(("0", count));
+                let end = number::<u32>(last) + u32::from(count.contains('-'));
+                for n in number(first)..end {
+                    self.step(&step.replace('#', &n.to_string()));
+                }
             }
             _ => panic!("no step"),
         }
