@@ -107,13 +107,9 @@ macro_rules! dialogues {
 /// # Panics
 /// If one is missing or forgotten.
 pub fn has_only(folder: &str, names: &[&str]) {
-    let files = fs::read_dir(Path::new(folder).join("dialogues")).expect("the folder");
-    let name = |file: fs::DirEntry| file.file_name().into_string().expect("UTF-8");
-    let found: BTreeSet<String> = files.flatten().map(name).collect();
-    assert_eq!(
-        found,
-        names.iter().map(|name| format!("{name}.txt")).collect()
-    );
+    let names: BTreeSet<&str> = names.iter().copied().collect();
+    let found = throng_dialogue::names_in(&Path::new(folder).join("dialogues"));
+    assert_eq!(found, Vec::from_iter(names));
 }
 
 /// Plays each section of a crate's file; `<KIND>` stands for the kind of run.
@@ -134,8 +130,7 @@ pub fn play(folder: &str, name: &str, kind: &str) {
 /// # Panics
 /// If a step fails, with its line.
 pub fn play_with(file: &Path, suite: impl Fn(&mut Story) -> Option<Box<dyn Steps>>) {
-    let text = fs::read_to_string(file).unwrap_or_else(|error| panic!("{file:?}: {error}"));
-    throng_dialogue::play(&file.display().to_string(), &text, || {
+    throng_dialogue::play_file(file, || {
         let mut story = Story {
             path: file.parent().expect("its folder").to_owned(),
             ..Story::default()
