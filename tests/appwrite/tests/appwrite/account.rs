@@ -178,17 +178,11 @@ fn answer(head: &[String], body: &[u8], state: &mut State) -> (u16, Value) {
     let shown = header("x-appwrite-jwt").or(cookie).unwrap_or_default();
     let Some(user) = state.sessions.get(shown) else {
         let message = "User (role: guests) missing scope (account)";
-        return (
-            401,
-            json!({"message": message, "code": 401, "type": "general_unauthorized_scope"}),
-        );
+        return refusal(401, message, "general_unauthorized_scope");
     };
     if state.teams_off && path != "/v1/account" {
         let message = "The requested service is disabled.";
-        return (
-            403,
-            json!({"message": message, "code": 403, "type": "general_service_disabled"}),
-        );
+        return refusal(403, message, "general_service_disabled");
     }
     if let Some(id) = path.strip_prefix("/v1/presences/") {
         let user = user.clone();
@@ -225,12 +219,16 @@ fn answer(head: &[String], body: &[u8], state: &mut State) -> (u16, Value) {
                            "confirm": true, "roles": roles})
                 })
                 .collect();
-            (
-                200,
-                json!({"total": memberships.len(), "memberships": memberships}),
-            )
+            let total = memberships.len();
+            (200, json!({"total": total, "memberships": memberships}))
         }
     }
+}
+
+/// Answer that refuses a request, as Appwrite words it.
+fn refusal(code: u16, message: &str, kind: &str) -> (u16, Value) {
+    let body = json!({"message": message, "code": code, "type": kind});
+    (code, body)
 }
 
 /// A user's own presence is written or deleted. A user that has one keeps its id, as in Appwrite.
@@ -248,8 +246,7 @@ fn presence(
             let foreign = json!(["read(\"team:other\")"]);
             if presence["permissions"] == foreign {
                 let message = "Permissions must be one of: (any, users)";
-                let kind = "user_unauthorized";
-                return (401, json!({"message": message, "code": 401, "type": kind}));
+                return refusal(401, message, "user_unauthorized");
             }
             presence["$id"] = own.unwrap_or_else(|| json!(id));
             presence["userId"] = json!(user);
@@ -260,13 +257,7 @@ fn presence(
             presences.remove(user);
             (204, Value::Null)
         }
-        _ => {
-            let message = "Presence not found";
-            (
-                404,
-                json!({"message": message, "code": 404, "type": "presence_not_found"}),
-            )
-        }
+        _ => refusal(404, "Presence not found", "presence_not_found"),
     }
 }
 

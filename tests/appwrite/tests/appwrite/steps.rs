@@ -229,7 +229,7 @@ impl Appwrite {
         false
     }
 
-    /// Steps of sockets.
+    /// Takes a step of a socket, by its name.
     fn socket_step(&mut self, story: &mut Story, name: &str, step: &str) -> Option<Outcome> {
         let (verb, rest) = word(step);
         let (first, more) = word(rest);

@@ -23,7 +23,7 @@ struct Grip {
     peers: HashMap<String, Peer>,
     /// A publisher of numbers, with what stops it.
     numbers: Option<(Arc<AtomicBool>, JoinHandle<u32>)>,
-    /// Its last number.
+    /// Last number that it published.
     last: u32,
 }
 

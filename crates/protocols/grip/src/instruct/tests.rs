@@ -29,7 +29,6 @@ fn describe(found: &Instruct) -> String {
         for filter in channel.filters.iter() {
             told.extend([" ", filter.name()]);
         }
-        told.extend(channel.filters.has_unknown().then_some(" ?"));
         out.push(told);
     }
     out.extend((found.timeout_s != 55).then(|| format!("timeout {}", found.timeout_s)));

@@ -63,7 +63,7 @@ fn lines_of_real_files() {
         found.headers,
         [Header::new("X-A", "1"), Header::new("B", "")]
     );
-    assert!(found.debug && found.auto_cross_origin && found.orig_headers && !found.grip);
+    assert!(found.debug && found.auto_cross_origin && found.orig_headers && found.no_grip);
     assert_eq!((found.path_remove_bytes, found.log_level), (2, Some(3)));
     assert_eq!(found.to.targets[0].subscriptions, ["x", "y"]);
     assert!(!found.to.targets[0].trusted);
