@@ -13,11 +13,13 @@
 //! ROWS` with rows below, then `for A in @ROWS`. Every step passes, or the test fails with its
 //! line.
 
+mod asserting;
 mod values;
 
 use std::fs;
 use std::path::Path;
 
+pub use self::asserting::{AssertingStage, check_list, number, play_asserting};
 pub use self::values::{
     Outcome, Variables, arrow, cell, escaped, named, numbers, parse, put_times, same, text_of,
     unescaped, word,

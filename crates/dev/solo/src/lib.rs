@@ -4,7 +4,6 @@
 //! A [`Solo`] is one connection. Its output and orders are collected; the orders are not carried
 //! out, so a test decides about them. [`Heard`] collects what a hub says.
 
-pub mod dialogue;
 mod hubs;
 
 use std::collections::VecDeque;

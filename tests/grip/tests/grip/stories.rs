@@ -7,31 +7,12 @@ use throng_testkit::play_with;
 
 use crate::steps;
 
-/// A test for each file.
-macro_rules! stories {
-    ($($name:ident)*) => {
-        const FILES: &[&str] = &[$(concat!(stringify!($name), ".txt")),*];
-        $(#[test] fn $name() { play(concat!(stringify!($name), ".txt")); })*
-    };
+fn play(file: &Path) {
+    play_with(file, steps::steps);
 }
 
-stories! {
+throng_dialogue::dialogues! {
+    "stories", play;
     dates drain eventstream faults holds keys moved publishers pushpin_conf reload shipped sizes
     stats tunnels uploads
-}
-
-fn play(name: &str) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("stories");
-    play_with(&folder.join(name), steps::steps);
-}
-
-#[test]
-fn no_file_is_forgotten() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("stories");
-    let files = folder.read_dir().expect("the folder").flatten();
-    let mut found: Vec<String> = files
-        .map(|file| file.file_name().to_string_lossy().into_owned())
-        .collect();
-    found.sort();
-    assert_eq!(found, FILES);
 }
