@@ -26,8 +26,8 @@ pub(super) fn check(context: &Context<'_>, checks: &mut Vec<LimitCheck>) {
     checks.push(ehash(context));
 }
 
-/// Bytes that wait in the kernel's buffers at each end under load, where a page is the least that is
-/// counted. Idle connections have none.
+/// Bytes that wait in the kernel's buffers at each end under load, where a page is the least that
+/// is counted. Idle connections have none.
 const BUFFERED_BYTES: u64 = 4_096;
 
 /// Judges all TCP buffers. A broadcast waits in those of every slow reader, so all connections
