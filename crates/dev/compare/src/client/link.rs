@@ -19,7 +19,7 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// Begins to connect.
+    /// Begins to connect; nothing waits yet.
     pub(super) fn start(address: SocketAddr, registry: &Registry, token: Token) -> Result<Self> {
         let fd = throng_sys::socket::connect(None, address).context("cannot connect")?;
         let mut stream = TcpStream::from_std(fd.into());
