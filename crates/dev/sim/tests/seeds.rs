@@ -3,58 +3,7 @@
 use throng_sim::{Run, Tally};
 
 /// Seeds of runs that once failed, and what they showed.
-const REGRESSIONS: &[(Run, u64, &str)] = &[
-    (
-        Run::Engine,
-        4,
-        "a shard slept on mail that had found no room",
-    ),
-    (
-        Run::Engine,
-        59,
-        "a write that ended with a frame was taken for a refused one",
-    ),
-    (
-        Run::HandOvers,
-        833,
-        "a session's own close was dropped where twice the bound of its queue waited",
-    ),
-    (
-        Run::Backends,
-        946,
-        "a write found that a backend had gone before its answer was read, so it was asked twice",
-    ),
-    (
-        Run::Backends,
-        2,
-        "a name without an address was remembered, and calls that came later failed by it",
-    ),
-    (
-        Run::Redis,
-        633,
-        "a stream of GRIP's that began in a process that had handed over heard nothing",
-    ),
-    (
-        Run::Alone,
-        72,
-        "events before the first connection to Appwrite's Redis were missing without a word",
-    ),
-    (
-        Run::Alone,
-        253,
-        "a process handed over before it had what Appwrite's Redis was slow to tell",
-    ),
-    (
-        Run::FeedRedis,
-        4,
-        "a reader asked Redis without a pause, where another had read behind its last entry",
-    ),
-    (
-        Run::FeedNats,
-        21,
-        "a message was taken for another that NATS had lost and whose number it had got",
-    ),
-];
+const REGRESSIONS: &str = include_str!("regressions.txt");
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
@@ -92,71 +41,40 @@ fn sweep(run: Run) {
     assert_eq!(all.missing(run.name()), [""; 0], "what never happened");
 }
 
-#[test]
-fn the_engine_loses_doubles_and_swaps_nothing() {
-    sweep(Run::Engine);
+/// A test for each kind of run, named by what holds in it.
+macro_rules! sweeps {
+    ($($name:ident: $run:ident;)+) => {
+        $(#[test]
+        fn $name() {
+            sweep(Run::$run);
+        })+
+    };
 }
 
-/// Its lines are sealed and opened: whatever the kernel takes or gives at a time.
-#[test]
-fn the_engine_loses_doubles_and_swaps_nothing_over_tls() {
-    sweep(Run::SecureEngine);
-}
-
-#[test]
-fn the_server_loses_doubles_and_swaps_nothing() {
-    sweep(Run::Server);
-}
-
-#[test]
-fn nobody_notices_hand_overs() {
-    sweep(Run::HandOvers);
-}
-
-#[test]
-fn backends_answer_once_and_nothing_is_left() {
-    sweep(Run::Backends);
-}
-
-#[test]
-fn clusters_on_redis_lose_and_double_nothing_in_silence() {
-    sweep(Run::Redis);
-}
-
-#[test]
-fn clusters_on_nats_lose_and_double_nothing_in_silence() {
-    sweep(Run::Nats);
-}
-
-#[test]
-fn nodes_before_appwrite_and_grip_lose_and_double_nothing_in_silence() {
-    sweep(Run::Alone);
-}
-
-#[test]
-fn nothing_of_redis_is_lost_or_out_of_order() {
-    sweep(Run::FeedRedis);
-}
-
-#[test]
-fn nothing_of_postgres_is_lost_or_out_of_order() {
-    sweep(Run::FeedPostgres);
-}
-
-#[test]
-fn nothing_of_kafka_is_lost_or_out_of_order() {
-    sweep(Run::FeedKafka);
-}
-
-#[test]
-fn nothing_of_nats_is_lost_or_out_of_order() {
-    sweep(Run::FeedNats);
+sweeps! {
+    the_engine_loses_doubles_and_swaps_nothing: Engine;
+    // Its lines are sealed and opened: whatever the kernel takes or gives at a time.
+    the_engine_loses_doubles_and_swaps_nothing_over_tls: SecureEngine;
+    the_server_loses_doubles_and_swaps_nothing: Server;
+    nobody_notices_hand_overs: HandOvers;
+    backends_answer_once_and_nothing_is_left: Backends;
+    clusters_on_redis_lose_and_double_nothing_in_silence: Redis;
+    clusters_on_nats_lose_and_double_nothing_in_silence: Nats;
+    nodes_before_appwrite_and_grip_lose_and_double_nothing_in_silence: Alone;
+    nothing_of_redis_is_lost_or_out_of_order: FeedRedis;
+    nothing_of_postgres_is_lost_or_out_of_order: FeedPostgres;
+    nothing_of_kafka_is_lost_or_out_of_order: FeedKafka;
+    nothing_of_nats_is_lost_or_out_of_order: FeedNats;
 }
 
 #[test]
 fn what_was_found_once_stays_mended() {
-    for &(run, seed, what) in REGRESSIONS {
-        if let Err(failure) = run.seed(seed, false) {
+    for line in REGRESSIONS.lines().skip(1) {
+        let mut words = line.splitn(3, ' ');
+        let mut word = || words.next().expect("a kind, a seed, what it showed");
+        let (kind, seed, what) = (word(), word().parse().expect("a seed"), word());
+        let run = Run::all().find(|run| run.name() == kind);
+        if let Err(failure) = run.expect("a kind of run").seed(seed, false) {
             panic!("{failure}\nthis seed once showed that {what}");
         }
     }
