@@ -165,7 +165,7 @@ impl Requests {
         if let OriginEvent::Failed(_) = event {
             net.count("a backend of GRIP's fails");
         }
-        net.note(format_args!("the backend answers {conn:?}: {event:?}"));
+        note!(net, "the backend answers {conn:?}: {event:?}");
         let is_taken = Assembly::answer(mailboxes, conn, token, event).is_ok();
         if is_taken {
             self.done(conn, token);

@@ -100,7 +100,7 @@ impl Outside {
             self.troubles.unreachable += 1;
             self.net.count("a name has no address");
         }
-        self.net.note(format_args!("{name} is {found:?}"));
+        note!(self.net, "{name} is {found:?}");
         assert!(self.mailbox.send(ResolvedName::Found(name, found)).is_ok());
         true
     }
@@ -121,16 +121,14 @@ impl Outside {
             self.net.answer_dial(conn, true);
         } else if is_at(NOWHERE) || !self.is_calm && chance < 8 {
             self.net.count("a connection is refused");
-            self.net
-                .note(format_args!("the connection {conn} to {to} is refused"));
+            note!(self.net, "the connection {conn} to {to} is refused");
             self.troubles.unreachable += 1;
             self.net.answer_dial(conn, true);
         } else if !self.is_calm && chance < 12 {
             // It is never answered.
             self.troubles.unreachable += 1;
         } else {
-            self.net
-                .note(format_args!("the connection {conn} to {to} is accepted"));
+            note!(self.net, "the connection {conn} to {to} is accepted");
             self.net.answer_dial(conn, false);
             self.sites.push(Site::new(conn));
         }

@@ -88,10 +88,13 @@ impl Client {
     /// Opens a connection and sends its first bytes.
     pub(crate) fn connect(&mut self, around: &mut Around<'_>) {
         let conn = around.net.connect(PORT_CLIENT, around.setup.kernel_bytes);
-        around.net.note(format_args!(
+        note!(
+            around.net,
             "client {} ({:?}, {:?}) connects: {conn}",
-            self.number, self.kind, self.channels
-        ));
+            self.number,
+            self.kind,
+            self.channels
+        );
         self.begin(conn, around);
     }
 
@@ -105,9 +108,7 @@ impl Client {
             link.shut = true;
             around.net.client_fin(link.conn);
             around.net.count("a client shuts its sending side");
-            around
-                .net
-                .note(format_args!("{} shuts its side", self.who()));
+            note!(around.net, "{} shuts its side", self.who());
         } else {
             self.leave(around);
         }
@@ -118,9 +119,7 @@ impl Client {
         let who = self.who();
         if let Some(link) = self.forget_link(around) {
             let reset = around.net.client_drops(link.conn);
-            around
-                .net
-                .note(format_args!("{who} leaves, reset: {reset}"));
+            note!(around.net, "{who} leaves, reset: {reset}");
         }
     }
 
@@ -159,7 +158,7 @@ impl Client {
         }
         let Some(mut bytes) = around.net.client_recv(link.conn, wanted) else {
             let who = self.who();
-            around.net.note(format_args!("{who} sees the end"));
+            note!(around.net, "{who} sees the end");
             self.was_told_of_the_end(around);
             if let Some(link) = self.forget_link(around) {
                 around.net.client_leaves(link.conn, false);
@@ -172,9 +171,7 @@ impl Client {
         assert!(!link.over, "{}: bytes after the last word", self.who());
         let messages = link.wire.take(&mut bytes, self.kind.shape(), &self.cursor);
         for message in messages {
-            around
-                .net
-                .note(format_args!("{} gets {}", self.who(), message.shown()));
+            note!(around.net, "{} gets {}", self.who(), message.shown());
             self.message(message, around);
         }
         true

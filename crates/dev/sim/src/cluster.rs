@@ -227,7 +227,7 @@ impl Play {
             2 if self.trouble > 0 => {
                 node.is_cut_off = !node.is_cut_off;
                 let (does, net) = (!node.is_cut_off, self.net.clone());
-                net.note(format_args!("node {at} reaches the broker: {does}"));
+                note!(net, "node {at} reaches the broker: {does}");
                 net.fault();
                 let links = self.links.keys().copied();
                 let links = links.filter(|conn| !does && node.has(*conn, &net));
@@ -236,7 +236,7 @@ impl Play {
                 }
             }
             3 if self.trouble > 0 && self.successor.is_none() && self.net.percent(40) => {
-                self.net.note(format_args!("node {at} is killed"));
+                note!(self.net, "node {at} is killed");
                 if let Some(guests) = &mut self.guests {
                     guests.processes += 1;
                 }
@@ -370,9 +370,10 @@ impl Play {
     /// Ends a connection to the broker behind any byte.
     fn cut(&mut self, conn: usize) {
         let bytes = self.net.pick(&[0, 1, 30, 200, 1 << 20]);
-        self.net.note(format_args!(
+        note!(
+            self.net,
             "the broker's connection {conn} is cut behind {bytes} bytes"
-        ));
+        );
         self.net.fault();
         self.links.remove(&conn);
         self.broker.cut(conn, bytes);
@@ -388,7 +389,7 @@ impl Play {
             4 => self.is_paused = true,
             5 | 6 => self.broker_ails(),
             7 | 8 if !self.is_down => {
-                self.net.note("the broker stops");
+                note!(self.net, "the broker stops");
                 self.is_down = true;
                 clients.into_iter().for_each(|conn| self.cut(conn));
             }
@@ -411,7 +412,7 @@ impl Play {
         if !is_ill && cut_off.is_empty() || self.net.percent(50) {
             return;
         }
-        self.net.note("something heals");
+        note!(self.net, "something heals");
         self.net.fault();
         cut_off.into_iter().for_each(|node| node.is_cut_off = false);
         self.is_paused = false;
@@ -425,8 +426,7 @@ impl Play {
         let kept = self
             .net
             .pick(&[Kept::All, Kept::All, Kept::Older, Kept::Nothing]);
-        self.net
-            .note(format_args!("the broker starts with {kept:?}"));
+        note!(self.net, "the broker starts with {kept:?}");
         self.is_down = false;
         let is_less = self.broker.start(kept);
         self.witness.broker_started(is_less);

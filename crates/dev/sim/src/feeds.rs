@@ -93,7 +93,7 @@ impl Play {
                 let node = &mut self.nodes[at];
                 node.answer(&self.net, &mut self.witness);
                 if node.is_paused() && self.net.percent(10) {
-                    self.net.note(format_args!("node {at} goes on"));
+                    note!(self.net, "node {at} goes on");
                     node.go();
                 }
             }
@@ -117,8 +117,7 @@ impl Play {
         };
         let channel = self.net.below(self.channels);
         let event = self.witness.make(channel, kind);
-        self.net
-            .note(format_args!("event {event} of {channel}: {kind:?}"));
+        note!(self.net, "event {event} of {channel}: {kind:?}");
         self.server.add(event, &mut self.witness);
     }
 
@@ -138,17 +137,17 @@ impl Play {
             0 | 1 => {
                 net.count(MOVES);
                 let ms = net.pick(&[300, 5_000, 30_000]);
-                net.note(format_args!("node {at} sleeps for {ms} ms"));
+                note!(net, "node {at} sleeps for {ms} ms");
                 node.asleep_until_us = net.0.borrow().mono_us + ms * 1000;
             }
             2 => {
                 net.count(MOVES);
-                net.note(format_args!("node {at} is killed"));
+                note!(net, "node {at} is killed");
                 self.nodes[at] = self.node();
             }
             3 if !node.is_paused() => {
                 net.count(MOVES);
-                net.note(format_args!("node {at} gives the source back"));
+                note!(net, "node {at} gives the source back");
                 node.give_back(FeedOrder::Pause);
                 // What it had offered may be answered once it has gone on.
                 node.set_room(net.pick(&[0, 0, usize::MAX]));

@@ -14,6 +14,9 @@
 //!
 //! Not played: one server alone that crashes, TLS with the server and its gateways.
 
+#[macro_use]
+mod net;
+
 mod backend;
 mod backends;
 mod client;
@@ -21,7 +24,6 @@ mod cluster;
 mod feeds;
 mod http;
 mod kernel;
-mod net;
 mod payload;
 mod play;
 mod publisher;

@@ -5,7 +5,7 @@
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::fmt::Display;
+use std::fmt::Arguments;
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::rc::Rc;
@@ -62,6 +62,7 @@ impl Odds {
 }
 
 /// One connection. Its number is never used twice.
+#[derive(Default)]
 pub(crate) struct Conn {
     /// From the client, not arrived yet.
     pub(crate) flying: VecDeque<u8>,
@@ -100,26 +101,10 @@ pub(crate) struct Conn {
 }
 
 impl Conn {
-    pub(crate) const fn new(down_bytes_max: usize) -> Self {
+    pub(crate) fn new(down_bytes_max: usize) -> Self {
         Self {
-            flying: VecDeque::new(),
-            up: VecDeque::new(),
-            down: VecDeque::new(),
             down_bytes_max,
-            client_fin: false,
-            client_gone: false,
-            reset: false,
-            server_fin: false,
-            holders: 0,
-            server_gone: false,
-            closed_at_us: None,
-            slow_at_us: None,
-            aborted: false,
-            wants_room: false,
-            watched: None,
-            dialled: None,
-            edge_in: false,
-            edge_room: false,
+            ..Self::default()
         }
     }
 
@@ -221,6 +206,13 @@ impl Wake for SimWake {
     }
 }
 
+/// Notes an event of the run, in the words of `format!`.
+macro_rules! note {
+    ($net:expr, $($words:tt)+) => {
+        $net.note(format_args!($($words)+))
+    };
+}
+
 impl Net {
     pub(crate) fn new(seed: u64, detail: Detail) -> Self {
         Self(Rc::new(RefCell::new(World {
@@ -287,7 +279,7 @@ impl Net {
         world.unix_ms += world.mono_us / 1000 - before;
     }
 
-    pub(crate) fn note(&self, words: impl Display) {
+    pub(crate) fn note(&self, words: Arguments<'_>) {
         let world = self.0.borrow();
         world.trace.note(world.mono_us, words);
     }
@@ -304,7 +296,7 @@ impl Net {
     /// Makes the clock leap, and counts it.
     pub(crate) fn leap_ms(&self, ms: u64) {
         self.count("the clock leaps");
-        self.note(format_args!("the clock leaps by {ms} ms"));
+        note!(self, "the clock leaps by {ms} ms");
         self.pass_us(ms * 1000);
     }
 

@@ -148,7 +148,7 @@ impl Play {
         if self.setup.drain_at == Some(step) {
             self.draining = true;
             self.net.count("the server drains");
-            self.net.note("the drain begins");
+            note!(self.net, "the drain begins");
             for mailbox in &self.stage.mailboxes {
                 assert!(self.assembly.drain(mailbox), "room for one word");
             }

@@ -97,10 +97,11 @@ impl Publisher {
         let mut out = Vec::new();
         let headers = [("X-API-Key", API_KEY)];
         encode_request("POST", target, "sim", &headers, Some(body), &mut out);
-        around.net.note(format_args!(
+        note!(
+            around.net,
             "a publisher on {conn} posts {target} {}",
             String::from_utf8_lossy(body)
-        ));
+        );
         around.net.client_send(conn, &out);
         self.open.push_back(asked);
     }
@@ -282,9 +283,7 @@ impl Publisher {
         let Answer { status, body, .. } = std::mem::take(&mut self.answer);
         let status = status.expect("it is whole");
         let shown = String::from_utf8_lossy(&body).into_owned();
-        around
-            .net
-            .note(format_args!("a publisher gets {status} {shown}"));
+        note!(around.net, "a publisher gets {status} {shown}");
         let Some(asked) = self.open.pop_front() else {
             panic!("an answer to nothing: {status} {shown}");
         };

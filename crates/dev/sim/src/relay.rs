@@ -43,10 +43,7 @@ struct Client {
 impl Client {
     fn say(&mut self, net: &Net, line: &str) {
         if let Some(conn) = self.conn {
-            net.note(format_args!(
-                "client {} on {conn} says {line:?}",
-                self.number
-            ));
+            note!(net, "client {} on {conn} says {line:?}", self.number);
             match &mut self.tls {
                 None => net.client_send(conn, line.as_bytes()),
                 Some(tls) => tls.send(net, conn, line.as_bytes()),
@@ -92,17 +89,14 @@ impl Client {
     fn leave(&mut self, net: &Net) {
         if let Some(conn) = self.conn.take() {
             net.client_drops(conn);
-            net.note(format_args!("client {} leaves {conn}", self.number));
+            note!(net, "client {} leaves {conn}", self.number);
         }
     }
 
     fn read(&mut self, net: &Net, bytes_max: usize) -> bool {
         let Some(conn) = self.conn else { return false };
         let Some(bytes) = net.client_recv(conn, bytes_max) else {
-            net.note(format_args!(
-                "client {} sees the end of {conn}",
-                self.number
-            ));
+            note!(net, "client {} sees the end of {conn}", self.number);
             let excused = self.over || self.shut || net.was_aborted(conn);
             assert!(excused, "the server ended {conn} unasked");
             if net.percent(70) {
@@ -220,7 +214,7 @@ impl Play {
                 match client.conn {
                     None => {
                         let conn = net.connect(0, self.kernel_bytes);
-                        net.note(format_args!("client {at} connects: {conn}"));
+                        note!(net, "client {at} connects: {conn}");
                         *client = Client {
                             number: at,
                             conn: Some(conn),

@@ -160,7 +160,7 @@ impl<A: App<SimKernel>> Stage<A> {
             self.net.were_cut_as_slow(&live, found.saturating_sub(news));
         }
         if running.finished() {
-            self.net.note(format_args!("shard {shard} has ended"));
+            note!(self.net, "shard {shard} has ended");
             self.shards[shard] = None;
             return;
         }

@@ -158,11 +158,12 @@ impl Visitor {
             over: false,
             reads_from_us: 0,
         });
-        around.net.note(format_args!(
+        note!(
+            around.net,
             "{} asks {}",
             self.who(),
             String::from_utf8_lossy(&out).lines().next().unwrap_or("")
-        ));
+        );
         around.net.client_send(conn, &out);
     }
 
@@ -171,9 +172,7 @@ impl Visitor {
         let who = self.who();
         if let Some(link) = self.link.take() {
             let reset = around.net.client_drops(link.conn);
-            around
-                .net
-                .note(format_args!("{who} leaves, reset: {reset}"));
+            note!(around.net, "{who} leaves, reset: {reset}");
         }
     }
 
@@ -189,9 +188,7 @@ impl Visitor {
             Reads::Polls(_) | Reads::Stream(_) => Vec::new(),
         };
         if !out.is_empty() {
-            around
-                .net
-                .note(format_args!("{who} sends {} bytes", out.len()));
+            note!(around.net, "{who} sends {} bytes", out.len());
             around.net.client_send(link.conn, &out);
         }
     }
@@ -210,7 +207,7 @@ impl Visitor {
             wanted = bytes;
         }
         let Some(mut bytes) = around.net.client_recv(link.conn, wanted) else {
-            around.net.note(format_args!("{who} sees the end"));
+            note!(around.net, "{who} sees the end");
             around.net.client_leaves(link.conn, false);
             self.link = None;
             return true;

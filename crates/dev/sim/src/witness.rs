@@ -28,6 +28,7 @@ use crate::setup::CHANNELS;
 /// An epoch and an offset.
 pub(crate) type Place = (Epoch, u64);
 
+#[derive(Default)]
 struct Publication {
     channels: Vec<usize>,
     bytes: Vec<u8>,
@@ -42,9 +43,10 @@ struct Publication {
 }
 
 /// Where a subscription began.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) enum Start {
     /// The server gave no place.
+    #[default]
     Unknown,
     /// Begins behind this place.
     At(Place),
@@ -53,6 +55,7 @@ pub(crate) enum Start {
 }
 
 /// One subscription of one connection.
+#[derive(Default)]
 struct Track {
     who: String,
     channel: usize,
@@ -134,10 +137,8 @@ impl Witness {
             channels: channels.to_vec(),
             bytes: bytes.to_vec(),
             sent_us: self.now_us(),
-            acked_us: None,
-            refused: false,
             keeps,
-            place: BTreeMap::new(),
+            ..Publication::default()
         });
         n
     }
@@ -192,12 +193,8 @@ impl Witness {
             conn,
             user: user.to_owned(),
             asked_us: self.now_us(),
-            begun_us: None,
-            start: Start::Unknown,
-            got: Vec::new(),
-            recovered: false,
-            active: false,
             lossless,
+            ..Track::default()
         });
         self.tracks.len() - 1
     }

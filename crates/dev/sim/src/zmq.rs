@@ -16,13 +16,15 @@ const LONG: u8 = 2;
 const COMMAND: u8 = 4;
 
 /// The type of a publisher's socket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Speaks {
+    #[default]
     Push,
     Xpub,
 }
 
 /// A publisher that keeps its connection.
+#[derive(Default)]
 pub(crate) struct ZmqPublisher {
     speaks: Speaks,
     conn: Option<usize>,
@@ -33,13 +35,10 @@ pub(crate) struct ZmqPublisher {
 }
 
 impl ZmqPublisher {
-    pub(crate) const fn new(speaks: Speaks) -> Self {
+    pub(crate) fn new(speaks: Speaks) -> Self {
         Self {
             speaks,
-            conn: None,
-            input: Vec::new(),
-            was_greeted: false,
-            topics: BTreeSet::new(),
+            ..Self::default()
         }
     }
 
@@ -84,9 +83,7 @@ impl ZmqPublisher {
         ready.extend_from_slice(name.as_bytes());
         out.extend_from_slice(&[COMMAND, ready.len() as u8]);
         out.extend_from_slice(&ready);
-        around
-            .net
-            .note(format_args!("a publisher connects as {name}: {conn}"));
+        note!(around.net, "a publisher connects as {name}: {conn}");
         around.net.client_send(conn, &out);
         *self = Self {
             conn: Some(conn),
@@ -122,9 +119,7 @@ impl ZmqPublisher {
             }
             Speaks::Push => zmtp::encode_message(&[&tnetstring], &mut out),
         }
-        around
-            .net
-            .note(format_args!("{:?} publishes {json}", self.speaks));
+        note!(around.net, "{:?} publishes {json}", self.speaks);
         around.net.client_send(conn, &out);
         true
     }

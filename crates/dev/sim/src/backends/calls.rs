@@ -160,7 +160,7 @@ impl Calls {
             headers.push(Header::new("Upgrade", "echo"));
         }
         let response_timeout_ms = net.pick(&[0, 2_000]);
-        net.note(format_args!("call {n}: {method} {rest:?} to {targets:?}"));
+        note!(net, "call {n}: {method} {rest:?} to {targets:?}");
         let targets = { targets.iter() }.map(|at| OriginTarget::from_url(&format!("http://{at}")));
         let request = OriginRequest {
             to: Arc::new(Destination {
@@ -233,7 +233,7 @@ impl Calls {
                 call.takes_from_us = now_us + net.pick(&[10_000, 3_600_000_000]);
             } else {
                 net.count("a call is cancelled");
-                net.note(format_args!("call {n} is cancelled"));
+                note!(net, "call {n} is cancelled");
                 call.is_cancelled = true;
                 self.call(Call::Cancel(ticket(n)));
                 return true;
@@ -363,7 +363,7 @@ impl Calls {
                 );
             }
             OriginEvent::End => {
-                net.note(format_args!("call {n} has its answer"));
+                note!(net, "call {n} has its answer");
                 net.count("an answer is whole");
                 call.is_over = true;
                 let got = call.got;
@@ -373,7 +373,7 @@ impl Calls {
                 }
             }
             OriginEvent::Failed(failure) => {
-                net.note(format_args!("call {n} has failed: {failure:?}"));
+                note!(net, "call {n} has failed: {failure:?}");
                 call.is_over = true;
                 self.may_fail(n, failure.fault, now, net);
             }
@@ -389,7 +389,7 @@ impl Calls {
         call.is_over = true;
         match answer {
             Ok((status, body)) => {
-                net.note(format_args!("call {n} has a whole answer"));
+                note!(net, "call {n} has a whole answer");
                 net.count("a whole answer");
                 assert!(
                     body.len() <= bytes_max && matches!(status, 200 | 204),
@@ -400,7 +400,7 @@ impl Calls {
                 self.is_whole(n, body.len());
             }
             Err(failure) => {
-                net.note(format_args!("call {n} has failed: {failure:?}"));
+                note!(net, "call {n} has failed: {failure:?}");
                 let last = self.attempts[n].last();
                 let is_long = last.is_some_and(|attempt| attempt.body_bytes > bytes_max);
                 if !is_long || failure.fault != OriginFailureKind::Garbage {

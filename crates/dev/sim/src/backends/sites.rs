@@ -45,6 +45,7 @@ struct Serving {
 }
 
 /// One connection to a played server.
+#[derive(Default)]
 pub(super) struct Site {
     conn: usize,
     input: Vec<u8>,
@@ -68,20 +69,10 @@ pub(super) struct Site {
 }
 
 impl Site {
-    pub(super) const fn new(conn: usize) -> Self {
+    pub(super) fn new(conn: usize) -> Self {
         Self {
             conn,
-            input: Vec::new(),
-            sent: 0,
-            served: 0,
-            serving: None,
-            last: None,
-            echoes: false,
-            reads_from_us: 0,
-            is_closing: false,
-            strayed_at: None,
-            is_spoiled: false,
-            is_over: false,
+            ..Self::default()
         }
     }
 
@@ -125,10 +116,11 @@ impl Site {
             .last
             .filter(|_| serving.is_some() || self.echoes || unread > 0);
         let is_answered = last.is_some_and(|(_, begun_at)| read > begun_at);
-        around.net.note(format_args!(
+        note!(
+            around.net,
             "the server of {} leaves, reset: {reset}, in the midst of {last:?}, {read} read",
             self.conn
-        ));
+        );
         let mut is_kept = self.served > 0;
         if let Some((n, _)) = last
             && let Some(attempt) = around.calls.attempts[n].last_mut()
@@ -163,7 +155,7 @@ impl Site {
             let Some(bytes) = net.client_recv(self.conn, bytes_max) else {
                 self.is_over = true;
                 around.troubles.garbage += u64::from(self.has_strayed());
-                net.note(format_args!("the connection {} was ended", self.conn));
+                note!(net, "the connection {} was ended", self.conn);
                 return true;
             };
             busy |= !bytes.is_empty();
@@ -289,7 +281,7 @@ impl Site {
             body_bytes: answer.body_bytes,
             ..Attempt::default()
         });
-        net.note(format_args!("the server of {} has {n}", self.conn));
+        note!(net, "the server of {} has {n}", self.conn);
         self.last = Some((n, self.sent));
         let waits = !net.percent(20);
         if !waits {

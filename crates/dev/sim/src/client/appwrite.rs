@@ -32,9 +32,7 @@ impl Client {
             "pong" => {}
             "error" => {
                 // The close follows.
-                around
-                    .net
-                    .note(format_args!("{} is refused: {words}", self.who()));
+                note!(around.net, "{} is refused: {words}", self.who());
             }
             _ => panic!("{}: words that nobody knows: {words}", self.who()),
         }

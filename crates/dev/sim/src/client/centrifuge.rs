@@ -107,7 +107,7 @@ impl Client {
             lines.push(self.one_command(around));
         }
         let lines = lines.join("\n");
-        around.net.note(format_args!("{} says {lines}", self.who()));
+        note!(around.net, "{} says {lines}", self.who());
         self.speak(&lines, around);
     }
 

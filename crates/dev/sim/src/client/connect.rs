@@ -7,7 +7,6 @@ use serde_json::json;
 use throng_http1::{encode_request, query};
 use throng_ws::handshake;
 
-use super::commands::Commands;
 use super::kind::Kind;
 use super::state::{Around, Client, Link};
 use super::wire::Wire;
@@ -33,19 +32,9 @@ impl Client {
         self.link = Some(Link {
             conn,
             wire: Wire::new(key),
-            tracks: BTreeMap::new(),
-            commands: Commands::default(),
-            id: String::new(),
-            session: String::new(),
-            node: String::new(),
-            upstream: Vec::new(),
             since,
             resuming: has_cursor && !self.cursor.is_empty(),
-            lossy: false,
-            open: false,
-            over: false,
-            shut: false,
-            reads_from_us: 0,
+            ..Link::default()
         });
         if !self.kind.has_commands() {
             for channel in self.channels.clone() {

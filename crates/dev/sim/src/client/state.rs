@@ -19,6 +19,7 @@ const TOO_SLOW: u64 = 3008;
 const TOO_MANY: u64 = 3013;
 
 /// State of one connection.
+#[derive(Default)]
 pub(super) struct Link {
     pub(super) conn: usize,
     pub(super) wire: Wire,

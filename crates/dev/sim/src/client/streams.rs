@@ -33,7 +33,7 @@ impl Client {
         if self.kind == Kind::Plain {
             self.link.as_mut().expect("it reads").open = true;
             // It does not list its subscriptions; the first publication shows one.
-            around.net.note(format_args!("{} is open", self.who()));
+            note!(around.net, "{} is open", self.who());
         }
     }
 
@@ -94,10 +94,12 @@ impl Client {
             return self.leave(around);
         }
         if let Some(link) = self.forget_link(around) {
-            around.net.note(format_args!(
+            note!(
+                around.net,
                 "client {} asks again on {}",
-                self.number, link.conn
-            ));
+                self.number,
+                link.conn
+            );
             self.begin(link.conn, around);
         }
     }

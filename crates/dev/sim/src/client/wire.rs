@@ -60,11 +60,19 @@ impl Message {
 }
 
 /// Decoder of the connection's bytes, by stage.
+#[derive(Default)]
 pub(crate) enum Wire {
-    Head { bytes: Vec<u8>, key: [u8; 16] },
+    Head {
+        bytes: Vec<u8>,
+        key: [u8; 16],
+    },
     Ws(WsDecoder),
     Sse(Box<throng_sse::SseDecoder>),
-    Lines { body: BodyDecoder, line: Vec<u8> },
+    Lines {
+        body: BodyDecoder,
+        line: Vec<u8>,
+    },
+    #[default]
     Over,
 }
 

@@ -48,6 +48,7 @@ struct User {
 }
 
 /// A connection of a node.
+#[derive(Default)]
 struct Link {
     conn: usize,
     is_redis: bool,
@@ -112,11 +113,7 @@ impl Appwrite {
             self.links.push(Link {
                 conn,
                 is_redis,
-                input: Vec::new(),
-                out: Vec::new(),
-                hears: false,
-                is_frozen: false,
-                answers: VecDeque::new(),
+                ..Link::default()
             });
         }
         true
@@ -162,7 +159,7 @@ impl Appwrite {
     }
 
     fn publish(&mut self, event: &serde_json::Value) {
-        self.net.note(format_args!("Appwrite tells {event}"));
+        note!(self.net, "Appwrite tells {event}");
         self.say(event.to_string().as_bytes());
     }
 
@@ -294,10 +291,11 @@ impl Appwrite {
         } else {
             bytes.min(link.out.len())
         };
-        self.net.note(format_args!(
+        note!(
+            self.net,
             "Appwrite's connection {} is cut behind {bytes} bytes",
             link.conn
-        ));
+        );
         self.net.client_send(link.conn, &link.out[..bytes]);
         self.net.client_leaves(link.conn, self.net.percent(50));
     }
@@ -339,9 +337,7 @@ impl Appwrite {
         let bytes = head_bytes + step.consumed;
         input.drain(..bytes);
         let (status, text) = self.carry_out(&method, &path, user);
-        self.net.note(format_args!(
-            "u{user} asks {method} {path}: {status} {text}"
-        ));
+        note!(self.net, "u{user} asks {method} {path}: {status} {text}");
         let now_us = self.net.0.borrow().mono_us;
         let late_us = self.net.pick(&[0, 0, 1_000, 30_000, 900_000]);
         let mut answer = (now_us + late_us, response(status, &text), None);
@@ -413,7 +409,7 @@ impl Appwrite {
             }
             4 | 5 => self.is_paused = !self.is_paused,
             6 => {
-                self.net.note("Appwrite's Redis stops");
+                note!(self.net, "Appwrite's Redis stops");
                 self.is_down = true;
                 self.is_paused = false;
                 for at in (0..self.links.len()).rev() {

@@ -96,6 +96,7 @@ impl Broker for Alone {
 }
 
 /// Copies of a server's data, the newest last.
+#[derive(Default)]
 pub(crate) struct Copies<D> {
     /// Oldest first. Bound: [`COPIES_MAX`].
     copies: Vec<D>,
@@ -104,10 +105,6 @@ pub(crate) struct Copies<D> {
 const COPIES_MAX: usize = 4;
 
 impl<D: Clone + Default> Copies<D> {
-    pub(crate) const fn new() -> Self {
-        Self { copies: Vec::new() }
-    }
-
     pub(crate) fn add(&mut self, data: &D) {
         if self.copies.len() == COPIES_MAX {
             self.copies.remove(0);

@@ -86,7 +86,7 @@ impl Guests {
             return false;
         };
         let body = String::from_utf8_lossy(exchange.body());
-        net.note(format_args!("the line: {:?} {body}", exchange.status()));
+        note!(net, "the line: {:?} {body}", exchange.status());
         net.client_leaves(exchange.conn, false);
         true
     }

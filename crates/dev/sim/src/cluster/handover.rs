@@ -19,7 +19,7 @@ impl Play {
             true => self.guests_at_rest(at),
             false => Vec::new(),
         };
-        self.net.note(format_args!("node {at} begins to hand over"));
+        note!(self.net, "node {at} begins to hand over");
         self.successor = Some(self.nodes[at].successor(&self.net));
         if let Some(guests) = &mut self.guests {
             guests.processes += 1;
@@ -51,7 +51,7 @@ impl Play {
             });
             assert!(sent.is_ok() && unpacking.is_whole(), "it can be taken");
         }
-        self.net.note(format_args!("it has: {is_taken}"));
+        note!(self.net, "it has: {is_taken}");
         node.is_still = false;
         node.call_appwrite(Call::GoOn);
         if !is_taken {

@@ -26,6 +26,7 @@ pub(super) struct Around<'a> {
     pub(super) kernel_bytes: usize,
 }
 
+#[derive(Default)]
 struct Link {
     conn: usize,
     node: usize,
@@ -118,10 +119,11 @@ impl Listener {
                 let _ = write!(target, "{epoch}-{offset}");
             }
         }
-        net.note(format_args!(
+        note!(
+            net,
             "{} connects to node {node} on {conn}: {target}",
             self.who()
-        ));
+        );
         let mut key = [0; 16];
         key[..8].copy_from_slice(&net.next().to_be_bytes());
         let cookie = self.user.map(|user| format!("a_session_sim=u{user}"));
@@ -134,21 +136,14 @@ impl Listener {
             node,
             process: kernels.start,
             wire: Wire::new(key),
-            is_open: false,
-            is_over: false,
             asked: self.position.map(|(epoch, _)| epoch),
-            epoch: None,
-            last: None,
-            due_from: 0,
-            recovers_to: 0,
-            has_presence: false,
-            unanswered: 0,
+            ..Link::default()
         });
     }
 
     pub(super) fn leave(&mut self, net: &Net) {
         if let Some(link) = self.link.take() {
-            net.note(format_args!("listener {} leaves", self.number));
+            note!(net, "listener {} leaves", self.number);
             net.client_leaves(link.conn, net.percent(50));
         }
     }
@@ -164,7 +159,7 @@ impl Listener {
             link.has_presence = true;
             let id = format!("p{}", self.number);
             let words = json!({"type": "presence", "data": {"status": "here", "presenceId": id}});
-            net.note(format_args!("{who} says {words}"));
+            note!(net, "{who} says {words}");
             let words = words.to_string();
             say(net, link.conn, |masking, out| {
                 encode_message(masking, Opcode::Text, words.as_bytes(), out);
@@ -185,9 +180,7 @@ impl Listener {
             return true;
         };
         for message in link.wire.take(&mut bytes, Shape::Messages, "") {
-            around
-                .net
-                .note(format_args!("{who} gets {}", message.shown()));
+            note!(around.net, "{who} gets {}", message.shown());
             self.message(message, around);
         }
         !bytes.is_empty()

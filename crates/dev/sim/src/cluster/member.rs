@@ -36,16 +36,14 @@ impl Member {
         let target = "/connection/uni_http_stream";
         let exchange = around.ask(node, PORT_CLIENT, "POST", target, Some(body.as_bytes()));
         let conn = exchange.conn;
-        around
-            .net
-            .note(format_args!("a member connects to node {node} on {conn}"));
+        note!(around.net, "a member connects to node {node} on {conn}");
         self.link = Some(exchange);
     }
 
     pub(super) fn leave(&mut self, net: &Net) {
         if let Some(exchange) = self.link.take() {
             let client = self.client.take();
-            net.note(format_args!("member {client:?} leaves"));
+            note!(net, "member {client:?} leaves");
             net.client_leaves(exchange.conn, net.percent(50));
         }
     }
@@ -64,7 +62,7 @@ impl Member {
             let connect = &line["connect"];
             if connect["subs"][CHANNEL].is_object() {
                 self.client = connect["client"].as_str().map(str::to_owned);
-                net.note(format_args!("member {:?} is let in", self.client));
+                note!(net, "member {:?} is let in", self.client);
             }
         }
         if progress != Progress::Open {

@@ -110,7 +110,7 @@ impl Nats {
             },
             id: net.next(),
             data: Data::default(),
-            copies: Copies::new(),
+            copies: Copies::default(),
             follower: Data::default(),
             clients: Vec::new(),
             jobs: Vec::new(),
@@ -239,7 +239,7 @@ impl Nats {
     fn is_lost(&self, what: &str) -> bool {
         let is_lost = !self.is_calm && self.net.below(1000) < self.losses;
         if is_lost {
-            self.net.note(format_args!("NATS loses {what}"));
+            note!(self.net, "NATS loses {what}");
             self.net.fault();
         }
         is_lost
@@ -297,7 +297,7 @@ impl Nats {
                 }
                 let outcome = self.data.store(&stream, &message, now_ms);
                 let (subject, answer) = (&message.subject, &outcome.answer);
-                self.net.note(format_args!("NATS gets {subject}: {answer}"));
+                note!(self.net, "NATS gets {subject}: {answer}");
                 self.deliveries.extend(outcome.sent_on);
                 self.answer(message.reply, &outcome.answer);
             }
@@ -439,13 +439,12 @@ impl Broker for Nats {
 
     fn trouble(&mut self) -> Option<bool> {
         if self.net.percent(20) {
-            self.net.note("another program removes a message");
+            note!(self.net, "another program removes a message");
             return self.data.meddle(&self.net).then_some(true);
         }
         let ails = [Ails::Nothing, Ails::Absent, Ails::Full];
         self.ails = self.net.pick(&ails);
-        self.net
-            .note(format_args!("JetStream ails: {:?}", self.ails));
+        note!(self.net, "JetStream ails: {:?}", self.ails);
         None
     }
 

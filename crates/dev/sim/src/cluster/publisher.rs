@@ -79,9 +79,7 @@ impl Publisher {
         };
         let body = Some(&*pending.body);
         self.link = Some(around.ask(node, port, "POST", target, body));
-        around
-            .net
-            .note(format_args!("{} is published at node {node}", pending.n));
+        note!(around.net, "{} is published at node {node}", pending.n);
     }
 
     /// Gives up on an answer.
@@ -107,9 +105,7 @@ impl Publisher {
         };
         let n = self.pending.as_ref().map_or(0, |pending| pending.n);
         let status = exchange.status();
-        around
-            .net
-            .note(format_args!("{n} is answered {status:?}: {answer}"));
+        note!(around.net, "{n} is answered {status:?}: {answer}");
         self.leave(around);
         if is_answered && answer["error"].is_null() {
             around.witness.acknowledged(n, &answer["result"]);

@@ -55,17 +55,18 @@ impl Reader {
         }
         let exchange = around.ask(node, PORT_CLIENT, "GET", &target, None);
         let (name, conn) = (&self.track.name, exchange.conn);
-        around.net.note(format_args!(
+        note!(
+            around.net,
             "{name} connects to node {node} on {conn}, from {}",
             self.cursor
-        ));
+        );
         self.link = Some((node, exchange));
     }
 
     pub(super) fn leave(&mut self, around: &Around<'_>) {
         if let Some((_, exchange)) = self.link.take() {
             let name = &self.track.name;
-            around.net.note(format_args!("{name} leaves"));
+            note!(around.net, "{name} leaves");
             around
                 .net
                 .client_leaves(exchange.conn, around.net.percent(50));
@@ -100,9 +101,7 @@ impl Reader {
             b"welcome\n" => json!({"recovered": false}),
             _ => serde_json::from_slice(line).expect("a line of JSON"),
         };
-        around
-            .net
-            .note(format_args!("{} hears {line}", self.track.name));
+        note!(around.net, "{} hears {line}", self.track.name);
         if let Some(id) = line["id"].as_str() {
             self.cursor = id.to_owned();
         }

@@ -113,8 +113,7 @@ impl Shared {
         let has_position = !message.starts_with(b"p  ") && message.starts_with(b"p ");
         for &conn in &to {
             if self.net.below(1000) < self.losses {
-                self.net
-                    .note(format_args!("Redis loses a delivery to {conn}"));
+                note!(self.net, "Redis loses a delivery to {conn}");
                 self.net.fault();
                 continue;
             }
@@ -183,7 +182,7 @@ impl Redis {
             scripts: no_scripts(&shared),
             shared,
             clients: Vec::new(),
-            copies: Copies::new(),
+            copies: Copies::default(),
             babbles: net.pick(&[0, 0, 20]),
         }
     }
@@ -332,19 +331,19 @@ impl Broker for Redis {
         match self.net.below(5) {
             // A replica comes, so the line has another name.
             0 => {
-                self.net.note("Redis goes on as another line");
+                note!(self.net, "Redis goes on as another line");
                 shared.line = format!("{:040x}", self.net.next());
                 Some(false)
             }
             1 => {
-                self.net.note("another program deletes something");
+                note!(self.net, "another program deletes something");
                 shared.data.meddle(&self.net).then_some(true)
             }
             _ => {
                 let refuses = [Refuses::Nothing, Refuses::Memory, Refuses::Replicas];
                 shared.refuses = self.net.pick(&refuses);
                 let refuses = shared.refuses;
-                self.net.note(format_args!("Redis refuses {refuses:?}"));
+                note!(self.net, "Redis refuses {refuses:?}");
                 None
             }
         }

@@ -106,7 +106,7 @@ impl Play {
             return;
         }
         let node = net.below(self.nodes.len());
-        net.note(format_args!("node {node} is told {item}"));
+        note!(net, "node {node} is told {item}");
         let body = json!({ "items": [item] }).to_string();
         let mut request = Vec::new();
         let body = Some(body.as_bytes());

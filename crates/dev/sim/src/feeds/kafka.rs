@@ -46,6 +46,7 @@ struct Batch {
     events: Vec<(i64, usize)>,
 }
 
+#[derive(Default)]
 struct Partition {
     batches: Vec<Batch>,
     /// The oldest offset that there is, and the next one.
@@ -86,13 +87,8 @@ pub(crate) struct Kafka {
 impl Partition {
     fn new(leader: usize) -> Self {
         Self {
-            batches: Vec::new(),
-            start: 0,
-            end: 0,
-            lingering: Vec::new(),
             leader: Some(leader),
-            committed: None,
-            acknowledged: 0,
+            ..Self::default()
         }
     }
 
@@ -157,7 +153,7 @@ impl Kafka {
             views: Vec::new(),
             is_down: [false; HOSTS],
             hosts: BTreeMap::new(),
-            group: Group::new(),
+            group: Group::default(),
             coordinator: net.below(HOSTS),
             loads_until_ms: 0,
             parked: Vec::new(),
@@ -340,9 +336,7 @@ impl Kafka {
             offset
         });
         for (number, offset) in &asked {
-            around
-                .net
-                .note(format_args!("commit of {number} up to {offset}: {error}"));
+            note!(around.net, "commit of {number} up to {offset}: {error}");
             if error == NONE {
                 self.partitions[*number as usize].commit(*offset, around);
             }
@@ -516,16 +510,16 @@ impl Source for Kafka {
         match net.below(7) {
             0 | 1 => {
                 partition.leader = None;
-                net.note(format_args!("partition {at} gets another leader"));
+                note!(net, "partition {at} gets another leader");
             }
             2 => {
                 self.coordinator = net.below(HOSTS);
                 self.loads_until_ms = around.now_ms() + net.pick(&[0, 200, 3_000]);
-                net.note(format_args!("broker {} coordinates", self.coordinator));
+                note!(net, "broker {} coordinates", self.coordinator);
             }
             3 => {
                 let most = net.below(10);
-                net.note(format_args!("partition {at} keeps {most} batches"));
+                note!(net, "partition {at} keeps {most} batches");
                 while partition.batches.len() > most {
                     let oldest = partition.batches.remove(0);
                     partition.start = oldest.last + 1;
@@ -536,11 +530,11 @@ impl Source for Kafka {
                 }
             }
             4 => {
-                net.note(format_args!("the offset of {at} is forgotten"));
+                note!(net, "the offset of {at} is forgotten");
                 partition.committed = None;
             }
             5 if self.partitions.len() < 6 => {
-                net.note("there is one more partition");
+                note!(net, "there is one more partition");
                 self.partitions.push(Partition::new(net.below(HOSTS)));
             }
             _ => self.group.forget_one(around),

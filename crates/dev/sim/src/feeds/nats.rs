@@ -27,7 +27,7 @@ struct Pending {
     times: u64,
 }
 
-#[derive(Clone)]
+#[derive(Clone, Default)]
 struct Consumer {
     config: Value,
     /// Numbers of the last delivery, and of the last message that was delivered.
@@ -40,25 +40,14 @@ struct Consumer {
     again: VecDeque<u64>,
 }
 
-/// The stream: its messages, with the times at which they were stored, and its consumer.
-#[derive(Clone)]
+/// The stream: its messages, with the times at which they were stored, and its consumer. Before a
+/// first copy there is none.
+#[derive(Clone, Default)]
 struct Data {
     created: u64,
     last: u64,
     messages: BTreeMap<u64, (usize, u64)>,
     consumer: Option<Consumer>,
-}
-
-impl Default for Data {
-    /// Before a first copy there is no stream.
-    fn default() -> Self {
-        Self {
-            created: 0,
-            last: 0,
-            messages: BTreeMap::new(),
-            consumer: None,
-        }
-    }
 }
 
 /// A request for messages that waits.
@@ -68,8 +57,9 @@ struct Pull {
     until_ms: u64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Ails {
+    #[default]
     Nothing,
     /// Requests are heard by nobody.
     Absent,
@@ -77,6 +67,7 @@ enum Ails {
     Refusing,
 }
 
+#[derive(Default)]
 pub(crate) struct Nats {
     data: Data,
     copies: Copies<Data>,
@@ -144,12 +135,8 @@ impl Nats {
                 created: 1,
                 ..Data::default()
             },
-            copies: Copies::new(),
-            clients: BTreeMap::new(),
-            pulls: VecDeque::new(),
-            jobs: VecDeque::new(),
             losses: net.pick(&[0, 0, 10, 50]),
-            ails: Ails::Nothing,
+            ..Self::default()
         }
     }
 
@@ -172,7 +159,7 @@ impl Nats {
     fn is_lost(&self, what: &str, around: &Around<'_>) -> bool {
         let is_lost = !around.is_calm && around.net.below(1000) < self.losses;
         if is_lost {
-            around.net.note(format_args!("NATS loses {what}"));
+            note!(around.net, "NATS loses {what}");
         }
         is_lost
     }
@@ -221,16 +208,12 @@ impl Nats {
                     Some("all") => 0,
                     policy => panic!("another policy: {policy:?}"),
                 };
-                around
-                    .net
-                    .note(format_args!("a consumer begins behind {last}"));
-                data.consumer.get_or_insert(Consumer {
+                note!(around.net, "a consumer begins behind {last}");
+                data.consumer.get_or_insert_with(|| Consumer {
                     config,
-                    delivered: 0,
                     last,
                     floor: (0, last),
-                    pending: BTreeMap::new(),
-                    again: VecDeque::new(),
+                    ..Consumer::default()
                 });
                 self.info()
             }
@@ -481,7 +464,7 @@ impl Source for Nats {
             && around.net.percent(30)
             && self.data.created != 0
         {
-            around.net.note("the consumer is gone");
+            note!(around.net, "the consumer is gone");
             self.data.consumer = None;
         }
         around.witness.restored(before, &events(&self.data));
@@ -490,12 +473,12 @@ impl Source for Nats {
     fn trouble(&mut self, around: &mut Around<'_>) {
         match around.net.below(5) {
             0 | 4 => {
-                around.net.note("the consumer is deleted");
+                note!(around.net, "the consumer is deleted");
                 self.data.consumer = None;
             }
             1 => {
                 let most = around.net.below(30);
-                around.net.note(format_args!("the stream keeps {most}"));
+                note!(around.net, "the stream keeps {most}");
                 while self.data.messages.len() > most {
                     let oldest = self.data.messages.pop_first().expect("one of them");
                     around.witness.lost(oldest.1.0);
@@ -505,7 +488,7 @@ impl Source for Nats {
                 let ails = [Ails::Nothing, Ails::Absent, Ails::Refusing];
                 self.ails = around.net.pick(&ails);
                 let ails = self.ails;
-                around.net.note(format_args!("JetStream ails: {ails:?}"));
+                note!(around.net, "JetStream ails: {ails:?}");
             }
         }
     }

@@ -153,7 +153,7 @@ impl Node {
             let refusal = net.percent(self.refuses).then(|| net.pick(&REFUSALS));
             let result = witness.publish(draft, refusal);
             let key = draft.idempotency_key.as_deref().unwrap_or_default();
-            net.note(format_args!("{key} on {channel}: {result:?}"));
+            note!(net, "{key} on {channel}: {result:?}");
             results.push(result);
         }
         assert!(self.calls.send(Call::Answer(round.id, results)));

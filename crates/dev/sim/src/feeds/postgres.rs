@@ -37,13 +37,16 @@ struct Data {
 }
 
 /// Steps of a session.
+#[derive(Default)]
 enum Stage {
+    #[default]
     New,
     /// The server's first message of SCRAM, with what the client said.
     Proves(String, String),
     Ready,
 }
 
+#[derive(Default)]
 struct Session {
     stage: Stage,
     listens: bool,
@@ -53,6 +56,7 @@ struct Session {
     has_failed: bool,
 }
 
+#[derive(Default)]
 pub(crate) struct Postgres {
     data: Data,
     copies: Copies<Data>,
@@ -161,19 +165,12 @@ fn proven(first: &str, server: &str, last: &str) -> Option<String> {
 impl Postgres {
     pub(crate) fn new(net: &Net) -> Self {
         Self {
-            data: Data::default(),
-            copies: Copies::new(),
-            coming: Vec::new(),
-            sessions: BTreeMap::new(),
-            locker: None,
-            locked: BTreeMap::new(),
-            orphans: Vec::new(),
             last_xid: 700,
             asks_password: net.percent(30),
             data_type: net.pick(&[TEXT, BYTEA]),
             poll_ms: net.pick(&[100, 1_000, 15_000]),
             losses: net.pick(&[0, 30, 100]),
-            refuses: None,
+            ..Self::default()
         }
     }
 
@@ -350,7 +347,7 @@ impl Postgres {
         let (id, row) = self.coming.remove(at);
         self.data.rows.insert(id, row);
         if around.net.percent(self.losses) {
-            around.net.note("a notification is lost");
+            note!(around.net, "a notification is lost");
             return;
         }
         for (conn, session) in &mut self.sessions {
@@ -373,14 +370,7 @@ impl Source for Postgres {
     }
 
     fn came(&mut self, conn: usize, _: usize, _: &mut Around<'_>) {
-        let session = Session {
-            stage: Stage::New,
-            listens: false,
-            is_notified: false,
-            is_open: false,
-            has_failed: false,
-        };
-        self.sessions.insert(conn, session);
+        self.sessions.insert(conn, Session::default());
     }
 
     fn heard(&mut self, conn: usize, input: &mut Vec<u8>, around: &mut Around<'_>) {
@@ -457,9 +447,7 @@ impl Source for Postgres {
         let refuses = [None, None, Some("53100"), Some("53200"), Some("25006")];
         self.refuses = around.net.pick(&refuses);
         let refuses = self.refuses;
-        around
-            .net
-            .note(format_args!("PostgreSQL refuses: {refuses:?}"));
+        note!(around.net, "PostgreSQL refuses: {refuses:?}");
     }
 
     fn calm(&mut self) {

@@ -163,7 +163,7 @@ impl Redis {
                 of_scripts.borrow_mut().call(&args)
             }))),
             known: BTreeMap::new(),
-            copies: Copies::new(),
+            copies: Copies::default(),
             blocked: Vec::new(),
         }
     }
@@ -335,7 +335,7 @@ impl Source for Redis {
             0 => {
                 let most = around.net.below(30);
                 if let Some(stream) = &mut shared.data.stream {
-                    around.net.note(format_args!("Redis keeps {most} entries"));
+                    note!(around.net, "Redis keeps {most} entries");
                     while stream.entries.len() > most {
                         let oldest = stream.entries.pop_first().expect("one of them");
                         around.witness.lost(oldest.1);
@@ -343,7 +343,7 @@ impl Source for Redis {
                 }
             }
             1 => {
-                around.net.note("another has the lease");
+                note!(around.net, "another has the lease");
                 let until = around.now_ms() + around.net.between(100, 4_000) as u64;
                 shared.data.lease = Some((b"another".to_vec(), until));
             }
@@ -353,7 +353,7 @@ impl Source for Redis {
                 shared.refuses = around.net.pick(&refuses);
                 shared.refuses_next = shared.refuses.is_none();
                 let refuses = shared.refuses;
-                around.net.note(format_args!("Redis refuses: {refuses:?}"));
+                note!(around.net, "Redis refuses: {refuses:?}");
             }
         }
     }

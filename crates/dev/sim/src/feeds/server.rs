@@ -231,17 +231,18 @@ impl Server {
             .count("a connection to a source is cut, refused or frozen");
         let owed = self.out.remove(&conn).unwrap_or_default();
         let bytes = bytes.min(owed.len());
-        self.net.note(format_args!(
+        note!(
+            self.net,
             "the connection {conn} is cut behind {bytes} bytes of {}",
             owed.len()
-        ));
+        );
         self.net.client_send(conn, &owed[..bytes]);
         self.net.client_leaves(conn, self.net.percent(50));
         self.forget(conn, witness);
     }
 
     fn stop(&mut self, host: usize, witness: &mut Witness) {
-        self.net.note(format_args!("server {host} stops"));
+        note!(self.net, "server {host} stops");
         self.net.count("a source stops");
         self.is_down[host] = true;
         self.is_paused[host] = false;
@@ -257,8 +258,7 @@ impl Server {
     fn start(&mut self, host: usize, witness: &mut Witness) {
         let kept = [Kept::All, Kept::All, Kept::Older, Kept::Nothing];
         let kept = self.net.pick(&kept);
-        self.net
-            .note(format_args!("server {host} starts with {kept:?}"));
+        note!(self.net, "server {host} starts with {kept:?}");
         self.is_down[host] = false;
         self.source.started(host, kept, around!(self, witness));
     }
@@ -279,8 +279,7 @@ impl Server {
                 let takes_effect = self.net.percent(50);
                 self.clients[at].frozen.get_or_insert(takes_effect);
                 let conn = self.clients[at].conn;
-                self.net
-                    .note(format_args!("the connection {conn} answers no more"));
+                note!(self.net, "the connection {conn} answers no more");
             }
             5 | 6 => self.is_paused[host] = !self.is_paused[host],
             7..10 => {

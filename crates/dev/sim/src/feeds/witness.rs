@@ -18,8 +18,9 @@ pub(super) const DATA_BYTES_MAX: usize = 60;
 const NOWHERE: &str = "none:x";
 
 /// Kinds of events by what becomes of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Kind {
+    #[default]
     Good,
     /// Has no data, or is a mark of a deleted key.
     Empty,
@@ -28,7 +29,7 @@ pub(super) enum Kind {
     Nowhere,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Event {
     channel: usize,
     kind: Kind,
@@ -71,10 +72,7 @@ impl Witness {
         self.events.push(Event {
             channel,
             kind,
-            is_lost: false,
-            is_done: false,
-            is_on_disk: false,
-            is_acknowledged: false,
+            ..Event::default()
         });
         self.events.len() - 1
     }

@@ -58,12 +58,11 @@ impl Play {
             3 => Ending::Damaged(self.net.below(6)),
             _ => Ending::Taken,
         };
-        self.net
-            .note(format_args!("a hand-over begins: {ending:?}"));
+        note!(self.net, "a hand-over begins: {ending:?}");
         self.stage.running_mut().for_each(steps::be_still);
         if !self.comes_to_rest() {
             self.net.count("the shards do not come to rest");
-            self.net.note("no rest");
+            note!(self.net, "no rest");
             return self
                 .stage
                 .running_mut()
@@ -99,7 +98,7 @@ impl Play {
                 }
             }
         }
-        self.net.note("the hand-over is over");
+        note!(self.net, "the hand-over is over");
     }
 
     /// Clients do something meanwhile.

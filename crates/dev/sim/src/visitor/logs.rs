@@ -45,10 +45,11 @@ impl Polls {
             body,
             ..
         } = std::mem::take(&mut self.answer);
-        around.net.note(format_args!(
+        note!(
+            around.net,
             "{who} gets {:?}",
             String::from_utf8_lossy(&body)
-        ));
+        );
         if body != b"none\n" {
             for text in body
                 .split(|&byte| byte == b'\n')
@@ -96,9 +97,7 @@ impl Stream {
         around: &mut Around<'_>,
     ) -> Came {
         for message in self.wire.take(bytes, Shape::Lines, "") {
-            around
-                .net
-                .note(format_args!("{who} gets {}", message.shown()));
+            note!(around.net, "{who} gets {}", message.shown());
             match message {
                 Message::Begun => {}
                 Message::Refused(status) => return Came::Refused(status),

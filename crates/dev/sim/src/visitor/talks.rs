@@ -15,6 +15,7 @@ use crate::setup::GRIP;
 const UNHEARD_MAX: u64 = 20;
 
 /// A WebSocket: `say 0`, `say 1`, …, each answered.
+#[derive(Default)]
 pub(super) struct Talk {
     wire: Wire,
     said: u64,
@@ -26,14 +27,10 @@ pub(super) struct Talk {
 }
 
 impl Talk {
-    pub(super) const fn new(key: [u8; 16]) -> Self {
+    pub(super) fn new(key: [u8; 16]) -> Self {
         Self {
             wire: Wire::new(key),
-            said: 0,
-            heard: 0,
-            is_open: false,
-            has_closed: false,
-            got: Vec::new(),
+            ..Self::default()
         }
     }
 
@@ -60,9 +57,7 @@ impl Talk {
 
     pub(super) fn read(&mut self, who: &str, bytes: &mut [u8], around: &mut Around<'_>) -> Came {
         for message in self.wire.take(bytes, Shape::Messages, "") {
-            around
-                .net
-                .note(format_args!("{who} gets {}", message.shown()));
+            note!(around.net, "{who} gets {}", message.shown());
             match message {
                 Message::Begun => self.is_open = true,
                 Message::Refused(status) => return Came::Refused(status),

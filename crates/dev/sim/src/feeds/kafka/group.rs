@@ -11,8 +11,9 @@ const UNKNOWN_MEMBER: i16 = 25;
 const REBALANCE_IN_PROGRESS: i16 = 27;
 const MEMBER_ID_REQUIRED: i16 = 79;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Phase {
+    #[default]
     Stable,
     /// Members are to join until then.
     Joining(u64),
@@ -30,6 +31,7 @@ struct Member {
     waits: Option<(usize, i32)>,
 }
 
+#[derive(Default)]
 pub(super) struct Group {
     phase: Phase,
     generation: i32,
@@ -41,17 +43,6 @@ pub(super) struct Group {
 }
 
 impl Group {
-    pub(super) const fn new() -> Self {
-        Self {
-            phase: Phase::Stable,
-            generation: 0,
-            leader: String::new(),
-            members: BTreeMap::new(),
-            given: BTreeSet::new(),
-            way: String::new(),
-        }
-    }
-
     /// Answers a join, unless it has to wait.
     pub(super) fn join(
         &mut self,
@@ -118,7 +109,7 @@ impl Group {
         if matches!(self.phase, Phase::Joining(_)) {
             return;
         }
-        around.net.note("the group rebalances");
+        note!(around.net, "the group rebalances");
         self.phase = Phase::Joining(around.now_ms() + rebalance_ms);
         // Those that wait for their partitions are told.
         for member in self.members.values_mut() {
@@ -222,7 +213,7 @@ impl Group {
             .filter(|(_, it)| it.waits.is_none() && it.lives_until_ms <= now_ms);
         let dead: Vec<String> = dead.map(|(id, _)| id.clone()).collect();
         for id in &dead {
-            around.net.note(format_args!("the member {id} is dead"));
+            note!(around.net, "the member {id} is dead");
             self.members.remove(id);
             self.begin(20_000, around);
         }
@@ -258,7 +249,7 @@ impl Group {
         let ids: Vec<&String> = self.members.keys().collect();
         if !ids.is_empty() {
             let id = ids[around.net.below(ids.len())].clone();
-            around.net.note(format_args!("the group forgets {id}"));
+            note!(around.net, "the group forgets {id}");
             self.members.remove(&id);
             self.begin(20_000, around);
         }
