@@ -132,55 +132,6 @@ fn check_recovery(home: &mut Home, since: Position, ms: u64, expect: Option<&[&s
 }
 
 #[test]
-fn a_publication_begins_the_hour_of_a_position_anew() {
-    let mut home = home(10, 1000, 1 << 20);
-    publish(&mut home, "kept:a", "1", 0);
-    home.tick(at(1000), 10);
-    // Its hour would end at 3,601,000 now.
-    let last = publish(&mut home, "kept:a", "2", 2000);
-    home.tick(at(3000), 10);
-    home.tick(at(3_602_000), 10);
-    assert_eq!(home.stats().streams, 1);
-    home.tick(at(3_603_000), 10);
-    assert_eq!(home.stats(), BrokerStats::default());
-    check_recovery(&mut home, last, 3_603_000, None);
-}
-
-/// The suite tells what a repeated key does.
-#[test]
-fn a_key_is_remembered_for_five_minutes() {
-    let mut home = home(10, 1000, 1 << 20);
-    for (ms, is_new) in [(0, true), (1, false), (299_999, false), (300_000, true)] {
-        home.tick(at(ms), 10);
-        let accepted = home.publish(keyed("kept:a", "k"), at(ms));
-        assert_eq!(accepted.publication.is_some(), is_new, "{ms}");
-    }
-}
-
-/// A position before the newest covers all earlier ones; one ahead of the stream is invalid.
-#[test]
-fn a_page_begins_at_most_one_behind_the_newest() {
-    let mut home = home(4, 1000, 1 << 20);
-    let newest = (1..=6).map(|n| publish(&mut home, "kept:a", &n.to_string(), n));
-    let newest = newest.last().unwrap();
-    for (offset, reverse, expected) in [
-        (1, false, Ok(4)),
-        (7, true, Ok(4)),
-        (7, false, Ok(0)),
-        (8, true, Err(Refusal::UnrecoverablePosition)),
-        (8, false, Err(Refusal::UnrecoverablePosition)),
-    ] {
-        let query = HistoryQuery {
-            since: Some(Position { offset, ..newest }),
-            reverse,
-            ..HistoryQuery::default()
-        };
-        let page = home.history(&name("kept:a"), query, at(7));
-        assert_eq!(page.map(|page| page.publications.len()), expected);
-    }
-}
-
-#[test]
 fn homes_are_spread_and_stable() {
     let homes: Vec<_> = (0..100)
         .map(|n| home_of(&name(&format!("c{n}")), 4))
@@ -193,38 +144,4 @@ fn homes_are_spread_and_stable() {
 
 fn live(size: u32) -> LiveOptions {
     options(size, 10_000, 1 << 20).live
-}
-
-#[test]
-fn less_history_goes_with_the_next_publication() {
-    let mut home = home(10, 10_000, 1 << 20);
-    let first = publish(&mut home, "kept:a", "1", 0);
-    for n in 2..6 {
-        publish(&mut home, "kept:a", &n.to_string(), n);
-    }
-    home.renew(live(2), Millis(10));
-    home.check();
-    publish(&mut home, "kept:a", "6", 11);
-    assert_eq!(home.stats().history_publications, 2);
-    check_recovery(&mut home, first, 12, None);
-    home.check();
-}
-
-#[test]
-fn what_was_published_while_nothing_was_kept_is_never_passed_over() {
-    let mut home = home(10, 10_000, 1 << 20);
-    let before = publish(&mut home, "kept:a", "1", 0);
-    home.subscribe(SHARD, &name("kept:a"), None, at(0));
-    home.renew(live(0), Millis(1));
-    home.check();
-    // Without a position it could not be found again.
-    let accepted = home.publish(draft("kept:a", "2"), at(2));
-    assert_eq!(accepted.position, None);
-    assert_eq!(accepted.interest, 1, "subscribers stay");
-    home.renew(live(10), Millis(3));
-    let after = publish(&mut home, "kept:a", "3", 4);
-    assert_ne!(before.epoch, after.epoch);
-    check_recovery(&mut home, before, 5, None);
-    check_recovery(&mut home, after, 5, Some(&[]));
-    home.check();
 }

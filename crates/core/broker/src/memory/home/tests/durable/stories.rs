@@ -1,0 +1,216 @@
+//! Stories of a home and of those that go on after it; `stories.txt` says what their steps mean.
+
+use std::collections::BTreeMap;
+
+use super::*;
+
+const STORIES: &str = include_str!("stories.txt");
+
+/// A home, its store, and all that was ever seen of its channels.
+struct Story {
+    log: Log,
+    home: Home,
+    tape: Tape,
+    now: Now,
+    is_closed: bool,
+    /// Positions by channel and text; none if it was given none.
+    seen: BTreeMap<(String, String), Option<Position>>,
+}
+
+fn number(word: &str) -> u64 {
+    word.parse().expect("a number")
+}
+
+/// Texts as a story tells them.
+fn told(texts: &[String]) -> String {
+    match texts {
+        [] => "nothing".to_owned(),
+        texts => texts.join(" "),
+    }
+}
+
+impl Story {
+    fn new() -> Self {
+        let mut log = Log::default();
+        let (home, tape) = log.next(at(0));
+        Self {
+            log,
+            home,
+            tape,
+            now: at(0),
+            is_closed: false,
+            seen: BTreeMap::new(),
+        }
+    }
+
+    fn step(&mut self, step: &str) {
+        let (act, expected) = step.split_once(" = ").unzip();
+        let (now, home) = (self.now, &mut self.home);
+        let words: Vec<&str> = act.unwrap_or(step).split(' ').collect();
+        let mut found = String::new();
+        match words[..] {
+            ["at", ms] => self.now = at(number(ms)),
+            ["at", mono, "unix", unix] => {
+                self.now.mono = Millis(number(mono));
+                self.now.unix_ms = at(number(unix)).unix_ms;
+            }
+            ["memory"] => *home = super::home(5, 1000, 1 << 20),
+            ["publish", channel, ref texts @ ..] => {
+                for text in texts {
+                    let (_, position) = self.publish(draft(channel, text), text);
+                    found = position.map_or_else(|| "none".to_owned(), |it| it.offset.to_string());
+                }
+            }
+            ["key", channel, key] => {
+                let first = self
+                    .seen
+                    .get(&(channel.to_owned(), key.to_owned()))
+                    .copied();
+                let (outcome, position) = self.publish(keyed(channel, key), key);
+                if let Some(first) = first.filter(|_| outcome == "known") {
+                    assert_eq!(place(first), place(position), "{key}");
+                    // Every process has epochs of its own.
+                    let is_same = self.log.1 == 1 || first.is_none();
+                    assert_eq!(first == position, is_same, "{key}");
+                }
+                outcome.clone_into(&mut found);
+            }
+            ["version", version, channel, text] => {
+                let draft = versioned(number(version), channel, text);
+                self.publish(draft, text).0.clone_into(&mut found);
+            }
+            ["subscribe", channel, text] => {
+                let stands = home.subscribe(SHARD, &name(channel), None, now).position;
+                self.sees(channel, text, stands);
+            }
+            ["recover", channel, text] => {
+                let since = self.position(channel, text);
+                let texts = recover(&mut self.home, channel, since, now);
+                found = texts.map_or_else(|| "lost".to_owned(), |texts| told(&texts));
+            }
+            [way @ ("page" | "back"), channel, text] => {
+                let query = HistoryQuery {
+                    since: Some(self.position(channel, text)),
+                    reverse: way == "back",
+                    ..HistoryQuery::default()
+                };
+                found = match self.home.history(&name(channel), query, now) {
+                    Ok(page) => told(&texts(&page.publications)),
+                    Err(refusal) => format!("{refusal:?}"),
+                };
+            }
+            ["forget", channel] => assert!(home.forget_history(&name(channel), now).is_ok()),
+            ["tick"] => _ = home.tick(now, 100),
+            ["renew", size] => home.renew(live(number(size) as u32), now.mono),
+            ["streams"] => found = home.stats().streams.to_string(),
+            ["kept"] => found = home.stats().history_publications.to_string(),
+            ["records"] => found = self.tape.state().records.len().to_string(),
+            ["interest", channel] => found = home.interest(&name(channel)).to_string(),
+            ["close"] => {
+                self.is_closed = true;
+                self.tape.state().records.push(LogEntry::closed());
+            }
+            ["tear", record] => {
+                self.tape
+                    .state()
+                    .records
+                    .remove(number(record) as usize - 1);
+            }
+            ["life", "all"] => self.next_life(usize::MAX),
+            ["life", records] => self.next_life(number(records) as usize),
+            ["copy"] => self.copy(),
+            _ => panic!("a step that nobody knows"),
+        }
+        assert_eq!(found, expected.unwrap_or(&found));
+        self.home.check();
+    }
+
+    /// Publishes; gives whether that was new, and where it stands: where nothing else ever stood.
+    fn publish(&mut self, draft: Draft, text: &str) -> (&'static str, Option<Position>) {
+        let channel = draft.channel.to_string();
+        let accepted = self.home.publish(draft, self.now);
+        let position = accepted.position;
+        if accepted.publication.is_none() {
+            return ("known", position);
+        }
+        let mut others = self.seen.iter().filter(|((other, _), _)| *other == channel);
+        let stood = position.is_some() && others.any(|(_, it)| *it == position);
+        assert!(!stood, "two publications at one position");
+        self.sees(&channel, text, position);
+        ("new", position)
+    }
+
+    fn sees(&mut self, channel: &str, text: &str, position: Option<Position>) {
+        self.seen
+            .insert((channel.to_owned(), text.to_owned()), position);
+    }
+
+    /// The position that a text stands for, or one so many behind or before it.
+    fn position(&self, channel: &str, text: &str) -> Position {
+        let at = |text: &str| {
+            let known = self.seen.get(&(channel.to_owned(), text.to_owned()))?;
+            Some(known.expect("a position"))
+        };
+        let beside = |sign: char| {
+            let (text, count) = text.rsplit_once(sign)?;
+            let (position, count) = (at(text)?, number(count));
+            let offset = match sign {
+                '+' => position.offset + count,
+                _ => position.offset - count,
+            };
+            Some(Position { offset, ..position })
+        };
+        let known = at(text).or_else(|| beside('+')).or_else(|| beside('-'));
+        known.expect("a text that was seen")
+    }
+
+    /// The process dies, so many of its records are on the disk, and another one goes on.
+    fn next_life(&mut self, records: usize) {
+        self.log.end(&self.tape, records);
+        assert_eq!(self.log.replay(self.now).is_closed(), self.is_closed);
+        (self.home, self.tape) = self.log.next(self.now);
+        self.is_closed = false;
+    }
+
+    /// Writes a copy, one record in each step; another process goes on with that alone.
+    fn copy(&mut self) {
+        self.tape.state().records.clear();
+        self.tape.state().round = 1;
+        assert!(!self.home.copy(self.now), "it waits for room");
+        for step in 0.. {
+            assert!(step < 10_000, "the copy has no end");
+            let before = self.tape.state().records.len();
+            self.tape.state().room = 1;
+            let goes_on = self.home.copy(self.now);
+            let (is_done, has_written) = {
+                let state = self.tape.state();
+                (state.copied > 0, state.records.len() > before)
+            };
+            assert_eq!(goes_on, has_written && !is_done, "step {step}");
+            if is_done {
+                break;
+            }
+        }
+        self.next_life(usize::MAX);
+    }
+}
+
+#[test]
+fn stories_hold() {
+    let mut story = None;
+    for line in STORIES
+        .lines()
+        .filter(|line| !line.trim_start().starts_with('#'))
+    {
+        // Shown if it fails.
+        println!("{line}");
+        match line.strip_prefix("  ") {
+            Some(step) => {
+                let story: &mut Story = story.as_mut().expect("a story has a name");
+                story.step(step);
+            }
+            None if !line.is_empty() => story = Some(Story::new()),
+            None => {}
+        }
+    }
+}
