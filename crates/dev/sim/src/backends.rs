@@ -9,7 +9,6 @@
 mod answers;
 mod calls;
 mod sites;
-mod troubles;
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -19,11 +18,11 @@ use throng_backend::{Backend, BackendLimits};
 use throng_engine::MailboxSender;
 use throng_outward::{CallSender, Outward, ResolvedName};
 
+use answers::Troubles;
 use calls::{Calls, Inbox, Token};
 use sites::{Around, Site};
-use troubles::Troubles;
 
-use crate::net::{Net, Odds};
+use crate::net::Net;
 use crate::stage::Stage;
 
 /// Calls at a time.
@@ -158,10 +157,7 @@ impl Outside {
         for site in 0..self.sites.len() {
             busy |= self.act_at(site, 1 << 20);
         }
-        let conns = self.net.0.borrow().live.clone();
-        for conn in conns {
-            self.net.arrive(conn, usize::MAX);
-        }
+        self.net.arrive_all();
         for n in self.calls.live() {
             busy |= self.calls.act(n, true, &self.net);
         }
@@ -205,9 +201,7 @@ impl Play {
             });
             Outward::new(Backend::new(limits), calls, deliver, ask_name)
         });
-        let mut world = net.0.borrow_mut();
-        world.odds = Odds::draw(&mut world.rng);
-        drop(world);
+        net.draw_odds();
         let sender = sender.expect("the app was made");
         let outside = Outside {
             calls: Calls::new(sender, inbox.clone()),
@@ -252,12 +246,7 @@ impl Play {
             }
             86..90 => drop(outside.answer_dial()),
             90 => drop(outside.answer_name()),
-            91..96 => {
-                let live = net.0.borrow().live.clone();
-                if !live.is_empty() {
-                    net.arrive(net.pick(&live), net.pick(&[1, 20, 9_999]));
-                }
-            }
+            91..96 => net.arrive_some(&[1, 20, 9_999]),
             96 => {
                 let mut inbox = lock(&outside.inbox);
                 let at = net.below(inbox.refuses.len());
@@ -289,7 +278,7 @@ impl Play {
 
     /// Everything comes to an end, and nothing is left.
     fn end(&mut self) {
-        self.outside.net.0.borrow_mut().odds.accept = 0;
+        self.outside.net.accepts_all();
         let outside = &mut self.outside;
         if !outside.is_calm {
             // Time passes below, and some wait in vain.

@@ -5,7 +5,6 @@
 
 mod appwrite;
 mod centrifuge;
-mod commands;
 mod connect;
 mod kind;
 mod protobuf;
@@ -22,7 +21,7 @@ use kind::Kind;
 use state::Link;
 
 pub(crate) use state::{Around, Client};
-pub(crate) use streams::place_of;
+pub(crate) use streams::{json_of, place_of};
 pub(crate) use wire::{Message, Shape, Wire};
 
 impl Client {
@@ -241,22 +240,22 @@ impl Client {
                         }
                     }
                     Kind::Plain => self.plain(&data, around),
-                    Kind::Appwrite => self.appwrite(&streams::json(&data), around),
+                    Kind::Appwrite => self.appwrite(&json_of(&data), around),
                     _ => {
                         for line in data.split(|&byte| byte == b'\n') {
-                            self.spoken(&streams::json(line), around);
+                            self.spoken(&json_of(line), around);
                         }
                     }
                 }
             }
             Message::Event { event, data, id } => match self.kind {
                 Kind::Sse => self.event(&event, &data, &id, around),
-                _ => self.spoken(&streams::json(&data), around),
+                _ => self.spoken(&json_of(&data), around),
             },
             Message::Line(line) => match self.kind {
-                Kind::Lines => self.line(&streams::json(&line), around),
+                Kind::Lines => self.line(&json_of(&line), around),
                 Kind::Grip => self.grip_line(&line, around),
-                _ => self.spoken(&streams::json(&line), around),
+                _ => self.spoken(&json_of(&line), around),
             },
         }
     }

@@ -18,7 +18,6 @@ mod handover;
 mod listener;
 mod member;
 pub(crate) mod nats;
-mod node;
 mod publisher;
 mod reader;
 pub(crate) mod redis;
@@ -28,6 +27,7 @@ mod witness;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use throng_config::Config;
 use throng_server::Start;
 
 use self::around::Around;
@@ -35,14 +35,14 @@ use self::broker::{Alone, Broker, Kept};
 use self::guests::Guests;
 use self::member::Member;
 use self::nats::Nats;
-use self::node::{MadeOf, Node};
 use self::publisher::Publisher;
 use self::reader::Reader;
 use self::redis::Redis;
-use self::witness::Witness;
+use self::witness::{CHANNELS, TTL_MS, Witness};
 use crate::backend::Requests;
-use crate::net::{Net, Odds};
-use crate::setup::PORT_API;
+use crate::net::Net;
+use crate::node::{LIMITS, MadeOf, Node};
+use crate::setup::{self, PORT_API};
 
 pub(crate) use broker::BrokerKind;
 
@@ -96,7 +96,7 @@ impl Play {
         let is_alone = kind == BrokerKind::Memory;
         let has_guests = is_alone || seed % 4 == 3;
         let appwrite = if has_guests { appwrite::CONFIG } else { "" };
-        let config = Arc::new(node::config(&broker.config(), appwrite));
+        let config = Arc::new(config(&broker.config(), appwrite));
         let requests = Requests::default();
         let shards = net.between(1, 2);
         let node = |number: u64| {
@@ -109,6 +109,7 @@ impl Play {
             let made_of = MadeOf {
                 shards,
                 start,
+                limits: LIMITS,
                 config,
                 requests: requests.clone(),
             };
@@ -141,12 +142,8 @@ impl Play {
             is_calm: false,
             net,
         };
-        {
-            let world = &mut *play.net.0.borrow_mut();
-            world.mailbox_slots = [3, 20, 4096][world.rng.below(3) as usize];
-            world.odds = Odds::draw(&mut world.rng);
-            world.odds.accept = 0;
-        }
+        play.net.draw_faults(&[3, 20, 4096]);
+        play.net.accepts_all();
         if let Some(guests) = &mut play.guests {
             guests.processes = play.nodes.len();
         }
@@ -316,7 +313,7 @@ impl Play {
     }
 
     fn bytes_arrive(&self) {
-        let live = self.net.0.borrow().live.clone();
+        let live = self.net.live();
         if !live.is_empty() {
             let conn = self.net.pick(&live);
             for conn in [conn, self.net.pick(&live)] {
@@ -437,9 +434,7 @@ impl Play {
         let mut those = [false; 6];
         for _ in 0..100_000 {
             those[0] = self.broker_acts(1 << 20);
-            let live = self.net.0.borrow().live.clone();
-            live.iter()
-                .for_each(|&conn| self.net.arrive(conn, usize::MAX));
+            self.net.arrive_all();
             let all = self.nodes.iter_mut().chain(&mut self.successor);
             those[1] = all
                 .chain(&mut self.retired)
@@ -566,6 +561,24 @@ impl Play {
         self.net
             .add("a member is listed at the end", there.len() as u64);
     }
+}
+
+/// The configuration of every node, given the table of its broker and that of Appwrite.
+fn config(broker: &str, appwrite: &str) -> Config {
+    let mut text = format!(
+        "{}[broker]\n{broker}{appwrite}",
+        include_str!("cluster/node.toml")
+    );
+    let channels = CHANNELS.iter().map(|channel| {
+        let history = (channel.history as u64, TTL_MS);
+        (
+            channel.name,
+            history,
+            "anonymous_subscribe = true\n".to_owned(),
+        )
+    });
+    setup::append_namespaces(channels, &mut text);
+    setup::load(text)
 }
 
 /// Plays one seed of a cluster.

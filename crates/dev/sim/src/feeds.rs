@@ -20,7 +20,7 @@ use throng_feeds::FeedOrder;
 use self::node::Node;
 use self::server::Server;
 use self::witness::{Kind, Witness};
-use crate::net::{Net, Odds};
+use crate::net::Net;
 
 pub(crate) use self::kafka::Kafka;
 pub(crate) use self::nats::Nats;
@@ -49,11 +49,8 @@ struct Play {
 
 impl Play {
     fn new(net: Net, source: fn(&Net) -> Box<dyn Source>) -> Self {
-        {
-            let world = &mut *net.0.borrow_mut();
-            world.odds = Odds::draw(&mut world.rng);
-            world.odds.accept = 0;
-        }
+        net.draw_odds();
+        net.accepts_all();
         let mut play = Self {
             server: Server::new(&net, source(&net)),
             nodes: Vec::new(),
@@ -97,7 +94,7 @@ impl Play {
                     node.go();
                 }
             }
-            80..93 => self.bytes_arrive(),
+            80..93 => self.net.arrive_some(&[1, 200, 100_000]),
             93 if self.net.percent(20) => self.server.copy(),
             94..97 if self.net.percent(self.trouble) => self.server.trouble(&mut self.witness),
             97 if self.net.percent(self.trouble) => {
@@ -121,14 +118,6 @@ impl Play {
         self.server.add(event, &mut self.witness);
     }
 
-    fn bytes_arrive(&self) {
-        let live = self.net.0.borrow().live.clone();
-        if !live.is_empty() {
-            let conn = self.net.pick(&live);
-            self.net.arrive(conn, self.net.pick(&[1, 200, 100_000]));
-        }
-    }
-
     fn node_trouble(&mut self) {
         let at = self.net.below(self.nodes.len());
         let net = self.net.clone();
@@ -138,7 +127,7 @@ impl Play {
                 net.count(MOVES);
                 let ms = net.pick(&[300, 5_000, 30_000]);
                 note!(net, "node {at} sleeps for {ms} ms");
-                node.asleep_until_us = net.0.borrow().mono_us + ms * 1000;
+                node.asleep_until_us = net.now_us() + ms * 1000;
             }
             2 => {
                 net.count(MOVES);
@@ -161,9 +150,7 @@ impl Play {
     fn rest(&mut self) {
         for _ in 0..100_000 {
             let mut busy = self.server.act(1 << 20, &mut self.witness);
-            let live = self.net.0.borrow().live.clone();
-            live.iter()
-                .for_each(|&conn| self.net.arrive(conn, usize::MAX));
+            self.net.arrive_all();
             for node in &mut self.nodes {
                 busy |= node.turn(&self.net);
                 while node.answer(&self.net, &mut self.witness) {

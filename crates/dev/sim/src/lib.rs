@@ -24,6 +24,7 @@ mod cluster;
 mod feeds;
 mod http;
 mod kernel;
+mod node;
 mod payload;
 mod play;
 mod publisher;

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use throng_engine::Wake;
 use throng_types::{Now, Rng};
+use throng_ws::Masking;
 
 use crate::tally::Tally;
 use crate::trace::{Detail, Trace};
@@ -251,6 +252,34 @@ impl Net {
         self.0.borrow_mut().rng.next_u64()
     }
 
+    /// Mask of a client's WebSocket frame.
+    pub(crate) fn masking(&self) -> Masking {
+        Masking::Client((self.next() as u32).to_be_bytes())
+    }
+
+    /// Key of a WebSocket handshake.
+    pub(crate) fn key(&self) -> [u8; 16] {
+        (u128::from(self.next()) << 64).to_be_bytes()
+    }
+
+    /// Draws how much a mailbox between two shards holds, and the odds of faults.
+    pub(crate) fn draw_faults(&self, mailbox_slots: &[usize]) {
+        let slots = self.pick(mailbox_slots);
+        self.0.borrow_mut().mailbox_slots = slots;
+        self.draw_odds();
+    }
+
+    /// Draws the odds of faults.
+    pub(crate) fn draw_odds(&self) {
+        let world = &mut *self.0.borrow_mut();
+        world.odds = Odds::draw(&mut world.rng);
+    }
+
+    /// From now on no connection fails because it cannot be accepted.
+    pub(crate) fn accepts_all(&self) {
+        self.0.borrow_mut().odds.accept = 0;
+    }
+
     /// A number from `low` to `high`, both included.
     pub(crate) fn between(&self, low: usize, high: usize) -> usize {
         low + self.below(high - low + 1)
@@ -270,6 +299,11 @@ impl Net {
             mono: throng_types::Millis(world.mono_us / 1000),
             unix_ms: world.unix_ms,
         }
+    }
+
+    /// Time in µs on the clock that only rises.
+    pub(crate) fn now_us(&self) -> u64 {
+        self.0.borrow().mono_us
     }
 
     pub(crate) fn pass_us(&self, us: u64) {
@@ -386,6 +420,26 @@ impl Net {
         conn.changed();
     }
 
+    /// Connections that may be reported to a shard.
+    pub(crate) fn live(&self) -> Vec<usize> {
+        self.0.borrow().live.clone()
+    }
+
+    /// All bytes on their way arrive on connections that shards have.
+    pub(crate) fn arrive_all(&self) {
+        for conn in self.live() {
+            self.arrive(conn, usize::MAX);
+        }
+    }
+
+    /// Some bytes arrive on one of them, at most so many as one of these.
+    pub(crate) fn arrive_some(&self, bytes_max: &[usize]) {
+        let live = self.live();
+        if !live.is_empty() {
+            self.arrive(self.pick(&live), self.pick(bytes_max));
+        }
+    }
+
     /// A client shuts its sending side and goes on reading.
     pub(crate) fn client_fin(&self, number: usize) {
         let mut world = self.0.borrow_mut();
@@ -426,7 +480,7 @@ impl Net {
     /// Bytes of the next read of a client that reads as it likes, now and then not for a while;
     /// `None` while it does not.
     pub(crate) fn reads(&self, from_us: &mut u64, bytes_max: usize) -> Option<usize> {
-        let now_us = self.0.borrow().mono_us;
+        let now_us = self.now_us();
         if now_us < *from_us {
             return None;
         }

@@ -1,24 +1,31 @@
 //! The server as it is, its clients, publishers and backends, one random step after the other.
 
-#[macro_use]
-mod around;
+/// Lends the parts that clients need.
+macro_rules! around {
+    ($play:ident) => {
+        Around {
+            net: &$play.net,
+            setup: &$play.setup,
+            witness: &mut $play.witness,
+            backend: &$play.node.requests,
+        }
+    };
+}
+
 mod end;
-mod grip;
 mod handover;
 
 use std::sync::Arc;
 
-use throng_appwrite_api::AppwritePeer;
 use throng_engine::ConnLimits;
-use throng_outward::Outward;
-use throng_server::{Assembly, Options, ShardApp, Start};
+use throng_server::Start;
 
 use crate::backend::Requests;
 use crate::client::{Around, Client};
-use crate::net::{Net, Odds};
+use crate::net::Net;
+use crate::node::{LIMITS, MadeOf, Node, turn_hosts};
 use crate::publisher::Publisher;
 use crate::setup::Setup;
-use crate::stage::Stage;
 use crate::visitor::Visitor;
 use crate::witness::Witness;
 use crate::zmq::{Speaks, ZmqPublisher};
@@ -27,85 +34,39 @@ struct Play {
     net: Net,
     setup: Setup,
     witness: Witness,
-    assembly: Assembly,
-    stage: Stage<ShardApp>,
-    appwrite: AppwriteStage,
-    requests: Requests,
+    /// The process in charge.
+    node: Node,
     clients: Vec<Client>,
     publishers: Vec<Publisher>,
     visitors: Vec<Visitor>,
     zmq: Vec<ZmqPublisher>,
     draining: bool,
-    made_of: MadeOf,
     /// Processes that have handed over, with what has stayed.
-    retired: Vec<Process>,
-}
-
-/// A process: what its shards share, the shards, and the host of Appwrite's peer.
-type Process = (Assembly, Stage<ShardApp>, AppwriteStage);
-type AppwriteStage = Stage<Outward<AppwritePeer>>;
-
-/// Parts from which every process of a run is built.
-struct MadeOf {
-    options: Options,
-    start: Start,
-    requests: Requests,
-}
-
-impl MadeOf {
-    fn process(&self, net: &Net, setup: &Setup) -> Process {
-        let assembly = Assembly::new(&self.options, setup.shards, self.start);
-        let assembly = assembly.expect("a good configuration");
-        let limits = ConnLimits {
-            queue_bytes_max: setup.queue_bytes_max,
-            queued_bytes_max: setup.queued_bytes_max,
-            unread_above_bytes: setup.unread_above_bytes,
-            spare_descriptors: 2,
-            handshake_timeout_ms: 10_000,
-        };
-        let listeners = assembly.listeners();
-        let mut appwrite = None;
-        let stage = Stage::new(net, setup.shards, listeners, limits, |shard, mailboxes| {
-            if appwrite.is_none() {
-                let started = assembly.start_appwrite(mailboxes, |peer, deliver| {
-                    let (stage, calls) = Stage::serve(net, peer, deliver);
-                    appwrite = Some(stage);
-                    calls.into()
-                });
-                started.expect("a peer without addresses");
-            }
-            assembly.app(shard, mailboxes, Box::new(self.requests.clone()), None)
-        });
-        (assembly, stage, appwrite.expect("it is configured"))
-    }
+    retired: Vec<Node>,
 }
 
 impl Play {
     fn new(net: Net, seed: u64, setup: Setup) -> Self {
-        let options = Options {
-            config: Arc::new(setup.config(&net)),
-            version: "sim",
-            capacity: None,
-            memory_bytes: None,
-            ask_reload: None,
-        };
         let start = Start {
             unix_ms: 0,
             seed,
             secret: [seed as u8; 32],
         };
+        let limits = ConnLimits {
+            queue_bytes_max: setup.queue_bytes_max,
+            queued_bytes_max: setup.queued_bytes_max,
+            unread_above_bytes: setup.unread_above_bytes,
+            ..LIMITS
+        };
         let made_of = MadeOf {
-            options,
+            shards: setup.shards,
             start,
+            limits,
+            config: Arc::new(setup.config(&net)),
             requests: Requests::default(),
         };
-        let requests = made_of.requests.clone();
-        let (assembly, stage, appwrite) = made_of.process(&net, &setup);
-        {
-            let world = &mut *net.0.borrow_mut();
-            world.mailbox_slots = [1, 3, 20, 4096][world.rng.below(4) as usize];
-            world.odds = Odds::draw(&mut world.rng);
-        }
+        let node = Node::new(made_of, false, &net);
+        net.draw_faults(&[1, 3, 20, 4096]);
         let mut play = Self {
             witness: Witness::new(&net, setup.tight, setup.shards == 1),
             clients: Vec::new(),
@@ -116,12 +77,8 @@ impl Play {
                 ZmqPublisher::new(Speaks::Xpub),
             ],
             draining: false,
-            made_of,
             retired: Vec::new(),
-            assembly,
-            stage,
-            appwrite,
-            requests,
+            node,
             setup,
             net,
         };
@@ -149,20 +106,21 @@ impl Play {
             self.draining = true;
             self.net.count("the server drains");
             note!(self.net, "the drain begins");
-            for mailbox in &self.stage.mailboxes {
-                assert!(self.assembly.drain(mailbox), "room for one word");
+            for mailbox in &self.node.stage.mailboxes {
+                assert!(self.node.assembly.drain(mailbox), "room for one word");
             }
         }
         self.net.pass_us(self.net.between(0, 8000) as u64);
         match self.net.below(100) {
             0..40 => {
-                let shard = self.net.below(self.stage.len());
+                let stage = &mut self.node.stage;
+                let shard = self.net.below(stage.len());
                 if self.net.percent(3) {
                     self.net.count("a turn begins late");
                     self.net.pass_us(50_000);
                 }
-                if self.stage.is_awake(shard) {
-                    self.stage.turn(shard);
+                if stage.is_awake(shard) {
+                    stage.turn(shard);
                 }
                 self.retired_turn();
             }
@@ -175,14 +133,15 @@ impl Play {
             74..82 => self.visitor_acts(),
             82..90 => self.publisher_acts(),
             90..93 => {
-                self.requests.act(8, &self.stage.mailboxes, &self.net);
+                let mailboxes = &self.node.stage.mailboxes;
+                self.node.requests.act(8, mailboxes, &self.net);
             }
-            93..96 => drop(self.appwrite.turn_all()),
+            93..96 => drop(turn_hosts(&mut self.node.hosts)),
             96..98 => {
-                let shard = self.net.below(self.stage.len());
+                let shard = self.net.below(self.node.stage.len());
                 let stray = self.net.below(12) as u32;
                 self.net.count("readiness is reported for nothing");
-                let kernel = self.stage.kernel(shard);
+                let kernel = self.node.stage.kernel(shard);
                 self.net.0.borrow_mut().shards[kernel].strays.push(stray);
             }
             _ => {
@@ -206,6 +165,25 @@ impl Play {
             self.clients[at].cut(&mut around!(self));
         } else {
             self.clients[at].act(&mut around!(self));
+        }
+    }
+
+    fn visitor_acts(&mut self) {
+        if self.visitors.is_empty() {
+            return;
+        }
+        let at = self.net.below(self.visitors.len());
+        let Some(conn) = self.visitors[at].conn() else {
+            return self.visitors[at].connect(&mut around!(self));
+        };
+        let visitor = &mut self.visitors[at];
+        match self.net.below(100) {
+            0..30 => self.net.arrive(conn, self.net.pick(&[1, 20, 100_000])),
+            30..70 => {
+                visitor.read(&mut around!(self));
+            }
+            _ if self.net.percent(self.setup.cut_percent) => visitor.leave(&around!(self)),
+            _ => visitor.act(&around!(self)),
         }
     }
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use throng_http1::{encode_request, query};
 
 use crate::backend::{LOGS, log_channel};
-use crate::client::Around;
+use crate::client::{Around, json_of, place_of};
 use crate::http::Answer;
 use crate::payload;
 use crate::setup::{API_KEY, APPWRITE, CHANNELS, GRIP, PORT_API, PORT_GRIP};
@@ -161,7 +161,7 @@ impl Publisher {
             }
             32..58 => {
                 let data = payload::make(n, true, net);
-                let mut publish = json!({"channel": name, "data": parsed(&data)});
+                let mut publish = json!({"channel": name, "data": json_of(&data)});
                 let skips = net.percent(10);
                 if skips {
                     publish["skip_history"] = true.into();
@@ -177,7 +177,7 @@ impl Publisher {
                 all.extend(several.then_some(other));
                 let names: Vec<&str> = all.iter().map(|&at| CHANNELS[at].name).collect();
                 around.witness.sends(&all, &data, true);
-                let data = parsed(&data);
+                let data = json_of(&data);
                 if n.is_multiple_of(2) {
                     let both = |name: &&str| {
                         let publish = json!({"publish": {"channel": name, "data": data}});
@@ -307,9 +307,9 @@ impl Publisher {
             }
             return;
         }
-        let body = parsed(body);
+        let body = json_of(body);
         let mut published = |n: u64, channel: usize, told: &Value| {
-            if let Some(place) = crate::client::place_of(told) {
+            if let Some(place) = place_of(told) {
                 witness.stands(n, channel, place);
             }
         };
@@ -401,9 +401,4 @@ pub(crate) fn next_line(log: usize, around: &Around<'_>) -> Value {
     let formats = json!({"http-stream": {"content": text}, "http-response": {"body": text}});
     let (id, before) = (line.to_string(), (line - 1).to_string());
     json!({"channel": log_channel(log), "id": id, "prev-id": before, "formats": formats})
-}
-
-fn parsed(bytes: &[u8]) -> Value {
-    let value = serde_json::from_slice(bytes);
-    value.unwrap_or_else(|error| panic!("{error} in {}", String::from_utf8_lossy(bytes)))
 }

@@ -14,7 +14,7 @@ use throng_engine::ConnLimits;
 use app::{Mail, Relay};
 use secure::Secure;
 
-use crate::net::{Net, Odds};
+use crate::net::Net;
 use crate::stage::Stage;
 
 /// Shards of the longest run.
@@ -169,10 +169,7 @@ impl Play {
         let stage = Stage::secure(&net, shards, 1, limits, tls.as_ref(), |shard, _| {
             Relay::new(shard.index(), shards, gather)
         });
-        let mut world = net.0.borrow_mut();
-        world.mailbox_slots = [1, 2, 7, 4096][world.rng.below(4) as usize];
-        world.odds = Odds::draw(&mut world.rng);
-        drop(world);
+        net.draw_faults(&[1, 2, 7, 4096]);
         let clients = (0..net.between(2, 7)).map(|number| Client {
             number,
             ..Client::default()
@@ -197,7 +194,7 @@ impl Play {
                 }
             }
             45..65 => {
-                let now_us = net.0.borrow().mono_us;
+                let now_us = net.now_us();
                 let at = net.below(self.clients.len());
                 let client = &mut self.clients[at];
                 if client.reads_from_us <= now_us {
@@ -244,7 +241,7 @@ impl Play {
 
     /// Lets everything come to rest. What only delays goes on: it must not delay for ever.
     fn rest(&mut self) {
-        self.net.0.borrow_mut().odds.accept = 0;
+        self.net.accepts_all();
         for _ in 0..3 {
             let (net, clients) = (&self.net, &mut self.clients);
             self.stage.rest(|| {

@@ -1,5 +1,6 @@
 //! What a run of the server is made of: sizes, channels and keys, drawn from the seed.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use throng_auth::{Algorithm, NewToken, SigningKey, sign};
@@ -162,59 +163,55 @@ impl Setup {
 
     /// The configuration, as an operator would write it.
     pub(crate) fn config(&self, net: &Net) -> Config {
-        let mut text = format!(
-            "[listen]\nclient = [\"127.0.0.1:1\"]\napi = \"127.0.0.1:2\"\n\
-             [auth]\nhmac_secret = {SECRET:?}\nanonymous = true\napi_keys = [{API_KEY:?}]\n\
-             allowed_hosts = [\"sim\"]\n\
-             [channel]\nanonymous_subscribe = true\nanonymous_publish = true\npublish = true\n\
-             history = true\n[limits]\nmessages_per_second_max = {}\n\
-             [appwrite]\nconnections_per_minute = 0\n\
-             messages_per_minute = 0\n\
-             [[appwrite.project]]\nid = \"sim\"\nplatforms = [\"*\"]\n\
-             [grip]\nhttp_publish = \"127.0.0.1:3\"\nzmq_pull = \"tcp://127.0.0.1:4\"\n\
-             zmq_sub = \"tcp://127.0.0.1:5\"\n\
-             [[grip.route]]\npath = \"/grip\"\norigin = [\"http://backend.test\"]\n\
-             [[grip.route]]\npath = \"/grip/socket\"\norigin = [\"http://backend.test\"]\n\
-             over_http = true\n",
-            if self.stingy { STINGY } else { 0 },
-        );
-        let mut named: Vec<&str> = Vec::new();
-        for channel in &CHANNELS[..=PRIVATE] {
-            let Some((name, _)) = channel.name.split_once(':') else {
-                continue;
-            };
-            if named.contains(&name) {
-                continue;
-            }
-            named.push(name);
-            let (size, ttl_ms) = channel.history;
-            let slow = match (channel.lossy, size) {
+        let messages = if self.stingy { STINGY } else { 0 };
+        let mut text = include_str!("server.toml").replace("MESSAGES", &messages.to_string());
+        let channels = CHANNELS[..=PRIVATE].iter().map(|channel| {
+            let slow = match (channel.lossy, channel.history.0) {
                 (false, _) => "close",
                 (true, 0) => "latest-only",
                 (true, _) => "drop-oldest",
             };
-            let _ = write!(
-                text,
-                "[[namespace]]\nname = \"{name}\"\nslow_consumer = \"{slow}\"\n\
-                 anonymous_subscribe = {}\nanonymous_publish = true\npublish = true\n\
+            let more = format!(
+                "slow_consumer = \"{slow}\"\nanonymous_subscribe = {}\n\
+                 anonymous_publish = true\npublish = true\n\
                  history = true\nmax_delay = \"{}ms\"\npresence = true\n\
                  allow_presence_for_subscriber = true\nallow_presence_for_client = true\n\
                  allow_presence_for_anonymous = true\n",
                 !channel.private, self.delay_ms
             );
-            if size > 0 {
-                let _ = write!(
-                    text,
-                    "history_size = {size}\nhistory_ttl = \"{ttl_ms}ms\"\nrecovery = true\n"
-                );
-            }
-        }
+            (channel.name, channel.history, more)
+        });
+        append_namespaces(channels, &mut text);
         let mut config = load(text);
         if self.tight {
             // Less than an operator may choose, to reach the end of it.
             config.limits.history_bytes_max = net.pick(&[1000, 4000]);
         }
         config
+    }
+}
+
+/// Appends the namespace of each channel, once: by the channel's name, its history, and what else
+/// the namespace has.
+pub(crate) fn append_namespaces<'c>(
+    channels: impl Iterator<Item = (&'c str, (u64, u64), String)>,
+    text: &mut String,
+) {
+    let mut known = BTreeSet::new();
+    for (channel, (size, ttl_ms), more) in channels {
+        let Some((name, _)) = channel.split_once(':') else {
+            continue;
+        };
+        if !known.insert(name) {
+            continue;
+        }
+        let _ = write!(text, "[[namespace]]\nname = \"{name}\"\n{more}");
+        if size > 0 {
+            let _ = write!(
+                text,
+                "history_size = {size}\nhistory_ttl = \"{ttl_ms}ms\"\nrecovery = true\n"
+            );
+        }
     }
 }
 

@@ -137,7 +137,7 @@ impl<A: App<SimKernel>> Stage<A> {
 
     /// Whether a shard would be awake now.
     pub(crate) fn is_awake(&self, shard: usize) -> bool {
-        let now_us = self.net.0.borrow().mono_us;
+        let now_us = self.net.now_us();
         self.shards[shard].is_some()
             && (self.wakes_at_us[shard] <= now_us || self.net.has_events(self.first + shard))
     }
@@ -164,7 +164,7 @@ impl<A: App<SimKernel>> Stage<A> {
             self.shards[shard] = None;
             return;
         }
-        let now_us = self.net.0.borrow().mono_us;
+        let now_us = self.net.now_us();
         self.wakes_at_us[shard] = match running.wait_max() {
             Some(wait) => now_us + duration_us(wait),
             None => u64::MAX,
@@ -173,7 +173,7 @@ impl<A: App<SimKernel>> Stage<A> {
 
     /// Time in µs until the next shard wakes by its own timer.
     pub(crate) fn next_wake_us(&self) -> Option<u64> {
-        let now_us = self.net.0.borrow().mono_us;
+        let now_us = self.net.now_us();
         let awake = (0..self.len()).filter(|&shard| self.shards[shard].is_some());
         let next = awake.map(|shard| self.wakes_at_us[shard]).min()?;
         Some(next.saturating_sub(now_us))

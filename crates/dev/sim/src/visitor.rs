@@ -125,8 +125,7 @@ impl Visitor {
 
     pub(crate) fn connect(&mut self, around: &mut Around<'_>) {
         let conn = around.net.connect(PORT_CLIENT, around.setup.kernel_bytes);
-        let mut key = [0; 16];
-        key[..8].copy_from_slice(&around.net.next().to_be_bytes());
+        let key = around.net.key();
         let mut out = Vec::new();
         let mut get = |target: &str| encode_request("GET", target, "sim", &[], None, &mut out);
         let reads = match &self.kind {
@@ -224,7 +223,7 @@ impl Visitor {
                 stream.read(&who, &mut bytes, last, around)
             }
             (Reads::Talk(talk), _) => talk.read(&who, &mut bytes, around),
-            (Reads::Echo(echo), _) => echo.read(&who, &bytes, around),
+            (Reads::Echo(echo), _) => echo.read(&who, &mut bytes, around),
             _ => panic!("{who} reads what it did not ask for"),
         };
         match came {

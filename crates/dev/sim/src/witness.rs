@@ -115,7 +115,7 @@ impl Witness {
     }
 
     fn now_us(&self) -> u64 {
-        self.net.0.borrow().mono_us
+        self.net.now_us()
     }
 
     pub(crate) fn channel(&self, name: &str) -> usize {

@@ -1,8 +1,20 @@
-//! Answers of played servers, and what became of them.
+//! Answers of played servers, what became of them, and what explains that a call fails.
 
 use throng_http1::{LAST_CHUNK, encode_chunk};
 
 use crate::net::Net;
+
+/// Things that explain why a call fails, counted.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Troubles {
+    pub(super) unreachable: u64,
+    pub(super) stalls: u64,
+    /// Connections that ended in the midst of an answer, or before they carried any.
+    pub(super) cuts: u64,
+    /// Connections that had carried an answer and ended without a byte of another.
+    pub(super) quiet_cuts: u64,
+    pub(super) garbage: u64,
+}
 
 /// One time that a request reached a server.
 #[derive(Default)]
@@ -18,6 +30,7 @@ pub(super) struct Attempt {
 }
 
 /// An answer on the wire.
+#[derive(Default)]
 pub(super) struct Answer {
     pub(super) wire: Vec<u8>,
     pub(super) head_bytes: usize,
@@ -42,10 +55,8 @@ impl Answer {
             return Self {
                 head_bytes: wire.len(),
                 wire,
-                body_bytes: 0,
-                closes: false,
-                is_until_close: false,
                 is_upgrade: true,
+                ..Self::default()
             };
         }
         let mut wire = match net.percent(10) {

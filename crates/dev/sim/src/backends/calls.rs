@@ -11,8 +11,7 @@ use throng_http1::origin::{OriginEvent, OriginFailureKind, OriginRequest, Reques
 use throng_outward::CallSender;
 use throng_types::{ConnId, ShardId};
 
-use super::answers::{Attempt, answered_byte};
-use super::troubles::Troubles;
+use super::answers::{Attempt, Troubles, answered_byte};
 use crate::net::Net;
 
 /// Bytes of an answer that may come before its caller has taken any.
@@ -220,7 +219,7 @@ impl Calls {
     /// A caller sends more, takes some of its answer, or gives up; whether there was anything to
     /// do.
     pub(super) fn act(&mut self, n: usize, is_ending: bool, net: &Net) -> bool {
-        let now_us = net.0.borrow().mono_us;
+        let now_us = net.now_us();
         let call = &mut self.calls[n];
         if call.kind != Kind::Submit || call.is_over || call.is_cancelled {
             return false;

@@ -5,9 +5,8 @@
 
 use throng_http1::{BodyDecoder, HttpLimits, parse_request};
 
-use super::answers::{Answer, Attempt};
+use super::answers::{Answer, Attempt, Troubles};
 use super::calls::{Calls, asked_byte};
-use super::troubles::Troubles;
 use crate::net::Net;
 
 /// An answer that is not HTTP.
@@ -148,7 +147,7 @@ impl Site {
             return false;
         }
         let net = around.net;
-        let now_us = net.0.borrow().mono_us;
+        let now_us = net.now_us();
         let mut busy = false;
         self.notice_stray(around);
         if self.reads_from_us <= now_us {
@@ -262,7 +261,7 @@ impl Site {
                 1 => {
                     around.net.count("an answer comes late or never");
                     around.troubles.stalls += 1;
-                    let now_us = net.0.borrow().mono_us;
+                    let now_us = net.now_us();
                     starts_us = net.pick(&[now_us + LATE_US, u64::MAX]);
                 }
                 kind => {
@@ -307,7 +306,7 @@ impl Site {
         };
         let net = around.net;
         let is_whole = serving.decoder.is_done();
-        if net.0.borrow().mono_us < serving.starts_us || serving.waits && !is_whole {
+        if net.now_us() < serving.starts_us || serving.waits && !is_whole {
             return false;
         }
         let wire = &serving.answer.wire;

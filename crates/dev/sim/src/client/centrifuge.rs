@@ -2,11 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::commands::Asked;
 use super::connect::{frame, message};
 use super::kind::Kind;
 use super::protobuf;
-use super::state::{Around, Client, Link};
+use super::state::{Around, Asked, Client, Link};
 use super::streams::{keeps, place_of, text};
 use crate::payload::{self, Got};
 use crate::setup::{CHANNELS, PRIVATE, token};
@@ -18,6 +17,11 @@ impl Client {
     fn command(&mut self, asked: Asked) -> u32 {
         let link = self.link.as_mut().expect("it speaks");
         link.commands.next(asked)
+    }
+
+    /// Encodes a command whose reply is waited for.
+    fn ask(&mut self, asked: Asked, name: &str, command: &Value) -> String {
+        json!({"id": self.command(asked), name: command}).to_string()
     }
 
     /// Sends commands, a line each, in the form of its transport.
@@ -53,8 +57,7 @@ impl Client {
                     json!({"recover": true, "epoch": epoch.to_string(), "offset": offset});
             }
         }
-        let id = self.command(Asked::Connect);
-        let mut lines = json!({"id": id, "connect": connect}).to_string();
+        let mut lines = self.ask(Asked::Connect, "connect", &connect);
         // SDKs do not wait for the answer when they subscribe again.
         if own.is_empty() && around.net.percent(50) {
             for channel in self.channels.clone() {
@@ -88,8 +91,8 @@ impl Client {
         if let Some(other) = other {
             link.tracks.insert(channel, other);
         }
-        let id = self.command(Asked::Subscribe(channel, track, since));
-        json!({"id": id, "subscribe": subscribe}).to_string()
+        let asked = Asked::Subscribe(channel, track, since);
+        self.ask(asked, "subscribe", &subscribe)
     }
 
     /// Does one thing of its own accord, or several in one frame.
@@ -126,11 +129,10 @@ impl Client {
                 let again = around.net.percent(10);
                 if (pending || active) && !again {
                     if around.net.percent(70) {
-                        let id = self.command(Asked::Unsubscribe(channel));
-                        return json!({"id": id, "unsubscribe": {"channel": name}}).to_string();
+                        let of = json!({"channel": name});
+                        return self.ask(Asked::Unsubscribe(channel), "unsubscribe", &of);
                     }
-                    let id = self.command(Asked::Ping);
-                    return json!({"id": id, "ping": {}}).to_string();
+                    return self.ask(Asked::Ping, "ping", &json!({}));
                 }
                 self.subscribe(channel, around)
             }
@@ -144,13 +146,12 @@ impl Client {
                 format!("{{\"id\":{id},\"publish\":{{\"channel\":{name},\"data\":{data}}}}}")
             }
             75..85 => {
-                let id = self.command(Asked::History(channel));
                 let mut history = json!({"channel": name, "limit": around.net.between(0, 10)});
                 history["reverse"] = around.net.percent(30).into();
                 if around.net.percent(30) {
                     history["limit"] = (-1).into();
                 }
-                json!({"id": id, "history": history}).to_string()
+                self.ask(Asked::History(channel), "history", &history)
             }
             85..90 => {
                 let link = self.link.as_ref().expect("it speaks");
@@ -158,17 +159,11 @@ impl Client {
                     around.witness.is_active(*track) && around.witness.has_begun(*track)
                 };
                 let track = link.tracks.get(&channel).copied().filter(stands);
-                let id = self.command(Asked::Presence(channel, track));
-                json!({"id": id, "presence": {"channel": name}}).to_string()
+                let of = json!({"channel": name});
+                self.ask(Asked::Presence(channel, track), "presence", &of)
             }
-            90..95 => {
-                let id = self.command(Asked::Ping);
-                json!({"id": id, "ping": {}}).to_string()
-            }
-            _ => {
-                let id = self.command(Asked::Refused);
-                json!({"id": id, "rpc": {"method": "m", "data": {}}}).to_string()
-            }
+            90..95 => self.ask(Asked::Ping, "ping", &json!({})),
+            _ => self.ask(Asked::Refused, "rpc", &json!({"method": "m", "data": {}})),
         }
     }
 

@@ -27,8 +27,7 @@ impl Client {
                 since.extend(known.map(|&position| (*channel, position)));
             }
         }
-        let mut key = [0; 16];
-        key[..8].copy_from_slice(&net.next().to_be_bytes());
+        let key = net.key();
         self.link = Some(Link {
             conn,
             wire: Wire::new(key),
@@ -153,7 +152,6 @@ pub(super) fn frame(text: &[u8], around: &Around<'_>) -> Vec<u8> {
 /// Encodes one masked frame of a client.
 pub(super) fn message(opcode: throng_ws::Opcode, data: &[u8], around: &Around<'_>) -> Vec<u8> {
     let mut out = Vec::new();
-    let masking = throng_ws::Masking::Client((around.net.next() as u32).to_be_bytes());
-    throng_ws::encode_message(masking, opcode, data, &mut out);
+    throng_ws::encode_message(around.net.masking(), opcode, data, &mut out);
     out
 }

@@ -61,7 +61,7 @@ static SCHEMA: LazyLock<BTreeMap<&str, Fields>> = LazyLock::new(|| {
 pub(super) fn commands(lines: &str) -> Vec<u8> {
     let mut out = Vec::new();
     for line in lines.lines() {
-        let words = super::streams::json(line.as_bytes());
+        let words = super::streams::json_of(line.as_bytes());
         bytes(&message("Command", &words), &mut out);
     }
     out

@@ -2,7 +2,6 @@
 
 use serde_json::Value;
 use throng_types::Epoch;
-use throng_ws::Masking;
 
 use super::kind::Kind;
 use super::state::{Around, Client};
@@ -10,7 +9,7 @@ use crate::payload::Got;
 use crate::setup::CHANNELS;
 use crate::witness::{Place, Start};
 
-pub(super) fn json(bytes: &[u8]) -> Value {
+pub(crate) fn json_of(bytes: &[u8]) -> Value {
     let parsed = serde_json::from_slice(bytes);
     parsed.unwrap_or_else(|error| panic!("{error} in {}", String::from_utf8_lossy(bytes)))
 }
@@ -48,8 +47,7 @@ impl Client {
         }
         if !self.mute {
             let mut out = Vec::new();
-            let masking = Masking::Client((around.net.next() as u32).to_be_bytes());
-            throng_ws::encode_pong(masking, payload, &mut out);
+            throng_ws::encode_pong(around.net.masking(), payload, &mut out);
             self.say(&out, around);
         }
     }
@@ -112,11 +110,11 @@ impl Client {
                 self.got(&Got::Event(data), around);
                 self.came_to(id);
             }
-            "subscribed" => self.first_words(&json(data), id, around),
-            "dropped" => self.dropped(&json(data)["dropped"], around),
-            "unsubscribed" => self.unsubscribed(text(&json(data), "unsubscribed"), around),
+            "subscribed" => self.first_words(&json_of(data), id, around),
+            "dropped" => self.dropped(&json_of(data)["dropped"], around),
+            "unsubscribed" => self.unsubscribed(text(&json_of(data), "unsubscribed"), around),
             "disconnect" => {
-                self.disconnected(&json(data), around);
+                self.disconnected(&json_of(data), around);
                 self.link.as_mut().expect("it reads").over = true;
             }
             _ => panic!("an event that nobody knows: {event}"),

@@ -17,12 +17,14 @@ pub(crate) enum Shape {
     Events,
     /// A body of lines.
     Lines,
+    /// Bytes of a connection that was upgraded.
+    Bytes,
 }
 
 /// Message that one read completed.
 #[derive(Debug)]
 pub(crate) enum Message {
-    /// A WebSocket message; text or not.
+    /// A WebSocket message, text or not; or bytes as they come.
     Data {
         text: bool,
         data: Vec<u8>,
@@ -72,6 +74,7 @@ pub(crate) enum Wire {
         body: BodyDecoder,
         line: Vec<u8>,
     },
+    Bytes,
     #[default]
     Over,
 }
@@ -122,14 +125,17 @@ impl Wire {
         };
         let parsed = parse_response(bytes, &limits, false).expect("a good response");
         let (response, head_bytes) = parsed?;
-        let ws = shape == Shape::Messages;
+        let ws = matches!(shape, Shape::Messages | Shape::Bytes);
         let good = if ws { 101 } else { 200 };
         let next = if response.status != good {
             Err(response.status)
         } else if ws {
             handshake::check_response(101, |name| response.header(name), *key)
                 .expect("a good handshake");
-            Ok(Self::Ws(WsDecoder::new(WsRole::Client)))
+            Ok(match shape {
+                Shape::Bytes => Self::Bytes,
+                _ => Self::Ws(WsDecoder::new(WsRole::Client)),
+            })
         } else if shape == Shape::Events {
             let decoder = throng_sse::SseDecoder::resumed(SseLimits::default(), last_event_id);
             Ok(Self::Sse(Box::new(decoder)))
@@ -158,6 +164,10 @@ impl Wire {
                 fed.expect("a good event stream");
             }
             Self::Lines { body, line } => feed_lines(body, line, input, messages),
+            Self::Bytes => messages.push(Message::Data {
+                text: false,
+                data: input.to_vec(),
+            }),
             Self::Over => {}
         }
     }

@@ -24,9 +24,7 @@ pub(super) const SECRET: usize = 2;
 const EVENTS_MAX: usize = 400;
 
 /// The section of the configuration that leads here.
-pub(super) const CONFIG: &str = "[appwrite]\nredis = \"redis://10.0.1.1:6379\"\n\
-    api = \"http://10.0.1.2/v1\"\nhistory = \"5m\"\nconnections_per_minute = 0\n\
-    messages_per_minute = 0\n[[appwrite.project]]\nid = \"sim\"\nplatforms = [\"*\"]\n";
+pub(super) const CONFIG: &str = include_str!("appwrite.toml");
 
 /// An event that was published; its payload has its number.
 pub(super) enum Event {
@@ -257,14 +255,14 @@ impl Appwrite {
 
     /// Time until all answers have gone that go at all.
     pub(super) fn owes_for_us(&self) -> Option<u64> {
-        let now_us = self.net.0.borrow().mono_us;
+        let now_us = self.net.now_us();
         let answers = self.links.iter().flat_map(|link| &link.answers);
         let ends = answers.map(|answer| answer.0).filter(|at| *at < u64::MAX);
         ends.max().map(|at| at.saturating_sub(now_us))
     }
 
     fn write(&mut self, at: usize) -> bool {
-        let now_us = self.net.0.borrow().mono_us;
+        let now_us = self.net.now_us();
         let link = &mut self.links[at];
         if let Some((_, answer, cut)) = { link.answers.front() }.filter(|it| it.0 <= now_us) {
             match *cut {
@@ -338,7 +336,7 @@ impl Appwrite {
         input.drain(..bytes);
         let (status, text) = self.carry_out(&method, &path, user);
         note!(self.net, "u{user} asks {method} {path}: {status} {text}");
-        let now_us = self.net.0.borrow().mono_us;
+        let now_us = self.net.now_us();
         let late_us = self.net.pick(&[0, 0, 1_000, 30_000, 900_000]);
         let mut answer = (now_us + late_us, response(status, &text), None);
         if !self.is_calm && self.net.percent(self.fails) {

@@ -2,10 +2,10 @@
 
 use throng_http1::encode_request;
 
-use super::node::Node;
 use super::witness::Witness;
 use crate::http::Exchange;
 use crate::net::Net;
+use crate::node::Node;
 use crate::setup::{API_KEY, PORT_CLIENT};
 
 /// Everything else in a run, for readers and publishers.

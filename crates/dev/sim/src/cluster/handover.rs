@@ -5,10 +5,10 @@
 //! by it.
 
 use throng_appwrite_api::Call;
-use throng_server::handover::{Parcel, Unpacking, steps};
+use throng_server::handover::{Unpacking, steps};
 
 use super::{Node, Play};
-use crate::kernel::SimSocket;
+use crate::node::unpack;
 
 /// Rounds in which the shards may come to rest.
 const ROUNDS: usize = 60;
@@ -35,21 +35,11 @@ impl Play {
         let is_ready = stands && self.comes_to_rest(at, false) && self.stops_at_cut(at);
         let node = &mut self.nodes[at];
         let mut new = self.successor.take().expect("it was made");
-        let mut parcels = Vec::new();
-        if is_ready {
-            let running = node.stage.running_mut();
-            parcels.extend(running.map(|it| Parcel::pack(it, &mut || ())));
-        }
+        let parcels = if is_ready { node.pack() } else { Vec::new() };
         let is_taken = is_ready && self.net.percent(75);
         for (running, parcel) in new.stage.running_mut().zip(&parcels) {
-            let (app, conns) = running.parts_mut();
-            let mut unpacking = Unpacking::default();
-            let sent = parcel.each(|message, sockets| {
-                let mut sockets = sockets.iter().map(SimSocket::shared);
-                let taken = unpacking.take(message, &mut sockets, app, conns);
-                taken.ok_or_else(|| std::io::ErrorKind::InvalidData.into())
-            });
-            assert!(sent.is_ok() && unpacking.is_whole(), "it can be taken");
+            let has_all = unpack(running, parcel, |message| Ok(message.to_vec()));
+            assert!(has_all, "it can be taken");
         }
         note!(self.net, "it has: {is_taken}");
         node.is_still = false;
@@ -58,22 +48,11 @@ impl Play {
             // It has ended for certain before the old one goes on.
             self.ends(&new);
             drop(new);
-            let mut parcels = parcels.into_iter();
-            for running in self.nodes[at].stage.running_mut() {
-                steps::go_on(running, parcels.next());
-            }
+            self.nodes[at].go_on(parcels);
             return self.guests_have_moved(at, &at_rest);
         }
-        new.stage.take_ports(&node.stage);
-        new.is_still = false;
-        for (running, parcel) in node.stage.running_mut().zip(parcels) {
-            node.assembly.leave(running, parcel);
-        }
-        new.stage
-            .running_mut()
-            .for_each(throng_engine::Running::begin);
         new.is_cut_off = node.is_cut_off;
-        let old = std::mem::replace(node, new);
+        let old = node.leave_to(new, parcels);
         self.witness.handed_over += 1;
         self.net.count("a node hands over");
         self.retired.push(old);
@@ -102,12 +81,7 @@ impl Play {
 
     fn comes_to_rest(&mut self, at: usize, has_cut: bool) -> bool {
         for _ in 0..ROUNDS {
-            let mut is_busy = false;
-            for running in self.nodes[at].stage.running_mut() {
-                is_busy |= steps::still_turn(running).expect("a simulated wait does not fail");
-            }
-            let is_open = |it: &_| steps::is_busy(it) || has_cut && !steps::has_stopped(it);
-            if !is_busy && !self.nodes[at].stage.running().any(is_open) {
+            if self.nodes[at].still_turn(has_cut) {
                 return true;
             }
             self.hosts_act(at);
@@ -123,7 +97,7 @@ impl Play {
         for node in [&mut self.nodes[at]].into_iter().chain(new) {
             node.turn_all();
         }
-        let conns = self.net.0.borrow().live.clone();
+        let conns = self.net.live();
         let new = self.successor.as_ref().expect("it is made");
         let conns = conns.into_iter().filter(|conn| new.has(*conn, &self.net));
         let bytes_max = self.net.pick(&[40, usize::MAX]);

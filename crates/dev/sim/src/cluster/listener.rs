@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 use throng_ws::{Masking, Opcode, encode_message, encode_pong, handshake};
 
 use super::appwrite::{Appwrite, CHANNELS, Event, SECRET, USERS};
-use super::node::Node;
 use crate::client::{Message, Shape, Wire};
 use crate::net::Net;
+use crate::node::Node;
 use crate::setup::PORT_CLIENT;
 
 /// Everything else in a run, for clients of Appwrite.
@@ -124,8 +124,7 @@ impl Listener {
             "{} connects to node {node} on {conn}: {target}",
             self.who()
         );
-        let mut key = [0; 16];
-        key[..8].copy_from_slice(&net.next().to_be_bytes());
+        let key = net.key();
         let cookie = self.user.map(|user| format!("a_session_sim=u{user}"));
         let cookie = cookie.as_ref().map(|cookie| ("Cookie", cookie.as_str()));
         let mut out = Vec::new();
@@ -348,7 +347,7 @@ impl Link {
 
 fn say(net: &Net, conn: usize, encode: impl FnOnce(Masking, &mut Vec<u8>)) {
     let mut out = Vec::new();
-    encode(Masking::Client((net.next() as u32).to_be_bytes()), &mut out);
+    encode(net.masking(), &mut out);
     net.client_send(conn, &out);
 }
 

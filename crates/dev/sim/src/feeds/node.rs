@@ -119,7 +119,7 @@ impl Node {
     }
 
     pub(super) fn turn(&mut self, net: &Net) -> bool {
-        net.0.borrow().mono_us >= self.asleep_until_us && self.stage.turn_all()
+        net.now_us() >= self.asleep_until_us && self.stage.turn_all()
     }
 
     /// Mailboxes take so many rounds more.

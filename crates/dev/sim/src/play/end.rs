@@ -4,6 +4,7 @@ use throng_server::Assembly;
 
 use super::Play;
 use crate::client::{Around, Client};
+use crate::node::{Node, turn_hosts};
 use crate::publisher::Publisher;
 use crate::setup::CHANNELS;
 use crate::visitor::Visitor;
@@ -11,15 +12,13 @@ use crate::visitor::Visitor;
 impl Play {
     /// Lets everything come to rest. What only delays goes on: it must not delay for ever.
     pub(super) fn rest(&mut self) {
-        self.net.0.borrow_mut().odds.accept = 0;
+        self.net.accepts_all();
         for _ in 0..3 {
             let Self {
                 net,
                 setup,
                 witness,
-                stage,
-                requests,
-                appwrite,
+                node,
                 clients,
                 publishers,
                 visitors,
@@ -27,6 +26,12 @@ impl Play {
                 retired,
                 ..
             } = self;
+            let Node {
+                stage,
+                hosts,
+                requests,
+                ..
+            } = node;
             let mailboxes = stage.mailboxes.clone();
             stage.rest(|| {
                 let mut around = Around {
@@ -36,26 +41,21 @@ impl Play {
                     backend: requests,
                 };
                 let mut busy = false;
-                for (_, stage, _) in &mut *retired {
-                    busy |= stage.turn_all();
+                for old in &mut *retired {
+                    busy |= old.stage.turn_all();
                 }
-                busy |= appwrite.turn_all();
+                busy |= turn_hosts(hosts);
+                let conns = clients.iter().filter_map(Client::conn);
+                let conns = conns.chain(publishers.iter().filter_map(Publisher::conn));
+                let conns = conns.chain(visitors.iter().filter_map(Visitor::conn));
+                conns.for_each(|conn| net.arrive(conn, usize::MAX));
                 for client in &mut *clients {
-                    if let Some(conn) = client.conn() {
-                        net.arrive(conn, usize::MAX);
-                    }
                     busy |= client.read(&mut around);
                 }
                 for publisher in &mut *publishers {
-                    if let Some(conn) = publisher.conn() {
-                        net.arrive(conn, usize::MAX);
-                    }
                     busy |= publisher.read(&mut around);
                 }
                 for visitor in &mut *visitors {
-                    if let Some(conn) = visitor.conn() {
-                        net.arrive(conn, usize::MAX);
-                    }
                     busy |= visitor.read(&mut around);
                 }
                 for publisher in &mut *zmq {
@@ -70,7 +70,7 @@ impl Play {
                 }
                 busy
             });
-            let is_gathering = { self.stage.running() }.any(|one| one.app().is_gathering());
+            let is_gathering = { self.node.stage.running() }.any(|one| one.app().is_gathering());
             if !self.net.has_backlog() && !is_gathering {
                 return;
             }
@@ -87,7 +87,7 @@ impl Play {
         if self.draining {
             self.net.pass_us(60_000_000);
             self.rest();
-            let left: usize = self.stage.running().map(|one| one.conns().len()).sum();
+            let left: usize = self.node.stage.running().map(|one| one.conns().len()).sum();
             assert_eq!(left, 0, "everybody has gone after a drain");
             return;
         }
@@ -105,15 +105,31 @@ impl Play {
         }
         let waiting = self.publishers.iter().any(Publisher::is_waiting);
         assert!(!waiting, "every request was answered");
-        assert!(self.requests.is_empty(), "a backend's answer was not taken");
+        assert!(
+            self.node.requests.is_empty(),
+            "a backend's answer was not taken"
+        );
         self.witness.settle();
-        for running in self.stage.running() {
+        for running in self.node.stage.running() {
             for (id, _) in running.conns().sessions() {
                 let queued = running.conns().queued_bytes(id);
                 assert_eq!(queued, 0, "{id:?}: what could leave has left");
             }
         }
         self.survey();
+    }
+
+    /// Publishes one more line to each log, so that clients notice lines they missed.
+    fn end_logs(&mut self) {
+        let mut around = around!(self);
+        let all = self.publishers.iter_mut();
+        for publisher in all.filter(|publisher| publisher.is_grip()) {
+            if !publisher.is_connected() {
+                publisher.connect(&mut around);
+            }
+            publisher.end_logs(&mut around);
+        }
+        self.rest();
     }
 
     /// Asks the servers what they count, and counts.
@@ -160,7 +176,7 @@ impl Play {
         // Connections on their way out are given the time that they may take.
         self.net.pass_us(6_000_000);
         self.rest();
-        for running in self.stage.running() {
+        for running in self.node.stage.running() {
             let crowded = running.conns().stats().crowded;
             self.net
                 .add("a shard that is full closes a connection", crowded);
@@ -171,7 +187,7 @@ impl Play {
         }
         self.retire();
         if !self.draining {
-            self.requests.with_site(|site| {
+            self.node.requests.with_site(|site| {
                 let left = site.sockets.left();
                 assert_eq!(left, None, "the backend hears of each end");
             });

@@ -7,11 +7,12 @@
 
 use std::io;
 
-use throng_server::handover::{Parcel, Unpacking, steps};
+use throng_server::handover::{Parcel, steps};
 
-use super::{Play, Process};
+use super::Play;
 use crate::client::Around;
-use crate::kernel::{SimKernel, SimSocket};
+use crate::kernel::SimKernel;
+use crate::node::{Node, unpack};
 
 /// Rounds in which the shards may come to rest.
 const ROUNDS: usize = 300;
@@ -40,15 +41,15 @@ impl Play {
     /// Runs a turn of the shards that have handed over.
     pub(super) fn retired_turn(&mut self) {
         if self.net.percent(30) {
-            for (_, stage, _) in &mut self.retired {
-                stage.turn_all();
+            for old in &mut self.retired {
+                old.stage.turn_all();
             }
         }
     }
 
     fn hand_over(&mut self) {
         // A server that is on its way out refuses.
-        if self.draining || self.stage.running().count() < self.setup.shards {
+        if self.draining || self.node.stage.running().count() < self.setup.shards {
             return;
         }
         let ending = match self.net.below(8) {
@@ -59,30 +60,28 @@ impl Play {
             _ => Ending::Taken,
         };
         note!(self.net, "a hand-over begins: {ending:?}");
-        self.stage.running_mut().for_each(steps::be_still);
+        self.node.stage.running_mut().for_each(steps::be_still);
         if !self.comes_to_rest() {
             self.net.count("the shards do not come to rest");
             note!(self.net, "no rest");
-            return self
-                .stage
-                .running_mut()
-                .for_each(|running| steps::go_on(running, None));
+            return self.node.go_on(Vec::new());
         }
-        let (made_of, net) = (&self.made_of, &self.net);
-        let mut successor = made_of.process(net, &self.setup);
-        let mut parcels: Vec<Parcel<SimKernel>> = Vec::new();
-        for running in self.stage.running_mut() {
-            let moves = running.conns().movable().count();
-            let parcel = Parcel::pack(running, &mut || ());
-            assert_eq!(parcel.len(), moves, "everybody's connection can move");
-            parcels.push(parcel);
-        }
+        let mut successor = self.node.successor(&self.net);
+        let all_move = |node: &Node| -> Vec<usize> {
+            let running = node.stage.running();
+            running.map(|it| it.conns().movable().count()).collect()
+        };
+        let moves = all_move(&self.node);
+        let parcels = self.node.pack();
+        let packed: Vec<usize> = parcels.iter().map(Parcel::len).collect();
+        assert_eq!(packed, moves, "everybody's connection can move");
         let is_taken = self.tell(&parcels, &mut successor, ending);
         match ending {
             Ending::Taken => {
                 assert!(is_taken, "what was packed can be taken");
                 self.net.count("the server hands over");
-                self.is_taken_over(parcels, successor);
+                let old = self.node.leave_to(successor, parcels);
+                self.retired.push(old);
             }
             _ => {
                 self.net.count(match ending {
@@ -93,9 +92,7 @@ impl Play {
                 });
                 // It has ended for certain before the old one goes on.
                 drop(successor);
-                for (running, parcel) in self.stage.running_mut().zip(parcels) {
-                    steps::go_on(running, Some(parcel));
-                }
+                self.node.go_on(parcels);
             }
         }
         note!(self.net, "the hand-over is over");
@@ -117,11 +114,7 @@ impl Play {
 
     fn comes_to_rest(&mut self) -> bool {
         for _ in 0..ROUNDS {
-            let mut is_busy = false;
-            for running in self.stage.running_mut() {
-                is_busy |= steps::still_turn(running).expect("a simulated wait does not fail");
-            }
-            if !is_busy && !self.stage.running().any(steps::is_busy) {
+            if self.node.still_turn(false) {
                 return true;
             }
             self.meanwhile();
@@ -133,15 +126,12 @@ impl Play {
     fn tell(
         &mut self,
         parcels: &[Parcel<SimKernel>],
-        (_, successor, _): &mut Process,
+        successor: &mut Node,
         ending: Ending,
     ) -> bool {
         let mut told = 0;
-        let mut is_taken = true;
-        for (running, parcel) in successor.running_mut().zip(parcels) {
-            let (app, conns) = running.parts_mut();
-            let mut unpacking = Unpacking::default();
-            let sent = parcel.each(|message, sockets| {
+        for (running, parcel) in successor.stage.running_mut().zip(parcels) {
+            let is_taken = unpack(running, parcel, |message| {
                 if ending == Ending::Died(told) {
                     return Err(io::ErrorKind::BrokenPipe.into());
                 }
@@ -151,11 +141,8 @@ impl Play {
                     self.damage(&mut message);
                 }
                 told += 1;
-                let mut sockets = sockets.iter().map(SimSocket::shared);
-                let taken = unpacking.take(&message, &mut sockets, app, conns);
-                taken.ok_or_else(|| io::ErrorKind::InvalidData.into())
+                Ok(message)
             });
-            is_taken &= sent.is_ok() && unpacking.is_whole();
             if !is_taken {
                 return false;
             }
@@ -167,7 +154,7 @@ impl Play {
             }
             self.net.pass_us(ms * 1000);
         }
-        is_taken
+        true
     }
 
     /// A bit is another one, or the end is missing.
@@ -180,28 +167,11 @@ impl Play {
         }
     }
 
-    fn is_taken_over(
-        &mut self,
-        parcels: Vec<Parcel<SimKernel>>,
-        (assembly, mut new, appwrite): Process,
-    ) {
-        // Both have the listeners until the old one closes its own.
-        new.take_ports(&self.stage);
-        for (running, parcel) in self.stage.running_mut().zip(parcels) {
-            self.assembly.leave(running, parcel);
-        }
-        new.running_mut().for_each(throng_engine::Running::begin);
-        let old = std::mem::replace(&mut self.stage, new);
-        let of_old = std::mem::replace(&mut self.assembly, assembly);
-        let of_appwrite = std::mem::replace(&mut self.appwrite, appwrite);
-        self.retired.push((of_old, old, of_appwrite));
-    }
-
     /// Processes that have handed over have ended by themselves.
     pub(super) fn retire(&mut self) {
         let running = |play: &Self| -> usize {
             let stages = play.retired.iter();
-            stages.map(|(_, stage, _)| stage.running().count()).sum()
+            stages.map(|old| old.stage.running().count()).sum()
         };
         // A shard whose time is up ends without the others, which then wait until their own time
         // is up.

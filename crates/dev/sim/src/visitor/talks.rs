@@ -2,8 +2,7 @@
 
 use std::collections::VecDeque;
 
-use throng_http1::{HttpLimits, parse_response};
-use throng_ws::{Masking, Opcode, handshake};
+use throng_ws::Opcode;
 
 use super::came::Came;
 use crate::client::{Around, Message, Shape, Wire};
@@ -39,7 +38,7 @@ impl Talk {
         if self.has_closed || !self.is_open {
             return out;
         }
-        let masking = Masking::Client((net.next() as u32).to_be_bytes());
+        let masking = net.masking();
         if net.percent(3) {
             self.has_closed = true;
             throng_ws::encode_close(masking, None, &mut out);
@@ -73,8 +72,7 @@ impl Talk {
     pub(super) fn farewell(&mut self, net: &Net) -> Vec<u8> {
         let mut out = Vec::new();
         if !std::mem::replace(&mut self.has_closed, true) {
-            let masking = Masking::Client((net.next() as u32).to_be_bytes());
-            throng_ws::encode_close(masking, None, &mut out);
+            throng_ws::encode_close(net.masking(), None, &mut out);
         }
         out
     }
@@ -105,22 +103,22 @@ impl Talk {
 
 /// Bytes that come back as they went.
 pub(super) struct Echo {
-    head: Option<Vec<u8>>,
-    key: [u8; 16],
+    wire: Wire,
+    is_open: bool,
     owed: VecDeque<u8>,
 }
 
 impl Echo {
     pub(super) const fn new(key: [u8; 16]) -> Self {
         Self {
-            head: Some(Vec::new()),
-            key,
+            wire: Wire::new(key),
+            is_open: false,
             owed: VecDeque::new(),
         }
     }
 
     pub(super) fn act(&mut self, net: &Net) -> Vec<u8> {
-        if self.head.is_some() || self.owed.len() > 200_000 {
+        if !self.is_open || self.owed.len() > 200_000 {
             return Vec::new();
         }
         let count = net.pick(&[1, 20, 300, 4000, 70_000]);
@@ -130,25 +128,15 @@ impl Echo {
         bytes
     }
 
-    pub(super) fn read(&mut self, who: &str, bytes: &[u8], around: &mut Around<'_>) -> Came {
-        let Some(head) = &mut self.head else {
-            self.take(who, bytes, around);
-            return Came::More;
-        };
-        head.extend_from_slice(bytes);
-        let parsed = parse_response(head, &HttpLimits::default(), false).expect("a good response");
-        let Some((response, head_bytes)) = parsed else {
-            return Came::More;
-        };
-        if response.status != 101 {
-            return Came::Refused(response.status);
+    pub(super) fn read(&mut self, who: &str, bytes: &mut [u8], around: &mut Around<'_>) -> Came {
+        for message in self.wire.take(bytes, Shape::Bytes, "") {
+            match message {
+                Message::Begun => self.is_open = true,
+                Message::Refused(status) => return Came::Refused(status),
+                Message::Data { data, .. } => self.take(who, &data, around),
+                other => panic!("{who} gets {other:?}"),
+            }
         }
-        let status = response.status;
-        handshake::check_response(status, |name| response.header(name), self.key)
-            .expect("a good handshake");
-        let rest = head.split_off(head_bytes);
-        self.head = None;
-        self.take(who, &rest, around);
         Came::More
     }
 
@@ -160,7 +148,7 @@ impl Echo {
     }
 
     pub(super) fn settle(&self, who: &str) {
-        assert!(self.head.is_none(), "{who}: its handshake was not answered");
+        assert!(self.is_open, "{who}: its handshake was not answered");
         assert!(
             self.owed.is_empty(),
             "{who}: {} bytes never came back",

@@ -1,25 +1,35 @@
-//! A node: the real server with its shards, and the real host of its broker.
+//! A process of the server: the real shards, the real hosts of its peers, and its side of a
+//! hand-over.
 
-use std::fmt::Write as _;
+use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
 use throng_appwrite_api::Call;
 use throng_config::Config;
-use throng_engine::ConnLimits;
+use throng_engine::{ConnLimits, Running};
 use throng_outward::{CallSender, Outward};
 use throng_peer::Peer;
 use throng_remote::{BrokerPeer, Node as RemoteNode, WakePeer};
+use throng_server::handover::{Parcel, Unpacking, steps};
 use throng_server::{Assembly, BrokerHost, Mailbox, Options, ShardApp, Start};
 
-use super::witness::{CHANNELS, TTL_MS};
 use crate::backend::Requests;
+use crate::kernel::{SimKernel, SimSocket};
 use crate::net::Net;
-use crate::setup::{self, API_KEY};
 use crate::stage::Stage;
 
+/// Bounds of connections where a run draws none.
+pub(crate) const LIMITS: ConnLimits = ConnLimits {
+    queue_bytes_max: 200_000,
+    queued_bytes_max: usize::MAX,
+    unread_above_bytes: 256 << 10,
+    spare_descriptors: 2,
+    handshake_timeout_ms: 10_000,
+};
+
 /// Shards of any kind on the stage.
-trait Turns {
+pub(crate) trait Turns {
     fn turn_all(&mut self) -> bool;
 }
 
@@ -29,42 +39,46 @@ impl<P: Peer> Turns for Stage<Outward<P>> {
     }
 }
 
-/// One node of the cluster: a process.
-pub(super) struct Node {
-    pub(super) assembly: Assembly,
-    pub(super) stage: Stage<ShardApp>,
+/// Hosts of peers.
+pub(crate) type Hosted = Vec<Box<dyn Turns>>;
+
+/// One node: a process.
+pub(crate) struct Node {
+    pub(crate) assembly: Assembly,
+    pub(crate) stage: Stage<ShardApp>,
     /// Those of its broker, and of Appwrite's peer.
-    hosts: Vec<Box<dyn Turns>>,
+    pub(crate) hosts: Hosted,
     /// Calls of Appwrite's peer.
     appwrite: Option<CallSender<Call>>,
-    pub(super) requests: Requests,
+    pub(crate) requests: Requests,
     made_of: MadeOf,
     /// The kernels of its shards and of its hosts.
     kernels: Range<usize>,
     /// Its shards hand over, or are about to begin: they take no turns by themselves.
-    pub(super) is_still: bool,
+    pub(crate) is_still: bool,
     /// Has taken over from another process.
-    pub(super) is_successor: bool,
+    pub(crate) is_successor: bool,
     /// Number of the step until which nothing of it takes a turn.
-    pub(super) sleeps_until: u64,
+    pub(crate) sleeps_until: u64,
     /// Does not reach the broker.
-    pub(super) is_cut_off: bool,
+    pub(crate) is_cut_off: bool,
 }
 
 /// Parts from which a process is built.
 #[derive(Clone)]
-pub(super) struct MadeOf {
-    pub(super) shards: usize,
-    pub(super) start: Start,
-    pub(super) config: Arc<Config>,
+pub(crate) struct MadeOf {
+    pub(crate) shards: usize,
+    pub(crate) start: Start,
+    pub(crate) limits: ConnLimits,
+    pub(crate) config: Arc<Config>,
     /// Requests to GRIP's played backend.
-    pub(super) requests: Requests,
+    pub(crate) requests: Requests,
 }
 
 /// Hosts peers on the stage.
 struct Hosts<'a> {
     net: &'a Net,
-    hosts: Vec<Box<dyn Turns>>,
+    hosts: Hosted,
 }
 
 impl BrokerHost for Hosts<'_> {
@@ -80,7 +94,7 @@ impl BrokerHost for Hosts<'_> {
 
 impl Node {
     /// A process; a successor gets its ports later.
-    pub(super) fn new(made_of: MadeOf, is_successor: bool, net: &Net) -> Self {
+    pub(crate) fn new(made_of: MadeOf, is_successor: bool, net: &Net) -> Self {
         let first = net.0.borrow().shards.len();
         let options = Options {
             config: made_of.config.clone(),
@@ -97,14 +111,7 @@ impl Node {
             hosts: Vec::new(),
         };
         let (requests, mut appwrite) = (made_of.requests.beside(), None);
-        let limits = ConnLimits {
-            queue_bytes_max: 200_000,
-            queued_bytes_max: usize::MAX,
-            unread_above_bytes: 256 << 10,
-            spare_descriptors: 2,
-            handshake_timeout_ms: 10_000,
-        };
-        let listeners = assembly.listeners();
+        let (limits, listeners) = (made_of.limits, assembly.listeners());
         let mut parts = None;
         let app = |shard, mailboxes: &[Mailbox]| {
             let parts = parts.get_or_insert_with(|| {
@@ -141,37 +148,37 @@ impl Node {
     }
 
     /// The process that takes over from it.
-    pub(super) fn successor(&self, net: &Net) -> Self {
+    pub(crate) fn successor(&self, net: &Net) -> Self {
         Self::new(self.made_of.clone(), true, net)
     }
 
     /// The process that is started after it was killed.
-    pub(super) fn anew(&self, net: &Net) -> Self {
+    pub(crate) fn anew(&self, net: &Net) -> Self {
         let mut made_of = self.made_of.clone();
         made_of.start.seed = net.next();
         Self::new(made_of, false, net)
     }
 
     /// The kernels of its shards and of its hosts.
-    pub(super) fn kernels(&self) -> Range<usize> {
+    pub(crate) fn kernels(&self) -> Range<usize> {
         self.kernels.clone()
     }
 
     /// Whether a connection that was made outward is one of its own.
-    pub(super) fn has(&self, conn: usize, net: &Net) -> bool {
+    pub(crate) fn has(&self, conn: usize, net: &Net) -> bool {
         let watched = net.0.borrow().conns[conn].watched;
         watched.is_some_and(|(kernel, ..)| self.kernels.contains(&kernel))
     }
 
     /// Has Appwrite's peer do something.
-    pub(super) fn call_appwrite(&self, call: Call) {
+    pub(crate) fn call_appwrite(&self, call: Call) {
         if let Some(appwrite) = &self.appwrite {
             assert!(appwrite.send(call), "a peer has ended");
         }
     }
 
     /// A turn of one shard, or of a host.
-    pub(super) fn turn(&mut self, net: &Net) {
+    pub(crate) fn turn(&mut self, net: &Net) {
         let all = self.stage.len() + self.hosts.len();
         match net.below(all) {
             at if at < self.stage.len() => {
@@ -183,44 +190,71 @@ impl Node {
         }
     }
 
-    pub(super) fn turn_all(&mut self) -> bool {
-        let mut busy = !self.is_still && self.stage.turn_all();
-        for host in &mut self.hosts {
-            busy |= host.turn_all();
+    pub(crate) fn turn_all(&mut self) -> bool {
+        let busy = !self.is_still && self.stage.turn_all();
+        turn_hosts(&mut self.hosts) | busy
+    }
+
+    // ---- hand-overs ----
+
+    /// Takes a turn of each shard that is to be still; whether all are at rest. With a cut they
+    /// must have come to it, too.
+    pub(crate) fn still_turn(&mut self, has_cut: bool) -> bool {
+        let turn = |it| steps::still_turn(it).expect("a simulated wait does not fail");
+        let is_busy = { self.stage.running_mut() }.fold(false, |busy, it| turn(it) | busy);
+        let is_open = |it: &_| steps::is_busy(it) || has_cut && !steps::has_stopped(it);
+        !is_busy && !self.stage.running().any(is_open)
+    }
+
+    /// Packs all that its shards can give, a parcel each.
+    pub(crate) fn pack(&mut self) -> Vec<Parcel<SimKernel>> {
+        let running = self.stage.running_mut();
+        running.map(|it| Parcel::pack(it, &mut || ())).collect()
+    }
+
+    /// Goes on, with what it has packed, if anything; its successor has ended for certain.
+    pub(crate) fn go_on(&mut self, parcels: Vec<Parcel<SimKernel>>) {
+        let mut parcels = parcels.into_iter();
+        for running in self.stage.running_mut() {
+            steps::go_on(running, parcels.next());
         }
-        busy
+    }
+
+    /// Leaves everything to a process that has taken it, which stands in its place then; gives
+    /// what is left of it.
+    pub(crate) fn leave_to(&mut self, mut new: Self, parcels: Vec<Parcel<SimKernel>>) -> Self {
+        // Both have the listeners until the old one closes its own.
+        new.stage.take_ports(&self.stage);
+        new.is_still = false;
+        for (running, parcel) in self.stage.running_mut().zip(parcels) {
+            self.assembly.leave(running, parcel);
+        }
+        new.stage.running_mut().for_each(Running::begin);
+        std::mem::replace(self, new)
     }
 }
 
-/// The configuration of every node, given the table of its broker and that of Appwrite.
-pub(super) fn config(broker: &str, appwrite: &str) -> Config {
-    let mut text = format!(
-        "[listen]\nclient = [\"127.0.0.1:1\"]\napi = \"127.0.0.1:2\"\n\
-         [auth]\nanonymous = true\napi_keys = [{API_KEY:?}]\nallowed_hosts = [\"sim\"]\n\
-         [limits]\nmessages_per_second_max = 0\n\
-         [broker]\n{broker}{appwrite}\
-         [grip]\nhttp_publish = \"127.0.0.1:3\"\n\
-         [[grip.route]]\npath = \"/grip\"\norigin = [\"http://backend.test\"]\n",
-    );
-    text.push_str("[[namespace]]\nname = \"here\"\nanonymous_subscribe = true\npresence = true\n");
-    for channel in CHANNELS {
-        let Some((name, _)) = channel.name.split_once(':') else {
-            continue;
-        };
-        if text.contains(&format!("name = \"{name}\"")) {
-            continue;
-        }
-        let _ = write!(
-            text,
-            "[[namespace]]\nname = \"{name}\"\nanonymous_subscribe = true\n"
-        );
-        if channel.history > 0 {
-            let size = channel.history;
-            let _ = write!(
-                text,
-                "history_size = {size}\nhistory_ttl = \"{TTL_MS}ms\"\nrecovery = true\n"
-            );
-        }
-    }
-    setup::load(text)
+/// Gives a shard of a successor what one has packed, as each message comes through; whether it has
+/// taken all of it.
+pub(crate) fn unpack(
+    running: &mut Running<ShardApp, SimKernel>,
+    parcel: &Parcel<SimKernel>,
+    mut through: impl FnMut(&[u8]) -> io::Result<Vec<u8>>,
+) -> bool {
+    let (app, conns) = running.parts_mut();
+    let mut unpacking = Unpacking::default();
+    let sent = parcel.each(|message, sockets| {
+        let message = through(message)?;
+        let mut sockets = sockets.iter().map(SimSocket::shared);
+        let taken = unpacking.take(&message, &mut sockets, app, conns);
+        taken.ok_or_else(|| io::ErrorKind::InvalidData.into())
+    });
+    sent.is_ok() && unpacking.is_whole()
+}
+
+/// Takes a turn of each host; whether there was anything to do.
+pub(crate) fn turn_hosts(hosts: &mut Hosted) -> bool {
+    hosts
+        .iter_mut()
+        .fold(false, |busy, it| it.turn_all() | busy)
 }
