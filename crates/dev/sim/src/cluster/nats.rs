@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use serde_json::{Value, json};
 
 use self::streams::Data;
-use self::wire::{Command, Message, matches, take_command};
+use self::wire::{Command, Message, error, matches, take_command};
 use super::broker::{Broker, Copies, Kept};
 use crate::net::Net;
 
@@ -168,12 +168,7 @@ impl Nats {
         let is_heard = self.deliver(Some(conn), &message);
         let job = self.job(&message);
         if let Some(reply) = message.reply.filter(|_| !is_heard && job.is_none()) {
-            let nobody = Message {
-                subject: reply,
-                status: Some("503"),
-                ..Message::default()
-            };
-            self.deliver(Some(conn), &nobody);
+            self.deliver(Some(conn), &Message::status(reply, "503"));
         }
         self.jobs.extend(job);
     }
@@ -224,11 +219,8 @@ impl Nats {
 
     fn answer(&mut self, to: Option<String>, payload: &Value) {
         if let Some(subject) = to {
-            self.answers.push(Message {
-                subject,
-                payload: payload.to_string().into_bytes(),
-                ..Message::default()
-            });
+            let payload = payload.to_string().into_bytes();
+            self.answers.push(Message::new(subject, payload));
         }
     }
 
@@ -290,9 +282,7 @@ impl Nats {
         match job {
             Job::Store(stream, message) => {
                 if self.ails == Ails::Full {
-                    let why = json!({"error": {
-                        "code": 503, "err_code": 10_023, "description": "insufficient resources",
-                    }});
+                    let why = error(503, 10_023, "insufficient resources");
                     return self.answer(message.reply, &why);
                 }
                 let outcome = self.data.store(&stream, &message, now_ms);

@@ -12,7 +12,7 @@ use throng_feeds::{NatsFeedOptions, NatsStream, SourceOptions};
 use super::server::{Around, Source};
 use super::witness::DATA_BYTES_MAX;
 use crate::cluster::broker::{Copies, Kept};
-use crate::cluster::nats::wire::{Command, Message, matches, take_command};
+use crate::cluster::nats::wire::{Command, Message, error, matches, take_command};
 use crate::net::Net;
 
 const STREAM: &str = "S";
@@ -80,10 +80,6 @@ pub(crate) struct Nats {
     /// Messages in a thousand that are lost.
     losses: usize,
     ails: Ails,
-}
-
-fn error(code: u64, err_code: u64, description: &str) -> Value {
-    json!({"error": {"code": code, "err_code": err_code, "description": description}})
 }
 
 impl Consumer {
@@ -156,6 +152,11 @@ impl Nats {
         is_heard
     }
 
+    /// Sends a message to those who hear its own subject.
+    fn send(&self, message: &Message, around: &mut Around<'_>) {
+        self.deliver(&message.subject, message, around);
+    }
+
     fn is_lost(&self, what: &str, around: &Around<'_>) -> bool {
         let is_lost = !around.is_calm && around.net.below(1000) < self.losses;
         if is_lost {
@@ -168,12 +169,7 @@ impl Nats {
         let Some(to) = to.filter(|_| !self.is_lost("an answer", around)) else {
             return;
         };
-        let message = Message {
-            subject: to.clone(),
-            payload: payload.to_vec(),
-            ..Message::default()
-        };
-        self.deliver(&to, &message, around);
+        self.send(&Message::new(to, payload.to_vec()), around);
     }
 
     fn carry_out(&mut self, message: Message, around: &mut Around<'_>) {
@@ -282,12 +278,8 @@ impl Nats {
             if pull.until_ms > now_ms && pull.left > 0 {
                 self.pulls.push_back(pull);
             } else if pull.left > 0 {
-                let over = Message {
-                    subject: pull.reply.clone(),
-                    status: Some("408 Request Timeout"),
-                    ..Message::default()
-                };
-                self.deliver(&pull.reply, &over, around);
+                let over = Message::status(pull.reply, "408 Request Timeout");
+                self.send(&over, around);
             }
         }
         self.pulls.len() < before
@@ -388,12 +380,7 @@ impl Source for Nats {
                             || !message.subject.contains(".MSG.NEXT.") && !is_acknowledgement);
                     match message.reply.clone() {
                         Some(reply) if !is_heard => {
-                            let nobody = Message {
-                                subject: reply.clone(),
-                                status: Some("503"),
-                                ..Message::default()
-                            };
-                            self.deliver(&reply, &nobody, around);
+                            self.send(&Message::status(reply, "503"), around);
                         }
                         _ if is_heard => self.jobs.push_back(message),
                         _ => {}

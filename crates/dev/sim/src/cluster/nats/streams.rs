@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use super::wire::{Message, matches};
+use super::wire::{Message, error, matches};
 use crate::net::Net;
 
 const EXPECTED: &str = "Nats-Expected-Last-Subject-Sequence";
@@ -37,10 +37,6 @@ pub(crate) struct Data {
 pub(crate) struct Outcome {
     pub(crate) answer: Value,
     pub(crate) sent_on: Option<Message>,
-}
-
-fn error(code: u64, err_code: u64, description: &str) -> Value {
-    json!({"error": {"code": code, "err_code": err_code, "description": description}})
 }
 
 impl Stream {
@@ -241,10 +237,7 @@ impl Data {
         };
         let found = { self.streams.get(stream) }.and_then(|stream| stream.named(&request));
         let Some((seq, stored)) = found else {
-            return Message {
-                status: Some("404 Message Not Found"),
-                ..Message::default()
-            };
+            return Message::status(String::new(), "404 Message Not Found");
         };
         let mut message = stored.message.clone();
         message.headers.extend([

@@ -3,6 +3,8 @@
 
 use std::fmt::Write as _;
 
+use serde_json::{Value, json};
+
 /// Headers of a message: names and values.
 pub(crate) type Headers = Vec<(String, String)>;
 
@@ -29,6 +31,22 @@ pub(crate) enum Command {
 }
 
 impl Message {
+    pub(crate) fn new(subject: String, payload: Vec<u8>) -> Self {
+        Self {
+            subject,
+            payload,
+            ..Self::default()
+        }
+    }
+
+    /// A status in place of an answer.
+    pub(crate) fn status(subject: String, status: &'static str) -> Self {
+        Self {
+            status: Some(status),
+            ..Self::new(subject, Vec::new())
+        }
+    }
+
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let header = self.headers.iter().find(|(known, _)| known == name);
         header.map(|(_, value)| &**value)
@@ -58,6 +76,11 @@ impl Message {
         out.extend(&self.payload);
         out.extend(b"\r\n");
     }
+}
+
+/// Answer of JetStream to a request that it does not carry out.
+pub(crate) fn error(code: u64, err_code: u64, description: &str) -> Value {
+    json!({"error": {"code": code, "err_code": err_code, "description": description}})
 }
 
 /// Takes a whole command from the front of the input.
