@@ -214,7 +214,12 @@ impl<const ONE_ROAD: bool> Played<ONE_ROAD> {
 
     /// Everything that is under way arrives.
     fn settles(&mut self) {
-        while self.takes() || self.arrives(true) || self.arrives(false) {}
+        for _ in 0..1000 {
+            if !(self.takes() || self.arrives(true) || self.arrives(false)) {
+                return;
+            }
+        }
+        panic!("it looks without end");
     }
 
     fn subscribes(&mut self, number: u8, ticket: u32, since: Option<Position>) {
@@ -548,161 +553,129 @@ fn nothing_is_lost_or_doubled_whatever_comes_first() {
 
 // ---- one rule each ----
 
-#[test]
-fn a_delivery_that_overtakes_its_answer_is_left_behind_it() {
-    let mut node = Played::<false>::new(true);
-    node.connected(());
-    node.subscribes(0, 1, None);
-    assert!(node.takes() && node.takes());
-    // Published behind the look; its delivery comes first.
-    node.publishes(false);
-    assert!(node.arrives(true) && node.left(0).is_empty());
-    assert!(node.arrives(false));
-    let replies = node.left(0);
-    let [
+/// Items as a story names them.
+fn listed(items: impl IntoIterator<Item = String>) -> String {
+    let items: Vec<String> = items.into_iter().collect();
+    match items.is_empty() {
+        true => "nothing".to_owned(),
+        false => items.join(", "),
+    }
+}
+
+fn named(item: ForShard) -> String {
+    let shown = |position: Option<Position>| {
+        let at = position.expect("a position");
+        format!("{}.{}", at.epoch.0, at.offset)
+    };
+    match item {
         ForShard::Reply(Reply {
-            outcome: Outcome::Subscribed(Ok(it)),
+            outcome: Outcome::Subscribed(result),
             ..
-        }),
-        ForShard::Delivery(next),
-    ] = &replies[..]
-    else {
-        panic!("{replies:?}");
-    };
-    assert_eq!(it.position, Some(at(1, 0)));
-    assert_eq!(next.position, Some(at(1, 1)));
+        }) => match result {
+            Ok(it) => format!("subscribed {}", shown(it.position)),
+            Err(refusal) => format!("refused {refusal:?}"),
+        },
+        ForShard::Delivery(publication) => format!("delivery {}", shown(publication.position)),
+        ForShard::Broken(_) => "broken".to_owned(),
+        other => panic!("{other:?}"),
+    }
 }
 
-#[test]
-fn a_gap_is_filled_from_history_and_looked_for_once() {
-    let mut node = Played::<true>::new(true);
-    node.connected(());
-    node.subscribes(0, 1, None);
-    node.settles();
-    drop(node.left(0));
-    node.publishes(true);
-    node.publishes(false);
-    node.publishes(false);
-    assert!(node.arrives(false) && node.arrives(false));
-    assert_eq!(node.sent.len(), 1, "one refill");
-    node.settles();
-    let got = node.left(0).into_iter().map(|reply| match reply {
-        ForShard::Delivery(publication) => publication.position,
-        reply => panic!("{reply:?}"),
+/// Plays a step of `stories.txt`, whose head says what each means.
+fn step<const R: bool>(node: &mut Played<R>, step: &str) {
+    let (act, expected) = step.split_once(" = ").unwrap_or((step, ""));
+    let number = |word: &str| word.parse().expect("a number");
+    let shard = |word: &str| number(word) as u8;
+    let words: Vec<&str> = act.split(' ').collect();
+    let mut found = String::new();
+    match words[..] {
+        ["connect"] => node.connected(()),
+        ["disconnect"] => node.disconnected(),
+        ["subscribe", of, ticket] => node.subscribes(shard(of), number(ticket) as u32, None),
+        ["leave", of] => node.request(shard(of), Request::Leave { channel: channel() }),
+        ["publish", ref lost @ ..] => node.publishes(!lost.is_empty()),
+        ["take"] => assert!(node.takes()),
+        ["answer"] => assert!(node.arrives(false)),
+        ["delivery"] => assert!(node.arrives(true)),
+        ["settle"] => node.settles(),
+        ["stray", epoch, offset] => {
+            let publication = publication(Some(at(number(epoch), number(offset))));
+            node.deliveries
+                .push_back(Back::Delivery(publication.shared()));
+        }
+        ["later", ms] => {
+            let timeout_ms = node.core.io.options.timeout_ms;
+            let ms = match ms {
+                "timeout" => timeout_ms,
+                "timeout-1" => timeout_ms - 1,
+                ms => number(ms),
+            };
+            node.later(ms).expect("nothing to give up");
+        }
+        ["audit"] => {
+            for _ in 0..AUDIT_MS / 1000 {
+                assert!(node.sent.is_empty());
+                node.later(1000).expect("a connection");
+            }
+        }
+        ["stands", epoch, offset] => node.stands = at(number(epoch), number(offset)),
+        ["refuse"] => {
+            let Some(Sent::Look(purpose, _)) = node.sent.pop_front() else {
+                panic!("no look");
+            };
+            node.refuse_look(&channel(), purpose, Refusal::Unavailable);
+        }
+        ["expect", of] => node.moving(shard(of), Moving::Expect(channel())),
+        ["cut", of, cut] => {
+            let cut = u64::from_str_radix(cut, 16).expect("a number");
+            node.moving(shard(of), Moving::Cut(cut));
+        }
+        ["busy"] => node.flights = crate::core::FLIGHTS_MAX,
+        ["free"] => node.flights = 0,
+        ["left", of] => found = listed(node.left(shard(of)).into_iter().map(named)),
+        ["sent"] => {
+            let sent = node.sent.iter().map(|sent| match sent {
+                Sent::Subscribe => "subscribe",
+                Sent::Unsubscribe => "unsubscribe",
+                Sent::Look(..) => "look",
+                Sent::Settle(_) => "settle",
+            });
+            found = listed(sent.map(str::to_owned));
+        }
+        ["told"] => found = listed(node.told.clone()),
+        ["come"] => found = listed(node.come.iter().map(|it| (*it).to_owned())),
+        ["channels"] => found = node.core.channels.len().to_string(),
+        ["doubts"] => found = node.core.io.status.is_in_doubt().to_string(),
+        _ => panic!("a step that nobody knows"),
+    }
+    assert_eq!(found, expected);
+}
+
+fn tells<const R: bool>(steps: &[&str], keeps: bool) {
+    let mut node = Played::<R>::new(keeps);
+    steps.iter().for_each(|it| {
+        // Shown if it fails.
+        println!("  {it}");
+        step(&mut node, it);
     });
-    assert!(got.eq((1..4).map(|offset| Some(at(1, offset)))));
 }
 
-/// Two servers of a cluster that do not agree, for example.
 #[test]
-fn a_delivery_that_the_stream_does_not_have_is_given_up() {
-    let mut node = Played::<false>::new(true);
-    node.connected(());
-    node.subscribes(0, 1, None);
-    node.settles();
-    let delivery = |offset| Back::Delivery(publication(Some(at(1, offset))).shared());
-    node.deliveries.push_back(delivery(3));
-    let mut looks = 0;
-    while node.arrives(true) || node.arrives(false) || node.takes() {
-        looks += node.sent.len();
-        assert!(looks < 50, "it looks without end");
+fn stories_hold() {
+    let lines = include_str!("stories.txt").lines().map(str::trim);
+    let lines: Vec<&str> = lines.filter(|line| !line.starts_with('#')).collect();
+    for story in lines
+        .split(|line| line.is_empty())
+        .filter(|it| !it.is_empty())
+    {
+        println!("{}", story[0]);
+        match story[1] {
+            "one road" => tells::<true>(&story[2..], true),
+            "one road without history" => tells::<true>(&story[2..], false),
+            "two roads" => tells::<false>(&story[2..], true),
+            other => panic!("no roads: {other}"),
+        }
     }
-    assert!(node.core.io.status.is_in_doubt());
-    drop(node.left(0));
-    // The channel goes on from where its stream stands.
-    node.publishes(false);
-    node.settles();
-    assert!(matches!(&node.left(0)[..], [ForShard::Delivery(_)]));
-}
-
-#[test]
-fn a_loss_that_no_later_publication_shows_is_found() {
-    let mut node = Played::<false>::new(true);
-    node.connected(());
-    node.subscribes(1, 1, None);
-    node.settles();
-    node.publishes(true);
-    node.settles();
-    assert_eq!(node.left(1).len(), 1);
-    for _ in 0..AUDIT_MS / 1000 {
-        assert!(node.sent.is_empty());
-        node.later(1000).expect("a connection");
-    }
-    node.settles();
-    assert!(matches!(&node.left(1)[..], [ForShard::Delivery(_)]));
-}
-
-#[test]
-fn another_epoch_breaks_the_channel_and_a_late_answer_of_another_channel_is_none() {
-    let mut node = Played::<true>::new(true);
-    node.connected(());
-    node.subscribes(0, 1, None);
-    node.settles();
-    drop(node.left(0));
-    node.disconnected();
-    node.stands = at(2, 0);
-    node.connected(());
-    node.later(1).expect("a connection");
-    // Left and wanted again while the refill is under way: its answer is of the channel before.
-    node.request(0, Request::Leave { channel: channel() });
-    node.subscribes(0, 2, None);
-    node.settles();
-    let left = node.left(0);
-    let [ForShard::Reply(reply)] = &left[..] else {
-        panic!("{left:?}");
-    };
-    assert!(matches!(reply.outcome, Outcome::Subscribed(_)));
-    node.disconnected();
-    node.stands = at(3, 0);
-    node.connected(());
-    node.later(1).expect("a connection");
-    node.settles();
-    assert!(matches!(&node.left(0)[..], [ForShard::Broken(_)]));
-}
-
-#[test]
-fn a_subscribe_waits_for_a_connection_for_as_long_as_an_answer_may_take() {
-    let mut node = Played::<true>::new(false);
-    let timeout_ms = node.core.io.options.timeout_ms;
-    node.subscribes(0, 1, None);
-    node.later(timeout_ms - 1).expect("nothing to give up");
-    assert!(node.left(0).is_empty());
-    node.connected(());
-    node.takes();
-    // The answer is lost with the connection, and the subscribe waits anew.
-    node.disconnected();
-    node.later(timeout_ms - 1).expect("nothing to give up");
-    assert!(node.left(0).is_empty());
-    node.later(1).expect("nothing to give up");
-    assert_refused(&node);
-    assert!(node.core.channels.is_empty());
-}
-
-/// A subscribe is refused as unavailable, and nothing else is left for its shard.
-#[track_caller]
-fn assert_refused<const R: bool>(node: &Played<R>) {
-    let left = node.left(0);
-    let [ForShard::Reply(reply)] = &left[..] else {
-        panic!("{left:?}");
-    };
-    let refused = Err(Refusal::Unavailable);
-    assert!(matches!(&reply.outcome, Outcome::Subscribed(result) if *result == refused));
-}
-
-#[test]
-fn a_refused_look_is_a_refused_subscribe_and_leaves_nothing() {
-    let mut node = Played::<false>::new(true);
-    node.connected(());
-    node.subscribes(0, 1, None);
-    node.takes();
-    let Some(Sent::Look(purpose, _)) = node.sent.pop_front() else {
-        panic!("no look");
-    };
-    node.refuse_look(&channel(), purpose, Refusal::Unavailable);
-    assert_refused(&node);
-    assert_eq!(node.come, ["not come"]);
-    assert!(node.core.channels.is_empty());
-    assert!(matches!(node.sent.pop_front(), Some(Sent::Unsubscribe)));
 }
 
 #[test]
@@ -730,24 +703,6 @@ fn a_connection_is_alive_while_it_answers_and_delivers() {
     node.core.io.now_ms = 3 * timeout_ms;
     node.stalled();
     node.tick().expect("a connection");
-}
-
-#[test]
-fn the_cut_is_made_when_all_that_is_expected_is_heard() {
-    let mut node = Played::<true>::new(true);
-    node.connected(());
-    for number in 0..2 {
-        node.moving(number, Moving::Expect(channel()));
-        assert!(node.told.is_empty());
-        node.moving(number, Moving::Cut(0xab));
-    }
-    node.flights = crate::core::FLIGHTS_MAX;
-    node.later(1).expect("a connection");
-    assert!(node.told.is_empty(), "not subscribed yet");
-    node.flights = 0;
-    node.later(1).expect("a connection");
-    assert_eq!(node.told, ["cut ab"]);
-    assert!(matches!(node.sent.pop_front(), Some(Sent::Subscribe)));
 }
 
 #[test]
