@@ -28,12 +28,16 @@ pub(crate) fn config_toml(input: &[u8]) {
     }
 }
 
+fn file(name: &str, text: &str) -> Option<ConfigFile> {
+    Some(ConfigFile {
+        name: name.to_owned(),
+        text: text.to_owned(),
+    })
+}
+
 fn of_file(text: &str) -> Sources {
     Sources {
-        file: Some(ConfigFile {
-            name: "t".to_owned(),
-            text: text.to_owned(),
-        }),
+        file: file("t", text),
         ..Sources::default()
     }
 }
@@ -67,12 +71,6 @@ pub(crate) fn grip_pushpin_conf(input: &[u8]) {
         return;
     };
     let lines = text.lines().count();
-    let file = |name: &str, text: &str| {
-        Some(ConfigFile {
-            name: name.to_owned(),
-            text: text.to_owned(),
-        })
-    };
     let load = |text: &str| {
         let loaded = Config::load(&Sources {
             pushpin: file("pushpin.conf", text),

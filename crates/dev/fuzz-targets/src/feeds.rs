@@ -5,10 +5,10 @@ use throng_kafka_protocol::{Aborted, FrameSplitter, Records, assignment, batches
 use throng_nats_protocol::{
     Credentials, DecodeError, Decoder, Limits, MessageMetadata, Op, ServerInfo, introduce, targets,
 };
-use throng_postgres_protocol::{Message, MessageError};
+use throng_postgres_protocol::{Decoder as PostgresDecoder, Message, MessageError};
 use throng_redis_link::Answers;
 
-use crate::pieces::halved;
+use crate::pieces::{fed, halved};
 
 /// The longest frame that is taken, in bytes.
 const FRAME_MAX: u32 = 4096;
@@ -20,29 +20,23 @@ const FRAME_MAX: u32 = 4096;
 /// Checks that frames are the same in any pieces, and that no answer asks for more memory than it
 /// has.
 pub(crate) fn kafka_answers(input: &[u8]) {
-    let mut whole = FrameSplitter::new(FRAME_MAX);
-    whole.feed(input);
     let cut = input
         .first()
         .map_or(0, |&byte| usize::from(byte) % input.len());
-    let mut pieces = FrameSplitter::new(FRAME_MAX);
-    pieces.feed(&input[..cut]);
-    let mut early = Vec::new();
-    while let Ok(Some(frame)) = pieces.next_frame() {
-        early.push(frame);
-    }
-    pieces.feed(&input[cut..]);
-    let mut early = early.into_iter();
-    loop {
-        let frame = whole.next_frame();
-        match early.next() {
-            Some(piece) => assert_eq!(frame, Ok(Some(piece))),
-            None => assert_eq!(frame, pieces.next_frame()),
-        }
-        let Ok(Some((_, body))) = frame else {
-            break;
-        };
-        answer(&body);
+    let frames = |pieces: &[&[u8]]| {
+        let mut splitter = FrameSplitter::new(FRAME_MAX);
+        fed(
+            pieces,
+            &mut splitter,
+            FrameSplitter::feed,
+            FrameSplitter::next_frame,
+        )
+    };
+    let whole = frames(&[input]);
+    let (head, tail) = input.split_at(cut);
+    assert_eq!(frames(&[head, tail]), whole);
+    for (_, body) in &whole.0 {
+        answer(body);
     }
     answer(input);
 }
@@ -139,17 +133,16 @@ const LIMITS: Limits = Limits {
 };
 
 /// All words of a wire that comes in pieces, and what is wrong behind them.
-fn words(pieces: &[&[u8]]) -> (Vec<String>, Option<DecodeError>) {
-    let mut decoder = Decoder::new(LIMITS);
-    let mut words = Vec::new();
-    for piece in pieces {
-        decoder.feed(piece);
-        loop {
-            let op = match decoder.next_op() {
-                Ok(Some(op)) => op,
-                Ok(None) => break,
-                Err(error) => return (words, Some(error)),
+fn words(pieces: &[&[u8]]) -> (Vec<Vec<String>>, Option<DecodeError>) {
+    fed(
+        pieces,
+        &mut Decoder::new(LIMITS),
+        Decoder::feed,
+        |decoder| {
+            let Some(op) = decoder.next_op()? else {
+                return Ok(None);
             };
+            let mut words = vec![format!("{op:?}")];
             match op {
                 Op::Message(message) => {
                     assert!(message.payload.len() <= LIMITS.message_bytes_max);
@@ -162,10 +155,9 @@ fn words(pieces: &[&[u8]]) -> (Vec<String>, Option<DecodeError>) {
                 Op::Info(info) => words.push(format!("{:?}", ServerInfo::read(info))),
                 _ => {}
             }
-            words.push(format!("{op:?}"));
-        }
-    }
-    (words, None)
+            Ok(Some(words))
+        },
+    )
 }
 
 /// Bytes of a NATS server: its operations are the same in any two pieces, no message exceeds the
@@ -193,19 +185,13 @@ const MESSAGE_MAX: usize = 256;
 
 /// All messages of a wire that comes in pieces, and what is wrong behind them.
 fn messages(pieces: &[&[u8]]) -> (Vec<Message>, Option<MessageError>) {
-    let mut decoder = throng_postgres_protocol::Decoder::new(MESSAGE_MAX);
-    let mut found = Vec::new();
-    for piece in pieces {
-        decoder.feed(piece);
-        loop {
-            match decoder.next_message() {
-                Ok(Some(message)) => found.push(message),
-                Ok(None) => break,
-                Err(fault) => return (found, Some(fault)),
-            }
-        }
-    }
-    (found, None)
+    let mut decoder = PostgresDecoder::new(MESSAGE_MAX);
+    fed(
+        pieces,
+        &mut decoder,
+        PostgresDecoder::feed,
+        PostgresDecoder::next_message,
+    )
 }
 
 /// Bytes of a PostgreSQL server: its messages are the same in any two pieces, and none keeps more
@@ -230,20 +216,16 @@ pub(crate) fn postgres_messages(input: &[u8]) {
 const ANSWER_MAX: usize = 4096;
 
 /// All answers of a wire that comes in pieces, shown, and why there are no more.
-fn answers(wire: &[&[u8]]) -> (Vec<String>, Option<String>) {
-    let mut answers = Answers::new(ANSWER_MAX);
-    let mut found = Vec::new();
-    for piece in wire {
-        answers.feed(piece);
-        loop {
-            match answers.take() {
-                Ok(Some(value)) => found.push(format!("{value:?}")),
-                Ok(None) => break,
-                Err(error) => return (found, Some(error)),
-            }
-        }
-    }
-    (found, None)
+fn answers(pieces: &[&[u8]]) -> (Vec<String>, Option<String>) {
+    fed(
+        pieces,
+        &mut Answers::new(ANSWER_MAX),
+        Answers::feed,
+        |answers| {
+            let answer = answers.take()?;
+            Ok(answer.map(|value| format!("{value:?}")))
+        },
+    )
 }
 
 /// Bytes of a Redis server: its answers are the same in any two pieces.

@@ -27,6 +27,27 @@ pub(crate) fn halved(input: &[u8]) -> Option<(&[u8], [&[u8]; 2])> {
     Some((wire, halves.into()))
 }
 
+/// All that a decoder finds in a wire that comes in pieces, and what is wrong behind it.
+pub(crate) fn fed<D, T, E>(
+    pieces: &[&[u8]],
+    decoder: &mut D,
+    feed: impl Fn(&mut D, &[u8]),
+    next: impl Fn(&mut D) -> Result<Option<T>, E>,
+) -> (Vec<T>, Option<E>) {
+    let mut found = Vec::new();
+    for piece in pieces {
+        feed(decoder, piece);
+        loop {
+            match next(decoder) {
+                Ok(Some(item)) => found.push(item),
+                Ok(None) => break,
+                Err(error) => return (found, Some(error)),
+            }
+        }
+    }
+    (found, None)
+}
+
 /// Some bytes of options, and a wire behind four lengths of pieces.
 pub(crate) fn chopped<const OPTIONS: usize>(input: &[u8]) -> Option<([u8; OPTIONS], Wire<'_>)> {
     let (options, rest) = input.split_first_chunk()?;
