@@ -78,8 +78,7 @@ pub fn a_full_hub_makes_publishers_busy(tester: &mut Tester) {
     let mut tickets = Vec::new();
     let mut refused = None;
     while refused.is_none() && tickets.len() < MANY {
-        let draft = draft("plain", &tickets.len().to_string());
-        let ticket = tester.ask(publisher, |ticket| Request::Publish { ticket, draft });
+        let ticket = tester.send(publisher, draft("plain", &tickets.len().to_string()));
         tickets.push(ticket);
         tester.step();
         refused = tester.reply(publisher, ticket);
@@ -124,7 +123,7 @@ pub fn every_request_has_one_reply(tester: &mut Tester) {
                     skip_history: true,
                     ..draft(channel, "x")
                 };
-                tester.ask(shard, |ticket| Request::Publish { ticket, draft })
+                tester.send(shard, draft)
             }
         });
     }

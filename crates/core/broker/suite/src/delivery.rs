@@ -17,11 +17,7 @@ pub fn everybody_gets_the_same_order(tester: &mut Tester) {
         let publishers: Vec<_> = (0..3).map(|_| tester.shard()).collect();
         for n in 0..20 {
             for (who, &shard) in publishers.iter().enumerate() {
-                let draft = draft(channel, &format!("{who} {n:02}"));
-                tester.ask(shard, |ticket| throng_broker::Request::Publish {
-                    ticket,
-                    draft,
-                });
+                tester.send(shard, draft(channel, &format!("{who} {n:02}")));
                 if n % 3 == 0 {
                     tester.step();
                 }
@@ -113,13 +109,7 @@ pub fn many_at_once_are_as_each_alone(tester: &mut Tester) {
     let mut tickets = Vec::new();
     for round in 0..5 {
         let text = |more: &str| format!("{round}{more}");
-        let alone = draft(&channels[0], &text("a"));
-        tickets.push(
-            tester.ask(publisher, |ticket| throng_broker::Request::Publish {
-                ticket,
-                draft: alone,
-            }),
-        );
+        tickets.push(tester.send(publisher, draft(&channels[0], &text("a"))));
         let together = { channels.iter().chain(&channels) }
             .zip(0..)
             .map(|(channel, n)| draft(channel, &text(if n < 8 { "b" } else { "c" })));

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound::{Excluded, Included};
 
-use throng_broker::{Outcome, Published, Recovery, Reply, Request, Subscribed};
+use throng_broker::{Outcome, Published, Recovery, Reply, Subscribed};
 use throng_types::{Position, Publication, ShardId};
 
 use crate::HubMessage;
@@ -106,9 +106,7 @@ impl Model<'_> {
                 hub.owed.insert(text.clone());
             }
         }
-        let draft = draft(channel, &text);
-        let make = |ticket| Request::Publish { ticket, draft };
-        let ticket = self.tester.ask(shard, make);
+        let ticket = self.tester.send(shard, draft(channel, &text));
         self.publishing.insert(ticket, (channel, text));
     }
 

@@ -16,6 +16,18 @@ fn numbers(tester: &mut Tester, channel: &str, count: u32) -> (Vec<String>, Vec<
     (texts, positions)
 }
 
+/// A position so many behind another, where nothing has been published.
+const fn ahead(position: Position, by: u64) -> Position {
+    let offset = position.offset + by;
+    Position { offset, ..position }
+}
+
+/// A position of another stream.
+const fn foreign(position: Position) -> Position {
+    let epoch = Epoch(position.epoch.0 ^ 1);
+    Position { epoch, ..position }
+}
+
 /// Positions of one stream have one epoch, and rise.
 pub fn positions_rise_and_begin_at_one_epoch(tester: &mut Tester) {
     for channel in ["kept:a", "kept:b"] {
@@ -49,15 +61,7 @@ pub fn recovery_is_whole_or_lost(tester: &mut Tester) {
     expect_recovery(&tester.recover("kept:a", start), None);
     expect_recovery(&tester.recover("kept:a", Position::START), None);
     let top = positions[positions.len() - 1];
-    let ahead = Position {
-        offset: top.offset + 1,
-        ..top
-    };
-    let foreign = Position {
-        epoch: Epoch(top.epoch.0 ^ 1),
-        ..top
-    };
-    for wrong in [ahead, foreign] {
+    for wrong in [ahead(top, 1), foreign(top)] {
         expect_recovery(&tester.recover("kept:a", wrong), None);
     }
     // A stream without publications has nothing to lose.
@@ -80,11 +84,7 @@ pub fn a_cache_gives_the_newest(tester: &mut Tester) {
     let (texts, positions) = numbers(tester, "last:a", KEPT + 3);
     let newest = &texts[texts.len() - 1..];
     let top = positions[positions.len() - 1];
-    let foreign = Position {
-        epoch: Epoch(top.epoch.0 ^ 1),
-        ..top
-    };
-    for before in [start, Position::START, positions[0], foreign] {
+    for before in [start, Position::START, positions[0], foreign(top)] {
         expect_recovery(&tester.recover("last:a", before), Some(newest));
     }
     expect_recovery(&tester.recover("last:a", top), Some(&[]));
@@ -146,16 +146,7 @@ pub fn history_pages_go_both_ways(tester: &mut Tester) {
         newest_first[newest_first.len() - 2..]
     );
     let top = positions[positions.len() - 1];
-    let ahead = Position {
-        offset: top.offset + 2,
-        ..top
-    };
-    let foreign = Position {
-        epoch: Epoch(top.epoch.0 ^ 1),
-        ..top
-    };
-    for since in [ahead, foreign] {
-        let since = Some(since);
+    for since in [ahead(top, 2), foreign(top)].map(Some) {
         let wrong = tester.history("kept:a", HistoryQuery { since, ..ALL });
         assert_eq!(wrong, Err(Refusal::UnrecoverablePosition));
     }

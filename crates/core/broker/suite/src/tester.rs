@@ -59,6 +59,11 @@ impl Tester {
         ticket
     }
 
+    /// Publishes, and waits for nothing; gives the ticket.
+    pub(crate) fn send(&mut self, shard: ShardId, draft: Draft) -> u32 {
+        self.ask(shard, |ticket| Request::Publish { ticket, draft })
+    }
+
     /// Makes publications together, and waits for nothing; gives their tickets.
     pub(crate) fn publish_all(&mut self, shard: ShardId, drafts: Vec<Draft>) -> Vec<u32> {
         let first = self.next_ticket;
@@ -157,7 +162,7 @@ impl Tester {
     }
 
     pub(crate) fn offer(&mut self, shard: ShardId, draft: Draft) -> Result<Published, Refusal> {
-        let ticket = self.ask(shard, |ticket| Request::Publish { ticket, draft });
+        let ticket = self.send(shard, draft);
         self.settle();
         match self.reply(shard, ticket) {
             Some(Outcome::Published(result)) => result,
