@@ -107,16 +107,8 @@ fn so_many_requests_wait_for_a_reply() {
     part.request(Request::Leave { channel: channel() }, NOW, &mut inbox);
     assert!(part.take_mail(ShardId(1)).is_some());
     // Deliveries are no replies.
-    let delivery = Publication {
-        channel: channel(),
-        told: PublicationKind::Data,
-        position: None,
-        payload: draft(1).payload,
-        publisher: None,
-        tags: None,
-        time_unix_ms: 0,
-    };
-    let delivery = BrokerMail::Delivery(Arc::new(delivery));
+    let delivery = Publication::new(channel(), None, draft(1).payload);
+    let delivery = BrokerMail::Delivery(delivery.shared());
     part.mail(ShardId(1), delivery, NOW, &mut inbox);
     part.request(subscribe(1), NOW, &mut inbox);
     assert_eq!(inbox.heard.len(), 2, "a delivery, and a refusal");

@@ -8,9 +8,7 @@ use throng_broker::{
     Published, Receiver, Refusal, Remote, Reply, Request, Retention, Ticket,
 };
 use throng_types::json::payload_of;
-use throng_types::{
-    ChannelName, Load as _, Millis, Now, Parts, Publication, PublicationKind, Saved, ShardId,
-};
+use throng_types::{ChannelName, Load as _, Millis, Now, Parts, Publication, Saved, ShardId};
 
 const NOW: Now = Now {
     mono: Millis(0),
@@ -26,15 +24,7 @@ fn draft(channel: &str) -> Draft {
 }
 
 fn delivery(channel: &str) -> Arc<Publication> {
-    Arc::new(Publication {
-        channel: name(channel),
-        told: PublicationKind::Data,
-        position: None,
-        payload: draft(channel).payload,
-        publisher: None,
-        tags: None,
-        time_unix_ms: 0,
-    })
+    Publication::new(name(channel), None, draft(channel).payload).shared()
 }
 
 fn subscribe(ticket: u32, channel: &str) -> Request {

@@ -372,7 +372,7 @@ pub(crate) fn subscribed(
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use throng_types::{Payload, PayloadKind, PublicationKind};
+    use throng_types::json::payload_of;
 
     use super::*;
 
@@ -382,18 +382,8 @@ pub(crate) mod tests {
     }
 
     fn saying(position: Option<Position>, text: &str) -> Publication {
-        Publication {
-            channel: ChannelName::new("a").unwrap(),
-            told: PublicationKind::Data,
-            position,
-            payload: Payload {
-                bytes: text.as_bytes().into(),
-                kind: PayloadKind::Text,
-            },
-            publisher: None,
-            tags: None,
-            time_unix_ms: 0,
-        }
+        let channel = ChannelName::new("a").unwrap();
+        Publication::new(channel, position, payload_of(text.as_bytes()))
     }
 
     const fn at(epoch: u64, offset: u64) -> Option<Position> {
