@@ -172,33 +172,3 @@ fn a_copy_from_before_counts_up_to_its_own_end() {
     assert_eq!(known.expect("whole").len(), 4);
     home.check();
 }
-
-/// Starts are remembered, and what they cost is bounded.
-#[test]
-fn positions_hold_over_eight_starts() {
-    let mut log = Log::default();
-    let (mut home, mut tape) = log.next(at(0));
-    let first = publish(&mut home, "kept:a", "1", 1);
-    for start in 1..=crate::ANCESTORS_MAX {
-        log.end(&tape, 2);
-        (home, tape) = log.next(at(2));
-        let known = recover(&mut home, "kept:a", first, at(2));
-        assert_eq!(known, Some(Vec::new()), "start {start}");
-        let key = home.streams.key(&name("kept:a")).expect("a stream");
-        let older = home.ancestry.tops(key, 0).len();
-        assert_eq!(older, start - 1, "one start costs nothing");
-    }
-    log.end(&tape, 2);
-    let (mut home, _) = log.next(at(2));
-    assert_eq!(recover(&mut home, "kept:a", first, at(2)), None);
-}
-
-#[test]
-fn what_cannot_be_written_may_be_refused() {
-    let home = home(5, 1000, 1 << 20);
-    assert!(!home.refuses());
-    let (home, tape) = Log::default().next(at(0));
-    assert!(!home.refuses());
-    tape.state().refuses = true;
-    assert!(home.refuses());
-}

@@ -55,11 +55,19 @@ impl Story {
                 self.now.unix_ms = at(number(unix)).unix_ms;
             }
             ["memory"] => *home = super::home(5, 1000, 1 << 20),
+            ["memory", count, "bytes"] => *home = super::home(5, 1000, number(count) as usize),
+            ["memory", count, "tiny"] => {
+                *home = super::home(5, 1000, number(count) as usize * TINY_BYTES);
+            }
             ["publish", channel, ref texts @ ..] => {
                 for text in texts {
                     let (_, position) = self.publish(draft(channel, text), text);
                     found = position.map_or_else(|| "none".to_owned(), |it| it.offset.to_string());
                 }
+            }
+            ["large", channel, text, bytes] => {
+                let data = "x".repeat(number(bytes) as usize);
+                self.publish(draft(channel, &data), text);
             }
             ["key", channel, key] => {
                 let first = self
@@ -104,6 +112,18 @@ impl Story {
             ["renew", size] => home.renew(live(number(size) as u32), now.mono),
             ["streams"] => found = home.stats().streams.to_string(),
             ["kept"] => found = home.stats().history_publications.to_string(),
+            ["keeping"] => {
+                let kept = home.streams.iter().filter(|(_, stream)| stream.kept() > 0);
+                let mut names: Vec<_> = kept.map(|(channel, _)| channel.to_string()).collect();
+                names.sort();
+                found = told(&names);
+            }
+            ["older", channel] => {
+                let key = home.streams.key(&name(channel)).expect("a stream");
+                found = home.ancestry.tops(key, 0).len().to_string();
+            }
+            ["ails"] => self.tape.state().refuses = true,
+            ["refuses"] => found = home.refuses().to_string(),
             ["records"] => found = self.tape.state().records.len().to_string(),
             ["interest", channel] => found = home.interest(&name(channel)).to_string(),
             ["close"] => {
