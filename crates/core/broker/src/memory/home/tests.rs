@@ -121,16 +121,6 @@ fn texts(publications: &[Arc<Publication>]) -> Vec<String> {
         .collect()
 }
 
-#[track_caller]
-fn check_recovery(home: &mut Home, since: Position, ms: u64, expect: Option<&[&str]>) {
-    let subscribed = home.subscribe(SHARD, &name("kept:a"), Some(since), at(ms));
-    match (subscribed.recovery, expect) {
-        (Recovery::Whole(found), Some(expect)) => assert_eq!(texts(&found), expect),
-        (Recovery::Lost, None) => {}
-        (found, expect) => panic!("found {found:?}, expected {expect:?}"),
-    }
-}
-
 #[test]
 fn homes_are_spread_and_stable() {
     let homes: Vec<_> = (0..100)

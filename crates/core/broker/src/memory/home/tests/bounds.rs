@@ -151,47 +151,6 @@ fn a_stream_is_noted_once_however_often_it_falls_idle() {
 }
 
 #[test]
-fn one_reply_carries_only_so_much() {
-    let new = |publications_max, bytes_max| {
-        let mut options = options(10, 1000, 1 << 20);
-        options.live.reply.publications_max = publications_max;
-        options.live.reply.bytes_max = bytes_max;
-        Home::new(options)
-    };
-    let mut home = new(4, 3 * (size_of::<Publication>() + 10));
-    let positions: Vec<_> = (1..=6)
-        .map(|n| publish(&mut home, "kept:a", &n.to_string(), n))
-        .collect();
-    // Three by their bytes would be four with a little less data, and four is the most.
-    let page = |home: &mut Home, channel: &str, limit, reverse| {
-        let query = HistoryQuery {
-            limit,
-            reverse,
-            ..HistoryQuery::default()
-        };
-        home.texts(channel, query, 7)
-    };
-    assert_eq!(page(&mut home, "kept:a", None, false), ["1", "2", "3"]);
-    assert_eq!(page(&mut home, "kept:a", Some(9), true), ["6", "5", "4"]);
-    assert_eq!(page(&mut home, "kept:a", Some(2), true), ["6", "5"]);
-    check_recovery(&mut home, positions[2], 7, Some(&["4", "5", "6"]));
-    check_recovery(&mut home, positions[1], 7, None);
-    // One is never too large, two may be.
-    let first = publish(&mut home, "kept:b", &"x".repeat(1000), 8);
-    publish(&mut home, "kept:b", "y", 8);
-    assert_eq!(page(&mut home, "kept:b", None, false).len(), 1);
-    assert_eq!(page(&mut home, "kept:b", None, true), ["y"]);
-    let mut few = new(2, 1 << 20);
-    let positions: Vec<_> = (1..=4)
-        .map(|n| publish(&mut few, "kept:a", &n.to_string(), n))
-        .collect();
-    assert_eq!(page(&mut few, "kept:a", None, false), ["1", "2"]);
-    check_recovery(&mut few, positions[1], 7, Some(&["3", "4"]));
-    check_recovery(&mut few, positions[0], 7, None);
-    assert_eq!(first.offset, 1);
-}
-
-#[test]
 fn keys_are_in_the_budget_and_go_before_they_fill_it() {
     let mut home = home(1000, 1_000_000, 16_000);
     for n in 0..100 {

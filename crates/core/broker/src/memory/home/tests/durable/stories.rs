@@ -21,11 +21,13 @@ fn number(word: &str) -> u64 {
     word.parse().expect("a number")
 }
 
-/// Texts as a story tells them.
+/// Texts as a story tells them, large ones without what fills them.
 fn told(texts: &[String]) -> String {
     match texts {
         [] => "nothing".to_owned(),
-        texts => texts.join(" "),
+        texts => { texts.iter().map(|it| it.trim_end()) }
+            .collect::<Vec<_>>()
+            .join(" "),
     }
 }
 
@@ -65,8 +67,15 @@ impl Story {
                     found = position.map_or_else(|| "none".to_owned(), |it| it.offset.to_string());
                 }
             }
+            ["replies", count, bytes] => {
+                let mut options = options(10, 1000, 1 << 20);
+                options.live.reply.publications_max = number(count) as usize;
+                let each = size_of::<Publication>() + number(bytes) as usize;
+                options.live.reply.bytes_max = 3 * each;
+                *home = Home::new(options);
+            }
             ["large", channel, text, bytes] => {
-                let data = "x".repeat(number(bytes) as usize);
+                let data = format!("{text:<bytes$}", bytes = number(bytes) as usize);
                 self.publish(draft(channel, &data), text);
             }
             ["key", channel, key] => {
@@ -106,6 +115,15 @@ impl Story {
                     Ok(page) => told(&texts(&page.publications)),
                     Err(refusal) => format!("{refusal:?}"),
                 };
+            }
+            [way @ ("first" | "last"), channel, count] => {
+                let query = HistoryQuery {
+                    limit: Some(number(count) as u32),
+                    reverse: way == "last",
+                    ..HistoryQuery::default()
+                };
+                let page = home.history(&name(channel), query, now).expect("a page");
+                found = told(&texts(&page.publications));
             }
             ["forget", channel] => assert!(home.forget_history(&name(channel), now).is_ok()),
             ["tick"] => _ = home.tick(now, 100),
