@@ -39,7 +39,7 @@ impl<P: Peer> Turns for Stage<Outward<P>> {
     }
 }
 
-/// Hosts of peers.
+/// Hosts of a process's peers.
 pub(crate) type Hosted = Vec<Box<dyn Turns>>;
 
 /// One node: a process.
@@ -128,10 +128,7 @@ impl Node {
             let part = parts.next().flatten();
             assembly.app(shard, mailboxes, Box::new(requests.clone()), part)
         };
-        let stage = match is_successor {
-            true => Stage::new(net, shards, listeners, limits, app),
-            false => Stage::beside(net, shards, listeners, limits, app),
-        };
+        let stage = Stage::made(net, (shards, listeners), limits, None, is_successor, app);
         Self {
             stage,
             hosts: hosts.hosts,
