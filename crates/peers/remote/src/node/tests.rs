@@ -604,14 +604,15 @@ fn step<const R: bool>(node: &mut Played<R>, step: &str) {
                 .push_back(Back::Delivery(publication.shared()));
         }
         ["later", ms] => {
-            let timeout_ms = node.core.io.options.timeout_ms;
-            let ms = match ms {
-                "timeout" => timeout_ms,
-                "timeout-1" => timeout_ms - 1,
-                ms => number(ms),
-            };
-            node.later(ms).expect("nothing to give up");
+            let ended = node.later(number(ms)).err();
+            found = ended.map_or_else(String::new, |fault| fault.0);
         }
+        ["stalls", ms] => {
+            node.core.io.now_ms += number(ms);
+            node.stalled();
+        }
+        ["deaf"] => node.proves = false,
+        ["unanswered"] => node.oldest_ms = Some(node.core.io.now_ms),
         ["audit"] => {
             for _ in 0..AUDIT_MS / 1000 {
                 assert!(node.sent.is_empty());
@@ -676,33 +677,6 @@ fn stories_hold() {
             other => panic!("no roads: {other}"),
         }
     }
-}
-
-#[test]
-fn a_connection_is_alive_while_it_answers_and_delivers() {
-    let faults = |proves: bool, answers: bool, after_ms: u64| {
-        let mut node = Played::<true>::new(true);
-        node.core.io.now_ms = 100;
-        node.connected(());
-        node.proves = proves;
-        node.oldest_ms = (!answers).then_some(100);
-        node.later(1).expect("a connection");
-        node.later(after_ms - 2).expect("a connection");
-        node.later(1).err().map(|fault| fault.0)
-    };
-    let timeout_ms = RemoteOptions::for_tests().timeout_ms;
-    assert_eq!(faults(true, true, 2 * timeout_ms), None);
-    let why = faults(true, false, timeout_ms).expect("a fault");
-    assert!(why.contains("no answer"), "{why}");
-    let why = faults(false, true, 2 * timeout_ms).expect("a fault");
-    assert!(why.contains("nothing was delivered"), "{why}");
-    // Time in which nothing was taken is not the broker's fault.
-    let mut node = Played::<true>::new(true);
-    node.connected(());
-    (node.proves, node.oldest_ms) = (false, Some(0));
-    node.core.io.now_ms = 3 * timeout_ms;
-    node.stalled();
-    node.tick().expect("a connection");
 }
 
 #[test]
