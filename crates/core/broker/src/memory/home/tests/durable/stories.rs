@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::acknowledged::{Hub, ask, part};
 use super::*;
-use crate::{Broker, Request, Ticket};
+use crate::{Begins, Broker, Request, Ticket};
 
 const STORIES: &str = include_str!("stories.txt");
 
@@ -15,6 +15,8 @@ struct Story {
     tape: Tape,
     now: Now,
     is_closed: bool,
+    /// A copy of the log from before.
+    backup: Option<Log>,
     /// Stands before a home whose publications wait for the store.
     part: Option<(Broker, Hub)>,
     /// Positions by channel and text; none if it was given none.
@@ -45,6 +47,7 @@ impl Story {
             tape,
             now: at(0),
             is_closed: false,
+            backup: None,
             part: None,
             seen: BTreeMap::new(),
         }
@@ -161,6 +164,12 @@ impl Story {
             }
             ["life", "all"] => self.next_life(usize::MAX),
             ["life", records] => self.next_life(number(records) as usize),
+            ["backup"] => {
+                self.log.end(&self.tape, usize::MAX);
+                self.backup = Some(Log(self.log.0.clone(), self.log.1 + 1));
+                self.next_life(0);
+            }
+            ["restore"] => self.restore(),
             ["copy"] => self.copy(),
             ["waits", level] => {
                 let levels = [Acknowledge::Written, Acknowledge::Synced];
@@ -274,6 +283,20 @@ impl Story {
         assert_eq!(self.log.replay(self.now).is_closed(), self.is_closed);
         (self.home, self.tape) = self.log.next(self.now);
         self.is_closed = false;
+    }
+
+    /// The copy from before goes on, in another life with the nonce that it draws.
+    fn restore(&mut self) {
+        let mut backup = self.backup.take().expect("a copy");
+        let (first, _) = &backup.0[0];
+        let head = Head {
+            begins: Begins::NextEpochs,
+            lineage: first.lineage.next(77),
+            ..first.clone()
+        };
+        backup.0.push((head, Vec::new()));
+        (self.home, self.tape) = backup.next(self.now);
+        self.log = backup;
     }
 
     /// Writes a copy, one record in each step; another process goes on with that alone.
