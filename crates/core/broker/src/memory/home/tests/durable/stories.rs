@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use super::acknowledged::{Hub, ask, part};
 use super::*;
+use crate::{Begins, Broker, Request, Ticket};
 
 const STORIES: &str = include_str!("stories.txt");
 
@@ -13,6 +15,10 @@ struct Story {
     tape: Tape,
     now: Now,
     is_closed: bool,
+    /// A copy of the log from before.
+    backup: Option<Log>,
+    /// Stands before a home whose publications wait for the store.
+    part: Option<(Broker, Hub)>,
     /// Positions by channel and text; none if it was given none.
     seen: BTreeMap<(String, String), Option<Position>>,
 }
@@ -41,6 +47,8 @@ impl Story {
             tape,
             now: at(0),
             is_closed: false,
+            backup: None,
+            part: None,
             seen: BTreeMap::new(),
         }
     }
@@ -156,11 +164,78 @@ impl Story {
             }
             ["life", "all"] => self.next_life(usize::MAX),
             ["life", records] => self.next_life(number(records) as usize),
+            ["backup"] => {
+                self.log.end(&self.tape, usize::MAX);
+                self.backup = Some(Log(self.log.0.clone(), self.log.1 + 1));
+                self.next_life(0);
+            }
+            ["restore"] => self.restore(),
             ["copy"] => self.copy(),
-            _ => panic!("a step that nobody knows"),
+            ["waits", level] => {
+                let levels = [Acknowledge::Written, Acknowledge::Synced];
+                let level = levels.into_iter().find(|it| format!("{it:?}") == level);
+                let (part, tape) = part(level.expect("a level"), 1, 0);
+                (self.part, self.tape) = (Some((part, Hub::default())), tape);
+            }
+            _ => found = self.part_step(&words),
         }
         assert_eq!(found, expected.unwrap_or(&found));
         self.home.check();
+    }
+
+    /// A step of a part whose answers wait.
+    fn part_step(&mut self, words: &[&str]) -> String {
+        let (part, hub) = self.part.as_mut().expect("a step that nobody knows");
+        let mut state = self.tape.state();
+        match *words {
+            ["written", count] => state.reached.written = number(count),
+            ["synced", count] => state.reached.synced = number(count),
+            ["failed", count] => state.reached.failed = number(count),
+            ["mends"] => state.refuses = false,
+            ["full"] => state.is_full = true,
+            ["empty"] => state.is_full = false,
+            ["hurried"] => return format!("{:?}", state.hurried.expect("a level")),
+            ["deliveries"] => return hub.deliveries.to_string(),
+            ["copies", room] => {
+                (state.round, state.room) = (1, number(room) as usize);
+                drop(state);
+                part.write_down(at(1));
+            }
+            ["hears", channel] => {
+                drop(state);
+                let subscribe = Request::Subscribe {
+                    ticket: Ticket(0),
+                    channel: name(channel),
+                    since: None,
+                    presence: None,
+                };
+                part.request(subscribe, at(0), hub);
+            }
+            ["ask", ticket, channel, text, ref more @ ..] => {
+                drop(state);
+                let mut draft = draft(channel, text);
+                draft.skip_history = more == ["passing"];
+                draft.idempotency_key = (more == ["keyed"]).then(|| "k".into());
+                ask(part, number(ticket) as u32, draft, hub);
+            }
+            [way @ ("poll" | "answers")] => {
+                drop(state);
+                if way == "poll" {
+                    part.poll(hub);
+                }
+                let answers = hub
+                    .answers()
+                    .into_iter()
+                    .map(|(ticket, answer)| match answer {
+                        Ok(Some(offset)) => format!("{ticket}@{offset}"),
+                        Ok(None) => format!("{ticket}@-"),
+                        Err(refusal) => format!("{ticket}!{refusal:?}"),
+                    });
+                return told(&answers.collect::<Vec<_>>());
+            }
+            _ => panic!("a step that nobody knows"),
+        }
+        String::new()
     }
 
     /// Publishes; gives whether that was new, and where it stands: where nothing else ever stood.
@@ -208,6 +283,20 @@ impl Story {
         assert_eq!(self.log.replay(self.now).is_closed(), self.is_closed);
         (self.home, self.tape) = self.log.next(self.now);
         self.is_closed = false;
+    }
+
+    /// The copy from before goes on, in another life with the nonce that it draws.
+    fn restore(&mut self) {
+        let mut backup = self.backup.take().expect("a copy");
+        let (first, _) = &backup.0[0];
+        let head = Head {
+            begins: Begins::NextEpochs,
+            lineage: first.lineage.next(77),
+            ..first.clone()
+        };
+        backup.0.push((head, Vec::new()));
+        (self.home, self.tape) = backup.next(self.now);
+        self.log = backup;
     }
 
     /// Writes a copy, one record in each step; another process goes on with that alone.
