@@ -15,6 +15,9 @@
 
 mod values;
 
+use std::fs;
+use std::path::Path;
+
 pub use self::values::{
     Outcome, Variables, arrow, escaped, named, parse, put_times, same, text_of, unescaped, word,
 };
@@ -80,6 +83,53 @@ pub fn play<S: Stage>(name: &str, text: &str, mut stage: impl FnMut() -> S) {
             .and_then(|()| ended(&mut stage))
             .unwrap_or_else(|(line, why)| panic!("{name}:{line}: {why}"));
     }
+}
+
+/// Plays each story of a file.
+///
+/// # Panics
+/// If it cannot be read, or as [`play`] does.
+pub fn play_file<S: Stage>(file: &Path, stage: impl FnMut() -> S) {
+    let text = fs::read_to_string(file).unwrap_or_else(|error| panic!("{file:?}: {error}"));
+    play(&file.display().to_string(), &text, stage);
+}
+
+/// Names of the text files in a folder, without their endings and in order.
+///
+/// # Panics
+/// If it cannot be read.
+#[must_use]
+pub fn names_in(folder: &Path) -> Vec<String> {
+    let files = fs::read_dir(folder).expect("the folder");
+    let files = files.map(|file| file.expect("a file").path());
+    let texts = files.filter(|file| file.extension().is_some_and(|ending| ending == "txt"));
+    let names = texts.filter_map(|file| Some(file.file_stem()?.to_string_lossy().into_owned()));
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    names
+}
+
+/// Makes a test for each text file in a folder of the package, named in order, and one that none is
+/// forgotten. `$play` plays the file at a path.
+#[macro_export]
+macro_rules! dialogues {
+    ($folder:literal, $play:expr; $($name:ident)*) => {
+        fn folder() -> std::path::PathBuf {
+            std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join($folder)
+        }
+
+        $(
+            #[test]
+            fn $name() {
+                $play(&folder().join(concat!(stringify!($name), ".txt")));
+            }
+        )*
+
+        #[test]
+        fn no_file_is_forgotten() {
+            assert_eq!($crate::names_in(&folder()), [$(stringify!($name)),*]);
+        }
+    };
 }
 
 /// Takes the steps of a text.

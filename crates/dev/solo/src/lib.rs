@@ -26,7 +26,7 @@ use throng_session::{
     Guards, Http, Incoming, Meter, NodeKey, Notices, OPENING, Opened, Page, Pages, Port, Reject,
     Router, SessionLimits, Shared, Survey, WorkLimits,
 };
-use throng_types::{Actions, ConnId, Now, Position};
+use throng_types::{Actions, ConnId, Load as _, Now, Position, Save as _, check_saved};
 
 /// Fields of a request that opens a WebSocket.
 pub const WEBSOCKET: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\n\
@@ -221,6 +221,35 @@ impl<G: Gateway> Solo<G> {
         match &mut self.state {
             State::Http(_) => None,
             State::Own(session) => Some(session),
+        }
+    }
+
+    /// Saves the gateway's session and loads it again, as another process does, if it may move.
+    ///
+    /// # Panics
+    /// If there is none, or it does not come back.
+    pub fn moves(&mut self) -> bool {
+        let session = self.session().expect("a session");
+        let moves = G::moves(session);
+        if moves {
+            check_saved(session);
+            *session = G::Session::load_whole(&session.saved()).expect("what was saved");
+        }
+        moves
+    }
+
+    /// Tells how the server counts the connection: `client`, `transport` or `user`, whose name is
+    /// empty for a client without one.
+    ///
+    /// # Panics
+    /// If there is no session, or no such word.
+    pub fn counts_as(&mut self, what: &str) -> String {
+        let class = G::class(self.session().expect("a session"));
+        match what {
+            "client" => class.is_client.to_string(),
+            "transport" => class.transport.as_str().to_owned(),
+            "user" => { class.identity }.map_or_else(String::new, |it| it.user.to_string()),
+            _ => panic!("no class has {what}"),
         }
     }
 

@@ -11,7 +11,6 @@ mod steps;
 mod values;
 
 use std::collections::HashMap;
-use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
 
@@ -61,8 +60,7 @@ struct Story {
 /// # Panics
 /// If a step fails, with its line.
 pub fn play(file: &Path) {
-    let text = fs::read_to_string(file).unwrap_or_else(|error| panic!("{file:?}: {error}"));
-    throng_dialogue::play(&file.display().to_string(), &text, || {
+    throng_dialogue::play_file(file, || {
         let mut story = Story::default();
         story.set("THRONG", throng().display().to_string());
         story

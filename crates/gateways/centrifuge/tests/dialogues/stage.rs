@@ -36,7 +36,10 @@
 //! `asked NAME {pattern}` is the next question to a backend, and `answer NAME STATUS BODY` or
 //! `answer NAME none` its answer; without a name it is the last one. `surveyed PART && PART` is
 //! the next question to all shards, in its debug form, and `replies [..]` are theirs. `mailed
-//! SHARD BYTES`: mail to other shards. `patches DELTA FROM TO`, by names of variables.
+//! SHARD BYTES`: mail to other shards. After `holds` the test answers in place of the hubs:
+//! `ordered TOKEN: CHANNEL .., TOKEN: history CHANNEL`, then `hub TOKEN done`, `busy` or
+//! `history`. `paused true`, `false` or `same`: whether reading stops. `patches DELTA FROM TO`, by
+//! names of variables.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -45,20 +48,17 @@ use throng_broker::{Draft, home_of};
 use throng_dialogue::{
     Outcome, Stage, Variables, arrow, escaped, named, parse, same, unescaped, word,
 };
-use throng_gateway_centrifuge::{Centrifuge, Mail, Session};
+use throng_gateway_centrifuge::{Centrifuge, Mail};
 use throng_session::{
     BackendMail, Backends, CloseReason, Event, Gateway as _, Meter, Port, ProxyOptions, Sender,
     WorkLimits,
 };
 use throng_solo::Solo;
-use throng_types::{
-    ConnId, Disconnect, Load as _, Payload, PayloadKind, Save as _, ShardId, Unsubscribe,
-    check_saved,
-};
+use throng_types::{ConnId, Disconnect, Payload, PayloadKind, ShardId, Unsubscribe};
 use throng_ws::{Masking, Opcode, encode_header};
 
 use crate::client::{Client, Wire};
-use crate::given::{Full, control, keys_to_come, reply_of};
+use crate::given::{Full, answer_of, control, keys_to_come, reply_of};
 use crate::shard::{Asked, SECRET, SHARDS, Server, proxies};
 
 #[derive(Default)]
@@ -91,10 +91,6 @@ impl Story {
     fn solo(&mut self) -> &mut Solo<Centrifuge> {
         let at = self.client().at;
         &mut self.server.floor.conns[at].solo
-    }
-
-    fn session(&mut self) -> &mut Session {
-        self.solo().session().expect("a session")
     }
 
     /// Bytes that the connection has got and nobody has read.
@@ -359,27 +355,6 @@ impl Story {
         };
         self.happens(Event::Close(&why));
     }
-
-    /// Saves the session and loads it again, if it may move.
-    fn moves(&mut self) -> bool {
-        let session = self.session();
-        let moves = Centrifuge::moves(session);
-        if moves {
-            check_saved(session);
-            *session = Session::load_whole(&session.saved()).expect("what was saved");
-        }
-        moves
-    }
-
-    fn class(&mut self, what: &str, wanted: &str) -> Outcome {
-        let class = Centrifuge::class(self.session());
-        let user = class.identity.map_or("", |it| &*it.user);
-        match what {
-            "client" => same(&class.is_client.to_string().as_str(), &wanted),
-            "transport" => same(&class.transport.as_str(), &wanted),
-            _ => same(&user, &wanted),
-        }
-    }
 }
 
 /// Compares texts with those that a step lists, or with `nothing`.
@@ -526,8 +501,8 @@ impl Stage for Story {
                 let end = self.solo().actions.end;
                 same(&end.is_some(), &(verb == "ended"))?;
             }
-            "client" | "transport" | "user" => self.class(verb, rest)?,
-            "moves" | "cannot-move" => same(&self.moves(), &(verb == "moves"))?,
+            "client" | "transport" | "user" => same(&self.solo().counts_as(verb).as_str(), &rest)?,
+            "moves" | "cannot-move" => same(&self.solo().moves(), &(verb == "moves"))?,
             "refused" => {
                 let solo = self.solo();
                 let notices = &solo.shared.notices;
@@ -550,6 +525,22 @@ impl Stage for Story {
             "mailed" => {
                 let mailed = std::mem::take(&mut self.server.mailed).into_iter();
                 listed(mailed.map(|(to, bytes)| format!("{to} {bytes}")), rest)?;
+            }
+            "holds" => self.server.held = Some(Vec::new()),
+            "ordered" => {
+                let held = self.server.held.as_mut().expect("held orders");
+                listed(std::mem::take(held).into_iter(), rest)?;
+            }
+            "hub" => {
+                let (token, answer) = word(rest);
+                let token = token.parse().expect("a token");
+                let answer = answer_of(answer);
+                self.happens(Event::Answer { token, answer });
+            }
+            "paused" => {
+                let found = self.solo().actions.pause;
+                let found = found.map_or_else(|| "same".to_owned(), |it| it.to_string());
+                same(&found.as_str(), &rest)?;
             }
             "patches" => {
                 let mut texts = rest
