@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-pub use self::backend::Backend;
+use self::backend::Backend;
 use self::commands::Commands;
 pub use self::numbers::Numbers;
 use self::peers::Peer;
@@ -304,7 +304,7 @@ impl Story {
             "when" => {
                 let (found, rest) = values::word(rest);
                 let (wanted, step) = values::word(rest);
-                match found == wanted {
+                match found == values::cell(wanted) {
                     true => self.step(step, block),
                     false => Ok(()),
                 }

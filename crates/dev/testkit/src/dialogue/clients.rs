@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::values::{self, arrow, fields, lines, same, text, word};
 use super::{Outcome, Story, Thing};
-use crate::{Sdk, Server, Wire, unescaped, until};
+use crate::{HANDSHAKE, Sdk, Server, Wire, unescaped, until};
 
 impl Story {
     /// A step of a node: a step of the server, which it is meanwhile. It goes with its end.
@@ -84,9 +84,19 @@ impl Story {
         };
         match verb {
             "send" => wire.send_bytes(&unescaped(rest)),
-            "get" => {
+            "get" | "upgrade" => {
                 let (target, more) = rest.split_once(" | ").unwrap_or((rest, ""));
-                wire.ask(target, &lines(more));
+                let handshake = if verb == "get" { "" } else { HANDSHAKE };
+                wire.ask(target, &(lines(more) + handshake));
+            }
+            "post" => {
+                let (head, body) = rest.split_once(" || ").unwrap_or((rest, ""));
+                let (target, more) = head.split_once(" | ").unwrap_or((head, ""));
+                let (more, length) = (lines(more), body.len());
+                wire.send(&format!(
+                    "POST {target} HTTP/1.1\r\nHost: localhost\r\n{more}Content-Length: \
+                     {length}\r\n\r\n{body}"
+                ));
             }
             "say" => wire.say(rest),
             "through" => _ = wire.through(&text(rest)),
