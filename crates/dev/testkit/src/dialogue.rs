@@ -20,9 +20,9 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 pub use throng_dialogue::Outcome;
-use throng_dialogue::{Stage, Variables, word};
+use throng_dialogue::{Stage, Variables, cell, word};
 
-pub use self::backend::Backend;
+use self::backend::Backend;
 use self::commands::Commands;
 pub use self::numbers::Numbers;
 use self::peers::Peer;
@@ -280,7 +280,7 @@ impl Stage for Story {
             "when" => {
                 let (found, rest) = word(rest);
                 let (wanted, step) = word(rest);
-                match found == wanted {
+                match found == cell(wanted) {
                     true => self.step(step, block),
                     false => Ok(()),
                 }

@@ -40,7 +40,7 @@ pub use self::redis_cluster::RedisCluster;
 pub use authority::{Authority, Issued, PemFiles, TlsFiles};
 pub use binary::{Installed, throng};
 pub use browser::Browser;
-pub use dialogue::{Backend, Numbers, Outcome, Steps, Story, has_only, play, play_with};
+pub use dialogue::{Numbers, Outcome, Steps, Story, has_only, play, play_with};
 pub use install::{javascript_of, python_of};
 pub use issuer::{Issuer, TokenKey};
 pub use patience::{DEADLINE, Deadline, until};

@@ -5,7 +5,7 @@ use throng_dialogue::{Outcome, Stage as _, arrow, numbers, same, word};
 
 use super::values::{self, fields, lines, text};
 use super::{Story, Thing};
-use crate::{Sdk, Server, Wire, frame, unescaped, until};
+use crate::{HANDSHAKE, Sdk, Server, Wire, frame, unescaped, until};
 
 /// Opcode of a frame by its kind (RFC 6455 section 5.2).
 fn opcode(kind: &str) -> u8 {
@@ -97,9 +97,19 @@ impl Story {
         };
         match verb {
             "send" => wire.send_bytes(&unescaped(rest)),
-            "get" => {
+            "get" | "upgrade" => {
                 let (target, more) = rest.split_once(" | ").unwrap_or((rest, ""));
-                wire.ask(target, &lines(more));
+                let handshake = if verb == "get" { "" } else { HANDSHAKE };
+                wire.ask(target, &(lines(more) + handshake));
+            }
+            "post" => {
+                let (head, body) = rest.split_once(" || ").unwrap_or((rest, ""));
+                let (target, more) = head.split_once(" | ").unwrap_or((head, ""));
+                let (more, length) = (lines(more), body.len());
+                wire.send(&format!(
+                    "POST {target} HTTP/1.1\r\nHost: localhost\r\n{more}Content-Length: \
+                     {length}\r\n\r\n{body}"
+                ));
             }
             "say" => wire.say(rest),
             "frame" => {

@@ -51,6 +51,14 @@ impl Story {
                 numbers.sum::<u64>().to_string()
             }
             "metric" => self.server().metric(argument).to_string(),
+            // Parameters of a URL; those without a value are left out.
+            "query" => {
+                let parameters = argument.split(' ').filter_map(|it| it.split_once('='));
+                let parameters = parameters.filter(|(_, value)| !value.is_empty());
+                let parameters =
+                    parameters.map(|(name, value)| name.to_owned() + "=" + &escaped(value));
+                parameters.collect::<Vec<_>>().join("&")
+            }
             "free-port" => free_port().to_string(),
             "length" => argument.chars().count().to_string(),
             "but-last" => argument[..argument.len() - 1].to_owned(),
