@@ -1,6 +1,7 @@
 //! A peer whose server is played, byte by byte.
 
 use throng_broker::{Request, Ticket};
+use throng_dialogue::{AssertingStage, number, play_asserting};
 use throng_peer::Want;
 use throng_play::Play;
 
@@ -76,11 +77,12 @@ impl Host {
     fn node(&mut self) -> &mut Played<true> {
         &mut self.play.peer.node
     }
+}
 
+impl AssertingStage for Host {
     /// Plays a step of `stories.txt`, whose head says what each means.
     fn step(&mut self, step: &str) {
         let (act, expected) = step.split_once(" = ").unwrap_or((step, ""));
-        let number = |word: &str| word.parse::<u64>().expect("a number");
         let words: Vec<&str> = act.split(' ').collect();
         let mut wants = Vec::new();
         let mut found = String::new();
@@ -91,7 +93,7 @@ impl Host {
                 wants = self.event(LinkId(number(link)), bytes);
             }
             ["says", link, text, "times", count] => {
-                let text = text.repeat(number(count) as usize);
+                let text = text.repeat(number(count));
                 let bytes = LinkEvent::Bytes(text.as_bytes());
                 wants = self.event(LinkId(number(link)), bytes);
             }
@@ -111,7 +113,7 @@ impl Host {
                 assert!((number(least)..=number(most)).contains(&ms), "{ms} ms");
             }
             ["changed"] => wants = self.act(|peer, cx| peer.end("options changed", cx)),
-            ["forget", shard] => self.node().shards[number(shard) as usize].push(forget()),
+            ["forget", shard] => self.node().shards[number::<usize>(shard)].push(forget()),
             ["fill"] => {
                 let shard = self.node().shards[0].clone();
                 (0..REPLIES_MAX).for_each(|_| shard.leave(ForShard::Broken(channel())));
@@ -138,7 +140,7 @@ impl Host {
                 let due = self.wake_at.map(|at| at.0 - self.play.now.mono.0);
                 found = due.expect("a time").to_string();
             }
-            ["is", "up"] => found = self.node().core().io.status.is_up().to_string(),
+            ["up"] => found = self.node().core().io.status.is_up().to_string(),
             _ => panic!("a step that nobody knows"),
         }
         if !wants.is_empty() {
@@ -157,15 +159,5 @@ fn forget() -> ShardCommand {
 
 #[test]
 fn stories_hold() {
-    let lines = include_str!("stories.txt").lines().map(str::trim_end);
-    let mut host = None;
-    for line in lines.filter(|line| !line.trim_start().starts_with('#')) {
-        // Shown if it fails.
-        println!("{line}");
-        match line.strip_prefix("  ") {
-            Some(step) => Host::step(host.as_mut().expect("a story has a name"), step),
-            None if line.is_empty() => {}
-            None => host = Some(Host::new()),
-        }
-    }
+    play_asserting("stories.txt", include_str!("stories.txt"), Host::new);
 }

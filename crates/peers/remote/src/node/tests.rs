@@ -8,6 +8,7 @@ use throng_broker::{
     ChannelMember, ChannelOptions, Draft, Moving, NamespaceOptions, Outcome, Recovery, Refusal,
     Reply, Request, Retention, Ticket,
 };
+use throng_dialogue::{AssertingStage, number, play_asserting};
 use throng_peer::task::{Link, Net};
 use throng_types::{ChannelName, Epoch, Position, Publication, Rng};
 
@@ -584,14 +585,13 @@ fn named(item: ForShard) -> String {
 /// Plays a step of `stories.txt`, whose head says what each means.
 fn step<const R: bool>(node: &mut Played<R>, step: &str) {
     let (act, expected) = step.split_once(" = ").unwrap_or((step, ""));
-    let number = |word: &str| word.parse().expect("a number");
-    let shard = |word: &str| number(word) as u8;
+    let shard = number::<u8>;
     let words: Vec<&str> = act.split(' ').collect();
     let mut found = String::new();
     match words[..] {
         ["connect"] => node.connected(()),
         ["disconnect"] => node.disconnected(),
-        ["subscribe", of, ticket] => node.subscribes(shard(of), number(ticket) as u32, None),
+        ["subscribe", of, ticket] => node.subscribes(shard(of), number(ticket), None),
         ["leave", of] => node.request(shard(of), Request::Leave { channel: channel() }),
         ["publish", ref lost @ ..] => node.publishes(!lost.is_empty()),
         ["take"] => assert!(node.takes()),
@@ -608,7 +608,7 @@ fn step<const R: bool>(node: &mut Played<R>, step: &str) {
             found = ended.map_or_else(String::new, |fault| fault.0);
         }
         ["stalls", ms] => {
-            node.core.io.now_ms += number(ms);
+            node.core.io.now_ms += number::<u64>(ms);
             node.stalled();
         }
         ["deaf"] => node.proves = false,
@@ -652,31 +652,33 @@ fn step<const R: bool>(node: &mut Played<R>, step: &str) {
     assert_eq!(found, expected);
 }
 
-fn tells<const R: bool>(steps: &[&str], keeps: bool) {
-    let mut node = Played::<R>::new(keeps);
-    steps.iter().for_each(|it| {
-        // Shown if it fails.
-        println!("  {it}");
-        step(&mut node, it);
-    });
+/// A node by whose first step it is known how deliveries come.
+enum Stage {
+    Roads,
+    One(Played<true>),
+    Two(Played<false>),
+}
+
+impl AssertingStage for Stage {
+    fn step(&mut self, text: &str) {
+        match self {
+            Self::One(node) => step(node, text),
+            Self::Two(node) => step(node, text),
+            Self::Roads => {
+                *self = match text {
+                    "one road" => Self::One(Played::new(true)),
+                    "one road without history" => Self::One(Played::new(false)),
+                    "two roads" => Self::Two(Played::new(true)),
+                    other => panic!("no roads: {other}"),
+                }
+            }
+        }
+    }
 }
 
 #[test]
 fn stories_hold() {
-    let lines = include_str!("stories.txt").lines().map(str::trim);
-    let lines: Vec<&str> = lines.filter(|line| !line.starts_with('#')).collect();
-    for story in lines
-        .split(|line| line.is_empty())
-        .filter(|it| !it.is_empty())
-    {
-        println!("{}", story[0]);
-        match story[1] {
-            "one road" => tells::<true>(&story[2..], true),
-            "one road without history" => tells::<true>(&story[2..], false),
-            "two roads" => tells::<false>(&story[2..], true),
-            other => panic!("no roads: {other}"),
-        }
-    }
+    play_asserting("stories.txt", include_str!("stories.txt"), || Stage::Roads);
 }
 
 #[test]

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::acknowledged::{Hub, ask, part};
+use throng_dialogue::{AssertingStage, number, play_asserting};
+
 use super::*;
 use crate::{Begins, Broker, Request, Ticket};
-
-const STORIES: &str = include_str!("stories.txt");
 
 /// A home, its store, and all that was ever seen of its channels.
 struct Story {
@@ -21,10 +21,6 @@ struct Story {
     part: Option<(Broker, Hub)>,
     /// Positions by channel and text; none if it was given none.
     seen: BTreeMap<(String, String), Option<Position>>,
-}
-
-fn number(word: &str) -> u64 {
-    word.parse().expect("a number")
 }
 
 /// Texts as a story tells them, large ones without what fills them.
@@ -53,136 +49,6 @@ impl Story {
         }
     }
 
-    fn step(&mut self, step: &str) {
-        let (act, expected) = step.split_once(" = ").unzip();
-        let (now, home) = (self.now, &mut self.home);
-        let words: Vec<&str> = act.unwrap_or(step).split(' ').collect();
-        let mut found = String::new();
-        match words[..] {
-            ["at", ms] => self.now = at(number(ms)),
-            ["at", mono, "unix", unix] => {
-                self.now.mono = Millis(number(mono));
-                self.now.unix_ms = at(number(unix)).unix_ms;
-            }
-            ["memory"] => *home = super::home(5, 1000, 1 << 20),
-            ["memory", count, "bytes"] => *home = super::home(5, 1000, number(count) as usize),
-            ["memory", count, "tiny"] => {
-                *home = super::home(5, 1000, number(count) as usize * TINY_BYTES);
-            }
-            ["publish", channel, ref texts @ ..] => {
-                for text in texts {
-                    let (_, position) = self.publish(draft(channel, text), text);
-                    found = position.map_or_else(|| "none".to_owned(), |it| it.offset.to_string());
-                }
-            }
-            ["replies", count, bytes] => {
-                let mut options = options(10, 1000, 1 << 20);
-                options.live.reply.publications_max = number(count) as usize;
-                let each = size_of::<Publication>() + number(bytes) as usize;
-                options.live.reply.bytes_max = 3 * each;
-                *home = Home::new(options);
-            }
-            ["large", channel, text, bytes] => {
-                let data = format!("{text:<bytes$}", bytes = number(bytes) as usize);
-                self.publish(draft(channel, &data), text);
-            }
-            ["key", channel, key] => {
-                let first = self
-                    .seen
-                    .get(&(channel.to_owned(), key.to_owned()))
-                    .copied();
-                let (outcome, position) = self.publish(keyed(channel, key), key);
-                if let Some(first) = first.filter(|_| outcome == "known") {
-                    assert_eq!(place(first), place(position), "{key}");
-                    // Every process has epochs of its own.
-                    let is_same = self.log.1 == 1 || first.is_none();
-                    assert_eq!(first == position, is_same, "{key}");
-                }
-                outcome.clone_into(&mut found);
-            }
-            ["version", version, channel, text] => {
-                let draft = versioned(number(version), channel, text);
-                self.publish(draft, text).0.clone_into(&mut found);
-            }
-            ["subscribe", channel, text] => {
-                let stands = home.subscribe(SHARD, &name(channel), None, now).position;
-                self.sees(channel, text, stands);
-            }
-            ["recover", channel, text] => {
-                let since = self.position(channel, text);
-                let texts = recover(&mut self.home, channel, since, now);
-                found = texts.map_or_else(|| "lost".to_owned(), |texts| told(&texts));
-            }
-            [way @ ("page" | "back"), channel, text] => {
-                let query = HistoryQuery {
-                    since: Some(self.position(channel, text)),
-                    reverse: way == "back",
-                    ..HistoryQuery::default()
-                };
-                found = match self.home.history(&name(channel), query, now) {
-                    Ok(page) => told(&texts(&page.publications)),
-                    Err(refusal) => format!("{refusal:?}"),
-                };
-            }
-            [way @ ("first" | "last"), channel, count] => {
-                let query = HistoryQuery {
-                    limit: Some(number(count) as u32),
-                    reverse: way == "last",
-                    ..HistoryQuery::default()
-                };
-                let page = home.history(&name(channel), query, now).expect("a page");
-                found = told(&texts(&page.publications));
-            }
-            ["forget", channel] => assert!(home.forget_history(&name(channel), now).is_ok()),
-            ["tick"] => _ = home.tick(now, 100),
-            ["renew", size] => home.renew(live(number(size) as u32), now.mono),
-            ["streams"] => found = home.stats().streams.to_string(),
-            ["kept"] => found = home.stats().history_publications.to_string(),
-            ["keeping"] => {
-                let kept = home.streams.iter().filter(|(_, stream)| stream.kept() > 0);
-                let mut names: Vec<_> = kept.map(|(channel, _)| channel.to_string()).collect();
-                names.sort();
-                found = told(&names);
-            }
-            ["older", channel] => {
-                let key = home.streams.key(&name(channel)).expect("a stream");
-                found = home.ancestry.tops(key, 0).len().to_string();
-            }
-            ["ails"] => self.tape.state().refuses = true,
-            ["refuses"] => found = home.refuses().to_string(),
-            ["records"] => found = self.tape.state().records.len().to_string(),
-            ["interest", channel] => found = home.interest(&name(channel)).to_string(),
-            ["close"] => {
-                self.is_closed = true;
-                self.tape.state().records.push(LogEntry::closed());
-            }
-            ["tear", record] => {
-                self.tape
-                    .state()
-                    .records
-                    .remove(number(record) as usize - 1);
-            }
-            ["life", "all"] => self.next_life(usize::MAX),
-            ["life", records] => self.next_life(number(records) as usize),
-            ["backup"] => {
-                self.log.end(&self.tape, usize::MAX);
-                self.backup = Some(Log(self.log.0.clone(), self.log.1 + 1));
-                self.next_life(0);
-            }
-            ["restore"] => self.restore(),
-            ["copy"] => self.copy(),
-            ["waits", level] => {
-                let levels = [Acknowledge::Written, Acknowledge::Synced];
-                let level = levels.into_iter().find(|it| format!("{it:?}") == level);
-                let (part, tape) = part(level.expect("a level"), 1, 0);
-                (self.part, self.tape) = (Some((part, Hub::default())), tape);
-            }
-            _ => found = self.part_step(&words),
-        }
-        assert_eq!(found, expected.unwrap_or(&found));
-        self.home.check();
-    }
-
     /// A step of a part whose answers wait.
     fn part_step(&mut self, words: &[&str]) -> String {
         let (part, hub) = self.part.as_mut().expect("a step that nobody knows");
@@ -197,7 +63,7 @@ impl Story {
             ["hurried"] => return format!("{:?}", state.hurried.expect("a level")),
             ["deliveries"] => return hub.deliveries.to_string(),
             ["copies", room] => {
-                (state.round, state.room) = (1, number(room) as usize);
+                (state.round, state.room) = (1, number(room));
                 drop(state);
                 part.write_down(at(1));
             }
@@ -216,7 +82,7 @@ impl Story {
                 let mut draft = draft(channel, text);
                 draft.skip_history = more == ["passing"];
                 draft.idempotency_key = (more == ["keyed"]).then(|| "k".into());
-                ask(part, number(ticket) as u32, draft, hub);
+                ask(part, number(ticket), draft, hub);
             }
             [way @ ("poll" | "answers")] => {
                 drop(state);
@@ -266,7 +132,7 @@ impl Story {
         };
         let beside = |sign: char| {
             let (text, count) = text.rsplit_once(sign)?;
-            let (position, count) = (at(text)?, number(count));
+            let (position, count) = (at(text)?, number::<u64>(count));
             let offset = match sign {
                 '+' => position.offset + count,
                 _ => position.offset - count,
@@ -322,22 +188,139 @@ impl Story {
     }
 }
 
+impl AssertingStage for Story {
+    fn step(&mut self, step: &str) {
+        let (act, expected) = step.split_once(" = ").unzip();
+        let (now, home) = (self.now, &mut self.home);
+        let words: Vec<&str> = act.unwrap_or(step).split(' ').collect();
+        let mut found = String::new();
+        match words[..] {
+            ["at", ms] => self.now = at(number(ms)),
+            ["at", mono, "unix", unix] => {
+                self.now.mono = Millis(number(mono));
+                self.now.unix_ms = at(number(unix)).unix_ms;
+            }
+            ["memory"] => *home = super::home(5, 1000, 1 << 20),
+            ["memory", count, "bytes"] => *home = super::home(5, 1000, number::<usize>(count)),
+            ["memory", count, "tiny"] => {
+                *home = super::home(5, 1000, number::<usize>(count) * TINY_BYTES);
+            }
+            ["publish", channel, ref texts @ ..] => {
+                for text in texts {
+                    let (_, position) = self.publish(draft(channel, text), text);
+                    found = position.map_or_else(|| "none".to_owned(), |it| it.offset.to_string());
+                }
+            }
+            ["replies", count, bytes] => {
+                let mut options = options(10, 1000, 1 << 20);
+                options.live.reply.publications_max = number::<usize>(count);
+                let each = size_of::<Publication>() + number::<usize>(bytes);
+                options.live.reply.bytes_max = 3 * each;
+                *home = Home::new(options);
+            }
+            ["large", channel, text, bytes] => {
+                let data = format!("{text:<bytes$}", bytes = number::<usize>(bytes));
+                self.publish(draft(channel, &data), text);
+            }
+            ["key", channel, key] => {
+                let first = self
+                    .seen
+                    .get(&(channel.to_owned(), key.to_owned()))
+                    .copied();
+                let (outcome, position) = self.publish(keyed(channel, key), key);
+                if let Some(first) = first.filter(|_| outcome == "known") {
+                    assert_eq!(place(first), place(position), "{key}");
+                    // Every process has epochs of its own.
+                    let is_same = self.log.1 == 1 || first.is_none();
+                    assert_eq!(first == position, is_same, "{key}");
+                }
+                outcome.clone_into(&mut found);
+            }
+            ["version", version, channel, text] => {
+                let draft = versioned(number(version), channel, text);
+                self.publish(draft, text).0.clone_into(&mut found);
+            }
+            ["subscribe", channel, text] => {
+                let stands = home.subscribe(SHARD, &name(channel), None, now).position;
+                self.sees(channel, text, stands);
+            }
+            ["recover", channel, text] => {
+                let since = self.position(channel, text);
+                let texts = recover(&mut self.home, channel, since, now);
+                found = texts.map_or_else(|| "lost".to_owned(), |texts| told(&texts));
+            }
+            [way @ ("page" | "back"), channel, text] => {
+                let query = HistoryQuery {
+                    since: Some(self.position(channel, text)),
+                    reverse: way == "back",
+                    ..HistoryQuery::default()
+                };
+                found = match self.home.history(&name(channel), query, now) {
+                    Ok(page) => told(&texts(&page.publications)),
+                    Err(refusal) => format!("{refusal:?}"),
+                };
+            }
+            [way @ ("first" | "last"), channel, count] => {
+                let query = HistoryQuery {
+                    limit: Some(number(count)),
+                    reverse: way == "last",
+                    ..HistoryQuery::default()
+                };
+                let page = home.history(&name(channel), query, now).expect("a page");
+                found = told(&texts(&page.publications));
+            }
+            ["forget", channel] => assert!(home.forget_history(&name(channel), now).is_ok()),
+            ["tick"] => _ = home.tick(now, 100),
+            ["renew", size] => home.renew(live(number(size)), now.mono),
+            ["streams"] => found = home.stats().streams.to_string(),
+            ["kept"] => found = home.stats().history_publications.to_string(),
+            ["keeping"] => {
+                let kept = home.streams.iter().filter(|(_, stream)| stream.kept() > 0);
+                let mut names: Vec<_> = kept.map(|(channel, _)| channel.to_string()).collect();
+                names.sort();
+                found = told(&names);
+            }
+            ["older", channel] => {
+                let key = home.streams.key(&name(channel)).expect("a stream");
+                found = home.ancestry.tops(key, 0).len().to_string();
+            }
+            ["ails"] => self.tape.state().refuses = true,
+            ["refuses"] => found = home.refuses().to_string(),
+            ["records"] => found = self.tape.state().records.len().to_string(),
+            ["interest", channel] => found = home.interest(&name(channel)).to_string(),
+            ["close"] => {
+                self.is_closed = true;
+                self.tape.state().records.push(LogEntry::closed());
+            }
+            ["tear", record] => {
+                self.tape
+                    .state()
+                    .records
+                    .remove(number::<usize>(record) - 1);
+            }
+            ["life", "all"] => self.next_life(usize::MAX),
+            ["life", records] => self.next_life(number(records)),
+            ["backup"] => {
+                self.log.end(&self.tape, usize::MAX);
+                self.backup = Some(Log(self.log.0.clone(), self.log.1 + 1));
+                self.next_life(0);
+            }
+            ["restore"] => self.restore(),
+            ["copy"] => self.copy(),
+            ["waits", level] => {
+                let levels = [Acknowledge::Written, Acknowledge::Synced];
+                let level = levels.into_iter().find(|it| format!("{it:?}") == level);
+                let (part, tape) = part(level.expect("a level"), 1, 0);
+                (self.part, self.tape) = (Some((part, Hub::default())), tape);
+            }
+            _ => found = self.part_step(&words),
+        }
+        assert_eq!(found, expected.unwrap_or(&found));
+        self.home.check();
+    }
+}
+
 #[test]
 fn stories_hold() {
-    let mut story = None;
-    for line in STORIES
-        .lines()
-        .filter(|line| !line.trim_start().starts_with('#'))
-    {
-        // Shown if it fails.
-        println!("{line}");
-        match line.strip_prefix("  ") {
-            Some(step) => {
-                let story: &mut Story = story.as_mut().expect("a story has a name");
-                story.step(step);
-            }
-            None if !line.is_empty() => story = Some(Story::new()),
-            None => {}
-        }
-    }
+    play_asserting("stories.txt", include_str!("stories.txt"), Story::new);
 }
