@@ -4,7 +4,8 @@
 //! `"@+60"` is the time a minute from now, in Unix seconds. `let NAME = VALUE` sets a variable;
 //! functions are `token {claims}`, `channel SHARD PREFIX` (at home there), `times COUNT TEXT`,
 //! `names COUNT PREFIX`, `subs COUNT PREFIX`, `escaped TEXT`, `node`, and `session` and `client`,
-//! the ids of the connection, or of none `SHARD`.  `fields COUNT {object}` look at one.
+//! the ids of the connection, or with a shard those of none there. `fields COUNT {object}` counts
+//! the fields of an object.
 //!
 //! Server, before connections: `with proxied` (backends), `full` (they have no room), `unasked`
 //! (about nothing), `personal`, `anonymous`, `pings SECONDS`, `messages PER_SECOND`,
@@ -19,11 +20,12 @@
 //! `API`.
 //!
 //! `< TEXT` sends a message, or the lines below as one; also `connect {claims} => CHECK`, `binary
-//! TEXT`, `bytes ESCAPES`, `protobuf ID:REQUEST FIELD=BYTES + ID:REQUEST`, and `raw ESCAPES`
-//! without a frame. `> CHECK` receives one: a text, `close CODE`, `binary ESCAPES`, the status of
-//! a stream, `last chunk`, or the status and the body of an answer; `> nothing` is left. `lines`
-//! makes the lines of an answer messages, `skips` drops all, and `told 10..20` drops so many but
-//! the last. Nothing may be left before the next input, and at the end.
+//! TEXT`, `bytes ESCAPES`, `protobuf ID:REQUEST FIELD=BYTES + ID:REQUEST` (`text-protobuf` in a
+//! text frame), and `raw ESCAPES` without a frame. `> CHECK` receives one: a text, `close CODE`,
+//! `binary ESCAPES`, the status of a stream, `last chunk`, or the status and the body of an
+//! answer; `> nothing` is left. `lines` makes the lines of an answer messages, `skips` drops all,
+//! and `told 10..20` drops so many but the last. Nothing may be left before the next input, and at
+//! the end.
 //!
 //! `waits SECONDS` until a deadline; `passes SECONDS` without one. `drained COUNT`, `loses
 //! CHANNEL` (the server ends the subscription), `closes CODE` or `closes shutdown` happen to the
