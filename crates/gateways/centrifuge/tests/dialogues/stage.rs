@@ -21,10 +21,11 @@
 //!
 //! `< TEXT` sends a message, or the lines below as one; also `connect {claims} => CHECK`, `binary
 //! TEXT`, `bytes ESCAPES`, `protobuf ID:REQUEST FIELD=BYTES + ID:REQUEST` (`text-protobuf` in a
-//! text frame), and `raw ESCAPES` without a frame. `> CHECK` receives one: a text, `close CODE`, `binary ESCAPES`, the status of
-//! a stream, `last chunk`, or the status and the body of an answer; `> nothing` is left. `lines`
-//! makes the lines of an answer messages, `skips` drops all, and `told 10..20` drops so many but
-//! the last. Nothing may be left before the next input, and at the end.
+//! text frame), and `raw ESCAPES` without a frame. `> CHECK` receives one: a text, `close CODE`,
+//! `binary ESCAPES`, the status of a stream, `last chunk`, or the status and the body of an
+//! answer; `> nothing` is left. `lines` makes the lines of an answer messages, `skips` drops all,
+//! and `told 10..20` drops so many but the last. Nothing may be left before the next input, and at
+//! the end.
 //!
 //! `waits SECONDS` until a deadline; `passes SECONDS` without one. `drained COUNT`, `loses
 //! CHANNEL` (the server ends the subscription), `closes CODE` or `closes shutdown` happen to the
