@@ -9,7 +9,9 @@ mod backend;
 mod clients;
 mod commands;
 mod http;
+mod nodes;
 mod numbers;
+mod output;
 mod peers;
 mod programs;
 mod steps;
@@ -23,8 +25,8 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 use self::backend::Backend;
-use self::commands::Commands;
 pub use self::numbers::Numbers;
+use self::output::Commands;
 use self::peers::Peer;
 use crate::{
     Authority, Browser, Issuer, Process, Proxy, Sdk, Server, TlsFiles, TokenKey, throng, until,

@@ -4,19 +4,9 @@ use serde_json::{Value, json};
 
 use super::values::{self, arrow, fields, lines, same, text, word};
 use super::{Outcome, Story, Thing};
-use crate::{HANDSHAKE, Sdk, Server, Wire, unescaped, until};
+use crate::{HANDSHAKE, Sdk, Wire, unescaped, until};
 
 impl Story {
-    /// A step of a node: a step of the server, which it is meanwhile. It goes with its end.
-    fn node_step(&mut self, name: &str, node: Server, step: &str, block: &str) -> Outcome {
-        let other = self.server.replace(node);
-        let outcome = self.step(step, block);
-        if let Some(node) = std::mem::replace(&mut self.server, other) {
-            self.things.insert(name.to_owned(), Thing::Node(node));
-        }
-        outcome
-    }
-
     /// A step of a node, a wire, a client, a network or a backend, by its name.
     pub(super) fn thing_step(&mut self, name: &str, step: &str, block: &str) -> Outcome {
         let thing = self.things.remove(name);
