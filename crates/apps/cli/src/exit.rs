@@ -146,8 +146,8 @@ impl Failure {
         std::iter::once(self.what).chain(self.advice).collect()
     }
 
-    /// Whether no message is printed. A reader of standard output that went away (a broken pipe) has
-    /// seen what it wanted: the exit code is that of success.
+    /// Whether no message is printed. A reader of standard output that went away (a broken pipe)
+    /// has seen what it wanted: the exit code is that of success.
     pub(crate) fn is_silent(&self) -> bool {
         self.what.is_empty()
     }

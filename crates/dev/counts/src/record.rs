@@ -3,7 +3,8 @@
 //! They stand in the crate's `recorded.txt`, `operation | instructions | allocations` on each line.
 //! An operation that became dearer is a fault; one that became cheaper is only told. Its
 //! instructions may rise by 6 % ([`TOLERANCE_PERCENT`]), or by 40 ([`TOLERANCE_MIN`]) if that is
-//! more, and its allocations by 0.15 ([`TOLERANCE_ALLOCATIONS`]). Numbers are those of one time of the operation.
+//! more, and its allocations by 0.15 ([`TOLERANCE_ALLOCATIONS`]). Numbers are those of one
+//! time of the operation.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;

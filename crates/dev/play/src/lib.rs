@@ -37,8 +37,8 @@ impl<P: Peer> Play<P> {
         (result, std::iter::from_fn(|| self.wants.take()).collect())
     }
 
-    /// Runs one event of a link; gives whether the peer takes more bytes of it, and the peer's wishes
-    /// after it.
+    /// Runs one event of a link; gives whether the peer takes more bytes of it, and the peer's
+    /// wishes after it.
     pub fn event(&mut self, link: LinkId, event: LinkEvent<'_>) -> (ReadFlow, Vec<Want>) {
         self.act(|peer, cx| peer.event(link, event, cx))
     }

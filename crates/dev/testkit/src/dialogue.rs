@@ -7,7 +7,9 @@ mod backend;
 mod clients;
 mod commands;
 mod http;
+mod nodes;
 mod numbers;
+mod output;
 mod peers;
 mod programs;
 mod steps;
@@ -23,8 +25,8 @@ pub use throng_dialogue::Outcome;
 use throng_dialogue::{Stage, Variables, cell, word};
 
 use self::backend::Backend;
-use self::commands::Commands;
 pub use self::numbers::Numbers;
+use self::output::Commands;
 use self::peers::Peer;
 use crate::{
     Authority, Browser, Issuer, Process, Proxy, Sdk, Server, TlsFiles, TokenKey, throng, until,
@@ -215,7 +217,8 @@ impl Stage for Story {
         values::several(word)
     }
 
-    /// Takes one step: one of the suite, a verb of the story's own, of its server, of programs, or of a thing.
+    /// Takes one step: one of the suite, a verb of the story's own, of its server, of programs, or
+    /// of a thing.
     fn step(&mut self, text: &str, block: &str) -> Outcome {
         let (verb, rest) = word(text);
         if let Some(outcome) = self.own_step(verb, rest, block) {

@@ -8,7 +8,7 @@ use throng_testkit::{NatsServer, RedisServer, Sdk, Server, Setup, until};
 /// Time that a node waits for an answer of its broker.
 pub(crate) const TIMEOUT: &str = "1s";
 
-/// The same for tests in which a busy machine is no fault of the broker's.
+/// Timeout of tests in which a busy machine is no fault of the broker's.
 pub(crate) const PATIENT: &str = "30s";
 
 /// A broker of a test's own.

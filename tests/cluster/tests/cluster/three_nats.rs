@@ -1,4 +1,4 @@
-//! Several nodes publish at once to NATS as a cluster of three servers that each keep every message.
+//! Several nodes publish at once to NATS as a cluster of three servers, each with every message.
 
 use std::collections::BTreeMap;
 

@@ -1,11 +1,11 @@
 //! Steps of dialogues in which connections, SDKs, networks and backends have their turn.
 
 use serde_json::{Value, json};
-use throng_dialogue::{Outcome, Stage as _, arrow, numbers, same, word};
+use throng_dialogue::{Outcome, arrow, numbers, same, word};
 
 use super::values::{self, fields, lines, text};
 use super::{Story, Thing};
-use crate::{HANDSHAKE, Sdk, Server, Wire, frame, unescaped, until};
+use crate::{HANDSHAKE, Sdk, Wire, frame, unescaped, until};
 
 /// Opcode of a frame by its kind (RFC 6455 section 5.2).
 fn opcode(kind: &str) -> u8 {
@@ -20,16 +20,6 @@ fn opcode(kind: &str) -> u8 {
 }
 
 impl Story {
-    /// A step of a node: a step of the server, which it is meanwhile. It goes with its end.
-    fn node_step(&mut self, name: &str, node: Server, step: &str, block: &str) -> Outcome {
-        let other = self.server.replace(node);
-        let outcome = self.step(step, block);
-        if let Some(node) = std::mem::replace(&mut self.server, other) {
-            self.things.insert(name.to_owned(), Thing::Node(node));
-        }
-        outcome
-    }
-
     /// A step of a node, a wire, a client, a network or a backend, by its name.
     pub(super) fn thing_step(&mut self, name: &str, step: &str, block: &str) -> Outcome {
         let thing = self.things.remove(name);

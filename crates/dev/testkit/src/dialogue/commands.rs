@@ -2,50 +2,15 @@
 //! to it.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
-use std::sync::mpsc::{Receiver, channel};
-use std::thread;
 
 use serde_json::Value;
 use throng_dialogue::{Outcome, same, word};
 
 use super::Story;
-use super::programs::{Done, command, finished};
+use super::output::{command, finished, play};
 use super::values::text;
 use crate::{DEADLINE, Process, binary, unescaped};
-
-/// State of the commands of a story.
-#[derive(Default)]
-pub(super) struct Commands {
-    /// Standard input of the next one.
-    input: Vec<u8>,
-    done: Option<Done>,
-    /// Parts that were found in what it printed.
-    parts: Vec<String>,
-    /// Server that was started as its users do, and its first lines.
-    server: Option<(Process, String)>,
-    fake: Option<Receiver<Asked>>,
-    asked: Option<Asked>,
-}
-
-/// Request to a played server.
-#[derive(Debug)]
-struct Asked {
-    line: String,
-    /// Header lines.
-    fields: Vec<String>,
-    body: Vec<u8>,
-}
-
-impl Asked {
-    fn field(&self, name: &str) -> Option<&str> {
-        let mut fields = self.fields.iter().filter_map(|line| line.split_once(": "));
-        fields
-            .find(|(other, _)| other.eq_ignore_ascii_case(name))
-            .map(|(_, value)| value)
-    }
-}
 
 impl Story {
     /// A step about commands; none if the verb is no such.
@@ -180,8 +145,8 @@ impl Story {
         self.commands.server = Some((process, banner));
     }
 
-    /// `has A | B` of its first lines, `lacks A`; `err A | B` waits for a line; `signal NAME`; `stops`
-    /// ends it with SIGTERM, `ends` waits for a good end.
+    /// `has A | B` of its first lines, `lacks A`; `err A | B` waits for a line; `signal NAME`;
+    /// `stops` ends it with SIGTERM, `ends` waits for a good end.
     fn served(&mut self, rest: &str) -> Outcome {
         let (verb, rest) = word(rest);
         let (server, banner) = self.commands.server.as_mut().expect("a step `serve`");
@@ -208,32 +173,13 @@ impl Story {
     fn fake(&mut self, answers: &str) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("its address");
-        self.set("URL", format!("http://{address}"));
         self.set("WS", format!("ws://{address}"));
-        if let Some(blurt) = answers.strip_prefix("blurt ") {
-            self.set("URL", format!("https://{address}"));
-            let blurt = unescaped(blurt.trim_end());
-            thread::spawn(move || {
-                for mut socket in listener.incoming().flatten() {
-                    // The other side may have gone already.
-                    let _ = socket.write_all(&blurt);
-                    let _ = socket.read_to_end(&mut Vec::new());
-                }
-            });
-            return;
-        }
-        let answers: Vec<String> = answers.lines().map(answer).collect();
-        let (sender, asked) = channel();
-        thread::spawn(move || {
-            for answer in answers {
-                let (mut stream, _) = listener.accept().expect("a connection");
-                let request = read(&mut BufReader::new(&stream));
-                // The other side may have gone already, and the test may have ended.
-                let _ = stream.write_all(answer.as_bytes());
-                let _ = sender.send(request);
-            }
-        });
-        self.commands.fake = Some(asked);
+        let is_blurt = answers.starts_with("blurt ");
+        self.set(
+            "URL",
+            format!("http{}://{address}", if is_blurt { "s" } else { "" }),
+        );
+        self.commands.fake = play(listener, answers);
     }
 
     /// The page for people has a row for the mistake, with the words that the command said.
@@ -279,54 +225,5 @@ fn points(out: &str, wanted: &str) -> Outcome {
     match holds {
         true => Ok(()),
         false => Err(format!("it is {}", at(place))),
-    }
-}
-
-fn read(stream: &mut impl std::io::BufRead) -> Asked {
-    let mut fields = Vec::new();
-    for line in stream.by_ref().lines() {
-        let line = line.expect("a line of a request");
-        if line.is_empty() {
-            break;
-        }
-        fields.push(line);
-    }
-    let mut asked = Asked {
-        line: fields.remove(0),
-        fields,
-        body: Vec::new(),
-    };
-    let length = asked.field("content-length");
-    let length = length.map_or(0, |length| length.parse().expect("a length"));
-    stream
-        .take(length)
-        .read_to_end(&mut asked.body)
-        .expect("a body");
-    asked
-}
-
-/// Answer of a played server, as [`Story::fake`] says.
-fn answer(line: &str) -> String {
-    let (kind, rest) = word(line);
-    let rest = text(rest);
-    let events = |text: &str| {
-        format!(
-            "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nConnection: \
-             close\r\n\r\n{text}"
-        )
-    };
-    match kind {
-        "raw" => rest,
-        "events" => events(&rest),
-        "endless" => events(&rest.repeat(10_000)),
-        "line" => format!(
-            "HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\nTransfer-Encoding: \
-             chunked\r\n\r\n{:x}\r\n{rest}\n\r\n0\r\n\r\n",
-            rest.len() + 1
-        ),
-        status => format!(
-            "HTTP/1.1 {status} Whatever\r\nContent-Length: {}\r\n\r\n{rest}",
-            rest.len()
-        ),
     }
 }

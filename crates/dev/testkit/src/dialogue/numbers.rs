@@ -7,9 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
 use serde_json::{Value, json};
-use throng_dialogue::{Outcome, word};
 
-use super::{Story, Thing};
 use crate::{Wire, post, request, until};
 
 /// Publications that leave together where nobody waits for each.
@@ -29,7 +27,7 @@ struct Flow {
 }
 
 impl Numbers {
-    /// Begins with 1.
+    /// Begins with 1 in this channel.
     pub fn new(channel: &str) -> Self {
         Self {
             channel: channel.to_owned(),
@@ -43,7 +41,7 @@ impl Numbers {
         self.published
     }
 
-    fn call(&self, api: SocketAddr, number: u64) -> Value {
+    pub(super) fn call(&self, api: SocketAddr, number: u64) -> Value {
         let key = format!("{} {number}", self.channel);
         let body = json!({ "channel": self.channel, "data": number, "idempotency_key": key });
         let answer = request(api, "POST", "/api/publish", &[], &body.to_string());
@@ -51,7 +49,7 @@ impl Numbers {
     }
 
     /// Publishes the next number once; if it is refused, with a reason, it stays the next one.
-    fn try_one(&mut self, api: SocketAddr) -> Outcome {
+    pub(super) fn try_one(&mut self, api: SocketAddr) -> Result<(), String> {
         let answer = self.call(api, self.published + 1);
         if let Some(message) = answer["error"]["message"].as_str() {
             return Err(message.to_owned());
@@ -80,8 +78,16 @@ impl Numbers {
         }
     }
 
+    /// Ends the flow; its last number.
+    pub(super) fn rest(&mut self) -> u64 {
+        let flow = self.flow.take().expect("a flow");
+        flow.is_over.store(true, Ordering::Relaxed);
+        self.published = flow.thread.join().expect("a thread that ends");
+        self.published
+    }
+
     /// Publishes in a thread of its own: by these nodes in turn, or as fast as the first takes it.
-    fn flow(&mut self, nodes: Vec<SocketAddr>, is_flood: bool) {
+    pub(super) fn flow(&mut self, nodes: Vec<SocketAddr>, is_flood: bool) {
         let is_over = Arc::new(AtomicBool::new(false));
         let mut numbers = Self::new(&self.channel);
         numbers.published = self.published;
@@ -97,64 +103,5 @@ impl Numbers {
             numbers.published
         });
         self.flow = Some(Flow { is_over, thread });
-    }
-}
-
-impl Story {
-    /// Ports of the server API of these nodes, or of the server.
-    fn apis(&self, names: &str) -> Vec<SocketAddr> {
-        let api = |name: &str| match self.things.get(name) {
-            Some(Thing::Node(node)) => node.api_address(),
-            _ => panic!("no node: {name}"),
-        };
-        match names {
-            "" => vec![self.server().api_address()],
-            names => names.split(',').map(api).collect(),
-        }
-    }
-
-    pub(super) fn numbers_step(
-        &mut self,
-        numbers: &mut Numbers,
-        verb: &str,
-        rest: &str,
-    ) -> Outcome {
-        let (first, second) = word(rest);
-        match verb {
-            "publish" => numbers.publish(&self.apis(second), first.parse().expect("a count")),
-            // By a node, which says this.
-            "refused" => {
-                return match numbers.try_one(self.apis(first)[0]) {
-                    Ok(()) => Err("it was taken".to_owned()),
-                    Err(why) if why.contains(second) => Ok(()),
-                    Err(why) => Err(why),
-                };
-            }
-            // By nodes in turn, of which none refuses one.
-            "taken" => {
-                let count: usize = first.parse().expect("a count");
-                let nodes = self.apis(second);
-                let mut nodes = nodes.iter().cycle().take(count);
-                return nodes.try_for_each(|node| numbers.try_one(*node));
-            }
-            // The last one again.
-            "repeat" => {
-                let answer = numbers.call(self.apis(rest)[0], numbers.published);
-                return match answer["error"].is_null() {
-                    true => Ok(()),
-                    false => Err(answer.to_string()),
-                };
-            }
-            "flows" | "floods" => numbers.flow(self.apis(rest), verb == "floods"),
-            // The last number becomes a variable.
-            "rests" => {
-                let flow = numbers.flow.take().expect("a flow");
-                flow.is_over.store(true, Ordering::Relaxed);
-                numbers.published = flow.thread.join().expect("a thread that ends");
-                self.set(rest, numbers.published.to_string());
-            }
-            other => panic!("no step of numbers: {other}"),
-        }
-        Ok(())
     }
 }

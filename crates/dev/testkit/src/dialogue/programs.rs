@@ -1,74 +1,16 @@
 //! Steps of dialogues that concern programs, their files, and browsers.
 
 use std::fs;
-use std::io::Write as _;
-use std::process::{Command, Stdio};
 
 use throng_dialogue::{Outcome, arrow, word};
 
+use super::output::{command, finished};
 use super::values::parse;
 use super::{Story, Thing};
 use crate::{
     Authority, Browser, Issued, Issuer, Process, Signal, TlsFiles, TokenKey, binary, free_port,
     throng,
 };
-
-/// A program with its arguments, which apostrophes hold together. `throng` is this checkout's.
-/// Words `NAME=value` before it are variables of its environment.
-pub(super) fn command(line: &str) -> Command {
-    let parts = line
-        .split('\'')
-        .enumerate()
-        .flat_map(|(n, part)| match n % 2 {
-            0 => part.split_whitespace().collect(),
-            _ => vec![part],
-        });
-    let words: Vec<&str> = parts.collect();
-    let is_variable = |word: &&&str| word.starts_with("THRONG_") && word.contains('=');
-    let variables = words.iter().take_while(is_variable).count();
-    let (variables, words) = words.split_at(variables);
-    let (program, words) = words.split_first().expect("a program");
-    let mut command = match *program {
-        "throng" => Command::new(throng()),
-        other => Command::new(other),
-    };
-    // Those are options of the server, and none of the story's.
-    for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("THRONG_") {
-            command.env_remove(name);
-        }
-    }
-    command.envs(variables.iter().filter_map(|word| word.split_once('=')));
-    command.args(words);
-    command
-}
-
-/// Output of a command that has ended.
-#[derive(Debug)]
-pub(super) struct Done {
-    pub(super) out: String,
-    pub(super) err: String,
-}
-
-/// Runs a command to its end: its exit code, if it has one, and its output.
-pub(super) fn finished(
-    mut command: Command,
-    input: &[u8],
-) -> Result<(Option<String>, Done), String> {
-    let mut child = command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|error| format!("{error}; see .ci/packages"))?;
-    // It may have gone already.
-    let _ = { child.stdin.take().expect("piped") }.write_all(input);
-    let done = child.wait_with_output().expect("it ends");
-    let code = done.status.code().map(|code| code.to_string());
-    let [out, err] =
-        [done.stdout, done.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-    Ok((code, Done { out, err }))
-}
 
 /// Checks a text: each part must be in it, or with `!` before must not.
 fn has(text: &str, parts: &[&str]) -> Outcome {

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 use throng_dialogue::{Outcome, arrow, cell, numbers, same, word};
 
-use super::programs::command;
+use super::output::command;
 use super::values::{self, fields, lines, parse};
 use super::{Story, Thing};
 use crate::{

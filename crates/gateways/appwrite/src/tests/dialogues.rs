@@ -5,11 +5,11 @@
 //! USER TEAM ..` connects to `files` with a session, and is let in as this user; `N brings TOKEN`
 //! connects with a token of ann's that ends in a minute, as a member of team T; `N < JSON` sends a
 //! message, and `N pings BYTES` a long one; `N > JSON` receives one that has these fields (see
-//! [`Variables::fit`]), or `close CODE`. `N hears ID ..` receives these events and nothing else; `N skips` drops what it
-//! got; `N waits MS`; `N is due in MS`; `N leaves`; `N is ended` by the server; `N is bare`: its
-//! session owns nothing beside its slot; `N can move` to another process, or `N stays`; `moves`
-//! does it with everybody, `moves to OPTION` to a server with an option; `empty` is a hub without
-//! connections.
+//! [`Variables::fit`]), or `close CODE`. `N hears ID ..` receives these events and nothing else; `N
+//! skips` drops what it got; `N waits MS`; `N is due in MS`; `N leaves`; `N is ended` by the
+//! server; `N is bare`: its session owns nothing beside its slot; `N can move` to another process,
+//! or `N stays`; `moves` does it with everybody, `moves to OPTION` to a server with an option;
+//! `empty` is a hub without connections.
 //!
 //! The server, at the beginning of a story: `with no look-ups`, `with COUNT messages in MS`, `with
 //! project ID HOST`; `trusts BLOCK` of proxies; `admits nobody`. `admitted ADDRESS ..` are those
