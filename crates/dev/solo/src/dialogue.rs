@@ -4,6 +4,7 @@
 //! steps, whose meaning is the stage's alone. Lines that begin with `#` are comments.
 
 use serde_json::Value;
+use throng_metrics::Counter;
 
 /// Gives steps their meaning: a gateway with its clients, and the world around it.
 pub trait DialogueStage {
@@ -90,6 +91,20 @@ pub fn check_list(told: &[impl ToString], expected: &str, between: &str) {
         false => told.join(between),
     };
     assert_eq!(told, expected);
+}
+
+/// The counter of a series, by its name and the value of its label, if it has one.
+///
+/// # Panics
+/// If there is none.
+#[must_use]
+pub fn counter(series: &str, label: &[&str]) -> Counter {
+    let is_it = |counter: &&Counter| {
+        let own = counter.label().map(|label| label.value);
+        counter.name() == series && own == label.first().copied()
+    };
+    let found = Counter::ALL.iter().find(is_it);
+    *found.unwrap_or_else(|| panic!("no series: {series} {label:?}"))
 }
 
 /// Whether a message is as a story says: of objects only the fields that it names count, and `"*"`

@@ -30,7 +30,7 @@
 use throng_appwrite::{IdentityChange, Platforms, Rates};
 use throng_proxy::Block;
 use throng_session::Forwarded;
-use throng_solo::dialogue::{DialogueStage, check_list, number, play, resembles};
+use throng_solo::dialogue::{DialogueStage, check_list, counter, number, play, resembles};
 
 use super::*;
 use crate::{Credential, LookupPart, PresenceCall, PresenceReply};
@@ -375,12 +375,7 @@ impl DialogueStage for Stage {
             }
             ("refused", _) => check_list(&self.server.refusals(), rest, " "),
             ("counted", [series, label @ .., count]) => {
-                let is_it = |counter: &&Counter| {
-                    let own = counter.label().map(|label| label.value);
-                    counter.name() == *series && own == label.first().copied()
-                };
-                let counter = Counter::ALL.iter().find(is_it).expect("a series");
-                assert_eq!(self.server.counted(*counter).to_string(), **count);
+                check_list(&[self.server.counted(counter(series, label))], count, "");
             }
             ("connections", _) => {
                 let Server {
