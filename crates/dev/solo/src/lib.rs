@@ -20,7 +20,7 @@ use throng_broker::{
     ChannelOptions, Draft, NamespaceOptions, PresenceOptions, Recovery, Refusal, Subscribed,
 };
 use throng_hub::{Answer, Command, Format, ReplyTo};
-use throng_metrics::Counters;
+use throng_metrics::{Counter, Counters};
 use throng_session::{
     self as session, Admission, Claim, Context, DateCell, Event, Flow, Forwarded, Gateway, Guard,
     Guards, Http, Incoming, Meter, NodeKey, Notices, OPENING, Opened, Page, Pages, Port, Reject,
@@ -128,6 +128,20 @@ fn guard() -> Guard {
         hosts: None,
         programs_by_any_name: false,
     }
+}
+
+/// Finds the counter of a series, by its name and the value of its label, if it has one.
+///
+/// # Panics
+/// If there is none.
+#[must_use]
+pub fn counter(series: &str, label: &[&str]) -> Counter {
+    let is_it = |counter: &&Counter| {
+        let own = counter.label().map(|label| label.value);
+        counter.name() == series && own == label.first().copied()
+    };
+    let found = Counter::ALL.iter().find(is_it);
+    *found.unwrap_or_else(|| panic!("no series: {series} {label:?}"))
 }
 
 /// Options without keys, with channels open to all and the usual limits.

@@ -30,6 +30,7 @@ use throng_appwrite::{IdentityChange, Platforms, Rates};
 use throng_dialogue::{Outcome, Variables, check_list, number, play};
 use throng_proxy::Block;
 use throng_session::Forwarded;
+use throng_solo::counter;
 
 use super::*;
 use crate::{Credential, LookupPart, PresenceCall, PresenceReply};
@@ -358,12 +359,7 @@ impl throng_dialogue::Stage for Stage {
             }
             ("refused", _) => check_list(&self.server.refusals(), rest, " "),
             ("counted", [series, label @ .., count]) => {
-                let is_it = |counter: &&Counter| {
-                    let own = counter.label().map(|label| label.value);
-                    counter.name() == *series && own == label.first().copied()
-                };
-                let counter = Counter::ALL.iter().find(is_it).expect("a series");
-                assert_eq!(self.server.counted(*counter).to_string(), **count);
+                check_list(&[self.server.counted(counter(series, label))], count, "");
             }
             ("connections", _) => {
                 let Server {

@@ -28,6 +28,7 @@ use throng_dialogue::{AssertingStage, check_list, number, play_asserting};
 use throng_metrics::Gauge;
 use throng_peer::{Ended, Want};
 use throng_play::Play;
+use throng_solo::counter;
 use throng_types::{ConnId, Millis, ShardId};
 
 use super::*;
@@ -351,12 +352,7 @@ impl AssertingStage for Fixture {
             ("redis", _) => self.redis(rest),
             ("passes", [ms]) => self.pass(number(ms)),
             ("counted", [series, label @ .., count]) => {
-                let is_it = |counter: &&Counter| {
-                    let own = counter.label().map(|label| label.value);
-                    counter.name() == *series && own == label.first().copied()
-                };
-                let counter = Counter::ALL.iter().find(is_it).expect("a series");
-                check_list(&[self.count(*counter)], count, " ");
+                check_list(&[self.count(counter(series, label))], count, "");
             }
             ("feed", [state]) => {
                 let is_up = self.counters.gauge(Gauge::AppwriteFeedUp) == 1;
