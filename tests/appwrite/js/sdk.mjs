@@ -1,10 +1,14 @@
 // One browser with one version of npm `appwrite`, unmodified. Orders come in as lines of JSON, what
-// happens goes out as lines of JSON. node sdk.mjs PACKAGE client|realtime
+// happens goes out as lines of JSON. node sdk.mjs PACKAGE client|realtime url|message
+//
+// A frame is told by its type, with the number of its socket, its code and message, and the user's
+// id; `subscribed` is told when the server has what was subscribed, which versions send in the URL
+// or by message; `heard` is an event as the page gets it, with the id of what it is about.
 import { createRequire } from 'node:module';
 import readline from 'node:readline';
 import WebSocket from 'ws';
 
-const [name, api] = process.argv.slice(2);
+const [name, api, way] = process.argv.slice(2);
 const tell = (event) => process.stdout.write(`${JSON.stringify(event)}\n`);
 
 // What a page has and Node has not. What a browser sends by itself comes from the `open` order.
@@ -16,18 +20,24 @@ const localStorage = {
 };
 const sent = { origin: undefined, headers: {} };
 
+let sockets = 0;
+
+function tellFrame(frame, socket) {
+  const { code, message, to, user, presence, subscriptions } = frame.data ?? {};
+  tell({ event: frame.type, socket, code, message, to, user: user?.$id ?? null, presence });
+  if (way === 'url' ? frame.type === 'connected' : to === 'subscribe') {
+    tell({ event: 'subscribed', socket, channels: subscriptions?.[0]?.channels });
+  }
+}
+
 class BrowserSocket extends WebSocket {
   constructor(url, protocols) {
     super(url, protocols, { origin: sent.origin, headers: sent.headers });
-    tell({ event: 'socket', url: String(url) });
-    this.on('message', (data) => tell({ event: 'frame', frame: JSON.parse(String(data)) }));
+    sockets += 1;
+    const socket = sockets;
+    this.on('message', (data) => tellFrame(JSON.parse(String(data)), socket));
     this.on('close', (code) => tell({ event: 'closed', code }));
     this.on('error', () => {});
-  }
-
-  send(data, ...rest) {
-    tell({ event: 'sent', frame: JSON.parse(String(data)) });
-    super.send(data, ...rest);
   }
 }
 
@@ -56,7 +66,7 @@ const orders = {
     if (jwt) client.setJWT(jwt);
   },
   async subscribe({ as, channels, status }) {
-    const heard = ({ payload, channels }) => tell({ event: 'event', as, payload, channels });
+    const heard = ({ payload }) => tell({ event: 'heard', as, id: payload.$id });
     // Versions without queries are not given an argument that they do not know.
     const queries = status ? [[sdk.Query.equal('status', [status])]] : [];
     const from = realtime ?? client;
@@ -64,10 +74,11 @@ const orders = {
   },
   async presence(presence) {
     delete presence.order;
+    delete presence.id;
     await realtime.upsertPresence(presence);
   },
   errors() {
-    realtime.onError((error, code) => tell({ event: 'error', code, message: error.message }));
+    realtime.onError((error, code) => tell({ event: 'failure', code, message: error.message }));
   },
   async unsubscribe({ as }) {
     const subscription = open.get(as);

@@ -1,4 +1,5 @@
-"""Reads statistics by ZeroMQ's SUB socket, and writes each packet as a line: its kind and JSON.
+"""Reads statistics by ZeroMQ's SUB socket, and tells each packet as a line of JSON: its fields,
+with its kind as `event`. Before the first one it tells that it `hears`.
 
 stats.py URI [KIND ...]
 """
@@ -20,7 +21,11 @@ def text(value):
     return value.decode() if isinstance(value, bytes) else value
 
 
-print("reads", flush=True)
+def told(event, **fields):
+    print(json.dumps({"event": event, **fields}), flush=True)
+
+
+is_first = True
 while True:
     kind, packet = socket.recv().split(b" ", 1)
     if packet[:1] == b"T":
@@ -28,4 +33,7 @@ while True:
     else:
         assert packet[:1] == b"J", packet
         fields = json.loads(packet[1:])
-    print(kind.decode(), json.dumps(fields, sort_keys=True), flush=True)
+    if is_first:
+        told("hears")
+    is_first = False
+    told(kind.decode(), **fields)

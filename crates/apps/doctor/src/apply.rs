@@ -52,17 +52,15 @@ impl ChangeOutcome {
     }
 }
 
+/// Note instead of a change: raising the limit of a process that is about to end would only make
+/// the report look good.
+const NOFILE_NOTE: &str = "a limit belongs to a process and this one ends with the diagnosis: \
+                           use the lines below, or --persist";
+
 /// Applies every fix of a report that may be applied; returns the outcome of each line.
 ///
 /// Settings go below `root/proc/sys` and are read back, since the kernel may adjust a value.
-/// `set_nofile` raises the limit of the process that is to run; it is called after the settings,
-/// because
-/// `nr_open` bounds it.
-pub fn apply(
-    root: &Path,
-    report: &Report,
-    set_nofile: &mut dyn FnMut(u64) -> ChangeOutcome,
-) -> Vec<Applied> {
+pub fn apply(root: &Path, report: &Report) -> Vec<Applied> {
     let fixes = || report.checks.iter().flat_map(|check| &check.fix);
     let settings = fixes().filter_map(|fix| match fix {
         Fix::Sysctl { key, value, scope } => {
@@ -76,12 +74,13 @@ pub fn apply(
     });
     let mut applied: Vec<Applied> = settings.collect();
     for fix in fixes() {
-        let effect = match fix {
+        let why = match fix {
             Fix::Sysctl { .. } | Fix::Advice(_) => continue,
-            Fix::Nofile(limit) => set_nofile(*limit),
-            Fix::Unit(_) => ChangeOutcome::ByHand(String::from("written by --persist")),
-            Fix::Command(_) => ChangeOutcome::ByHand(String::from("a command for you to judge")),
+            Fix::Nofile(_) => NOFILE_NOTE,
+            Fix::Unit(_) => "written by --persist",
+            Fix::Command(_) => "a command for you to judge",
         };
+        let effect = ChangeOutcome::ByHand(why.to_owned());
         applied.push(Applied {
             line: fix.line(),
             effect,
@@ -240,16 +239,12 @@ mod tests {
     }
 
     #[test]
-    fn settings_are_written_then_nofile_is_raised() {
+    fn settings_are_written_and_limits_of_processes_are_not() {
         let root = tree(&[stock()]);
         let before = report(root.path());
-        let nr_open = || get(root.path(), "proc/sys/fs/nr_open");
-        let mut seen = Vec::new();
-        let applied = apply(root.path(), &before, &mut |limit| {
-            seen.push((limit, nr_open()));
-            ChangeOutcome::Done
-        });
-        assert_eq!(seen, [(2_097_152, Some(String::from("2097152\n")))]);
+        let applied = apply(root.path(), &before);
+        let nr_open = get(root.path(), "proc/sys/fs/nr_open");
+        assert_eq!(nr_open.as_deref(), Some("2097152\n"));
         let effect = |line: &str| {
             let found = applied
                 .iter()
@@ -258,7 +253,7 @@ mod tests {
         };
         assert_eq!(effect("sysctl -w fs.nr_open=2097152"), "done");
         assert_eq!(effect("sysctl -w net.ipv4.tcp_mem="), "done");
-        assert_eq!(effect("ulimit -n 2097152"), "done");
+        assert_eq!(effect("ulimit -n 2097152"), "by_hand");
         assert_eq!(effect("LimitNOFILE=2097152"), "by_hand");
         assert_eq!(effect("ethtool"), "by_hand");
         // What was written counts when the machine is read again.

@@ -1,6 +1,5 @@
 //! Translation of an error to the limit behind it.
 
-use crate::plan::Role;
 use crate::report::Report;
 
 /// Explanation of a limit that was hit.
@@ -26,16 +25,15 @@ impl Explanation {
     }
 }
 
-/// Names the limit behind an error number, seen at an end with this role; `None` when the
-/// number is not of a limit.
-pub fn explain_errno(code: i32, role: Role) -> Option<Explanation> {
+/// Names the limit behind an error number, seen by who opens connections; `None` when the number is
+/// not of a limit.
+pub fn explain_errno(code: i32) -> Option<Explanation> {
     let rows = include_str!("errors.txt").lines();
     let mut rows = rows.map(|row| row.split(" | ").collect::<Vec<_>>());
     rows.find_map(|row| match row[..] {
-        [error, end, limit, sentence] => {
+        [error, limit, sentence] => {
             let number: i32 = error.split(' ').next()?.parse().ok()?;
-            let is_seen = end == "any" || role.opens();
-            (number == code && is_seen).then_some(Explanation { limit, sentence })
+            (number == code).then_some(Explanation { limit, sentence })
         }
         _ => None,
     })
@@ -47,34 +45,27 @@ mod tests {
 
     use super::*;
     use crate::tests::{stock, tree};
-    use crate::{Machine, Plan, assess};
+    use crate::{Machine, Plan, Role, assess};
 
     #[test]
     fn errors_name_limits() {
-        use Role::{Both, Loadgen, Server};
-        for (code, role, limit) in [
-            (errno::EMFILE, Server, Some("nofile")),
-            (errno::EMFILE, Loadgen, Some("nofile")),
-            (errno::ENFILE, Server, Some("file-max")),
-            (errno::EADDRNOTAVAIL, Loadgen, Some("ip_local_port_range")),
-            (errno::EADDRNOTAVAIL, Both, Some("ip_local_port_range")),
-            // A server that binds an address it does not have has hit no limit.
-            (errno::EADDRNOTAVAIL, Server, None),
-            (errno::EADDRINUSE, Loadgen, Some("ip_local_port_range")),
-            (errno::EADDRINUSE, Server, None),
-            (errno::ENOSPC, Server, Some("max_user_watches")),
-            (errno::ENOBUFS, Server, Some("tcp_mem")),
-            (errno::ENOMEM, Loadgen, Some("MemAvailable")),
-            (errno::EPERM, Loadgen, Some("nf_conntrack_max")),
-            (errno::ETIMEDOUT, Loadgen, Some("somaxconn")),
-            (errno::ETIMEDOUT, Server, None),
-            (errno::ECONNREFUSED, Loadgen, None),
-            (errno::ECONNRESET, Server, None),
-            (0, Both, None),
-            (-1, Both, None),
+        for (code, limit) in [
+            (errno::EMFILE, Some("nofile")),
+            (errno::ENFILE, Some("file-max")),
+            (errno::EADDRNOTAVAIL, Some("ip_local_port_range")),
+            (errno::EADDRINUSE, Some("ip_local_port_range")),
+            (errno::ENOSPC, Some("max_user_watches")),
+            (errno::ENOBUFS, Some("tcp_mem")),
+            (errno::ENOMEM, Some("MemAvailable")),
+            (errno::EPERM, Some("nf_conntrack_max")),
+            (errno::ETIMEDOUT, Some("somaxconn")),
+            (errno::ECONNREFUSED, None),
+            (errno::ECONNRESET, None),
+            (0, None),
+            (-1, None),
         ] {
-            let found = explain_errno(code, role).map(|explanation| explanation.limit);
-            assert_eq!(found, limit, "{code} {role:?}");
+            let found = explain_errno(code).map(|explanation| explanation.limit);
+            assert_eq!(found, limit, "{code}");
         }
     }
 
@@ -83,9 +74,7 @@ mod tests {
         let root = tree(&[stock()]);
         let plan = Plan::new(Role::Loadgen, Some(1_000_000));
         let report = assess(&Machine::read(root.path()), &plan);
-        let text = explain_errno(errno::EADDRNOTAVAIL, Role::Loadgen)
-            .unwrap()
-            .on(&report);
+        let text = explain_errno(errno::EADDRNOTAVAIL).unwrap().on(&report);
         for part in [
             "ip_local_port_range: no source port",
             "28,232 ports",

@@ -44,6 +44,12 @@ impl Role {
     }
 }
 
+/// Memory of an idle connection at the accepting end: our process, and a current x86-64 kernel with
+/// one epoll registration.
+const ACCEPTED_BYTES: u64 = 256 + 3_970;
+/// Memory of an idle connection at the opening end, which also holds bind buckets.
+const OPENED_BYTES: u64 = 256 + 4_200;
+
 /// Plan to judge a machine against.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
@@ -60,23 +66,10 @@ pub struct Plan {
     /// Distinct pairs of address and port the opening end connects to; each gives it the
     /// whole port range anew.
     pub targets: u64,
-    /// Memory of our process per accepted connection.
-    pub server_user_bytes: u64,
-    /// Memory of the kernel per accepted connection.
-    pub server_kernel_bytes: u64,
-    /// Memory of the load generator per opened connection.
-    pub client_user_bytes: u64,
-    /// Memory of the kernel per opened connection.
-    pub client_kernel_bytes: u64,
-    /// Bytes expected to sit in the kernel's buffers per connection end under load, where a page is
-    /// the least that is counted. Idle connections have none.
-    pub buffered_bytes: u64,
 }
 
 impl Plan {
-    /// Makes a plan with the default prices: an idle connection on a current x86-64 kernel, with
-    /// one epoll registration, costs about 3,970 bytes at the accepting end and about 4,200 at the
-    /// opening one, which also holds bind buckets.
+    /// Makes a plan for one process, one target and the addresses that this machine has.
     pub const fn new(role: Role, connections: Option<u64>) -> Self {
         Self {
             connections,
@@ -84,28 +77,15 @@ impl Plan {
             processes: 1,
             source_addresses: None,
             targets: 1,
-            server_user_bytes: 256,
-            server_kernel_bytes: 3_970,
-            client_user_bytes: 256,
-            client_kernel_bytes: 4_200,
-            buffered_bytes: 4_096,
         }
     }
 
-    /// Memory of one idle connection on this machine, all ends that live here, in bytes;
-    /// at least 1.
-    pub fn connection_bytes(&self) -> u64 {
-        let server = self
-            .server_user_bytes
-            .saturating_add(self.server_kernel_bytes);
-        let client = self
-            .client_user_bytes
-            .saturating_add(self.client_kernel_bytes);
-        let bytes = match self.role {
-            Role::Server => server,
-            Role::Loadgen => client,
-            Role::Both => server.saturating_add(client),
-        };
-        bytes.max(1)
+    /// Memory of one idle connection on this machine, all ends that live here, in bytes.
+    pub const fn connection_bytes(&self) -> u64 {
+        match self.role {
+            Role::Server => ACCEPTED_BYTES,
+            Role::Loadgen => OPENED_BYTES,
+            Role::Both => ACCEPTED_BYTES + OPENED_BYTES,
+        }
     }
 }

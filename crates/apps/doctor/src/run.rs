@@ -110,11 +110,6 @@ pub fn run(
     })
 }
 
-/// Note instead of a change: raising the limit of a process that is about to end would only make
-/// the report look good.
-const NOFILE_NOTE: &str = "a limit belongs to a process and this one ends with the diagnosis: \
-                           use the lines below, or --persist";
-
 struct Changes<'a> {
     options: &'a Options,
     ask: &'a mut dyn FnMut(&str) -> bool,
@@ -130,9 +125,7 @@ impl Changes<'_> {
         if lines.is_empty() || !self.agreed(&format!("Apply now:\n{}", lines.concat())) {
             return;
         }
-        let mut nofile = |_| ChangeOutcome::ByHand(String::from(NOFILE_NOTE));
-        let applied = apply(&self.options.root, report, &mut nofile);
-        self.add(applied);
+        self.add(apply(&self.options.root, report));
     }
 
     fn keep(&mut self, files: Vec<PersistedFile>) {

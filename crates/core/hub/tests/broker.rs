@@ -29,8 +29,8 @@ use throng_broker::{
     NamespaceOptions, Outcome, Overflow, Published, Receiver, Recovery, Refusal, Remote, Reply,
     Request, Subscribed, Ticket,
 };
+use throng_dialogue::{AssertingStage, check_list, number, play_asserting};
 use throng_hub::{Answer, Command, FormKind, Format, Hub, HubOptions, ReplyTo};
-use throng_solo::dialogue::{DialogueStage, check_list, number, play};
 use throng_solo::{Heard, conn, draft, fan_out, name, position, subscribe};
 use throng_types::{ChannelName, Now, Publication, ShardId};
 
@@ -38,7 +38,7 @@ const NOW: Now = Now::new(0, 0);
 
 #[test]
 fn a_hub_and_its_broker_have_their_dialogues() {
-    play(include_str!("broker.txt"), Scene::new);
+    play_asserting("broker.txt", include_str!("broker.txt"), Scene::new);
 }
 
 /// Connections from here on encode for themselves.
@@ -294,7 +294,7 @@ impl Scene {
     }
 }
 
-impl DialogueStage for Scene {
+impl AssertingStage for Scene {
     fn step(&mut self, step: &str) {
         let (verb, rest) = step.split_once(' ').unwrap_or((step, ""));
         if let Ok(index) = verb.parse() {

@@ -15,8 +15,8 @@
 use std::collections::BTreeMap;
 
 use throng_broker::{ChannelOptions, Draft, Overflow, Recovery, Retention};
+use throng_dialogue::{AssertingStage, check_list, number, play_asserting};
 use throng_hub::{Answer, FormKind, Format, Hub};
-use throng_solo::dialogue::{DialogueStage, check_list, number, play};
 use throng_solo::{Heard, conn, draft, hub_of, name, subscribe};
 use throng_types::{Millis, Now, Position, Publication, Rng};
 
@@ -25,7 +25,7 @@ const WINDOW_MS: u64 = 50;
 
 #[test]
 fn delays_have_their_dialogues() {
-    play(include_str!("delay.txt"), Stage::new);
+    play_asserting("delay.txt", include_str!("delay.txt"), Stage::new);
 }
 
 struct Stage {
@@ -158,7 +158,7 @@ impl Stage {
     }
 }
 
-impl DialogueStage for Stage {
+impl AssertingStage for Stage {
     fn step(&mut self, step: &str) {
         let (verb, rest) = step.split_once(' ').unwrap_or((step, ""));
         if let Ok(index) = verb.parse() {

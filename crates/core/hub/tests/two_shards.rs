@@ -14,8 +14,8 @@
 use std::sync::Arc;
 
 use throng_broker::{ChannelMember, ChannelOptions, PresenceOptions, Present, Refusal};
+use throng_dialogue::{AssertingStage, check_list, number, play_asserting};
 use throng_hub::{Answer, Command, FormKind, Format, Hub, ReplyTo};
-use throng_solo::dialogue::{DialogueStage, check_list, number, play};
 use throng_solo::{Heard, fan_out, hub, name_at, namespaces};
 use throng_types::{ChannelName, ConnId, Now, PublicationKind, Publisher, ShardId};
 
@@ -23,7 +23,7 @@ const NOW: Now = Now::new(1000, 0);
 
 #[test]
 fn two_shards_have_their_dialogues() {
-    play(include_str!("two_shards.txt"), Scene::new);
+    play_asserting("two_shards.txt", include_str!("two_shards.txt"), Scene::new);
 }
 
 /// Writes who comes and goes.
@@ -178,7 +178,7 @@ impl Scene {
     }
 }
 
-impl DialogueStage for Scene {
+impl AssertingStage for Scene {
     fn step(&mut self, step: &str) {
         let (first, rest) = step.split_once(' ').unwrap_or((step, ""));
         if let Some((shard, index)) = first.split_once('.') {

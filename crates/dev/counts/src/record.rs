@@ -3,8 +3,8 @@
 //! They stand in the crate's `recorded.txt`, `operation | instructions | allocations` on each line.
 //! An operation that became dearer is a fault; one that became cheaper is only told. Its
 //! instructions may rise by 6 % ([`TOLERANCE_PERCENT`]), or by 40 ([`TOLERANCE_MIN`]) if that is
-//! more, and its allocations by 0.15 ([`TOLERANCE_ALLOCATIONS`]). Numbers are those of one time of
-//! the operation.
+//! more, and its allocations by 0.15 ([`TOLERANCE_ALLOCATIONS`]). Numbers are those of one
+//! time of the operation.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -89,21 +89,20 @@ pub(crate) fn compare(recorded: &[(String, Counts)], found: &[(String, Counts)])
             continue;
         };
         let tolerance = (then.instructions * TOLERANCE_PERCENT / 100).max(TOLERANCE_MIN);
-        if now.instructions.abs_diff(then.instructions) > tolerance {
-            let is_dearer = now.instructions > then.instructions;
-            let words = if is_dearer { &mut *faults } else { &mut *gains };
-            words.push(format!(
-                "{name}: {} instructions, recorded are {}",
-                now.instructions, then.instructions
-            ));
+        let mut tell = |is_dearer: bool, words: String| {
+            let list = if is_dearer { &mut *faults } else { &mut *gains };
+            list.push(format!("{name}: {words}"));
+        };
+        let (is, was) = (now.instructions, then.instructions);
+        if is.abs_diff(was) > tolerance {
+            tell(is > was, format!("{is} instructions, recorded are {was}"));
         }
-        if (now.allocations - then.allocations).abs() > TOLERANCE_ALLOCATIONS {
-            let is_dearer = now.allocations > then.allocations;
-            let words = if is_dearer { &mut *faults } else { &mut *gains };
-            words.push(format!(
-                "{name}: {:.2} allocations, recorded are {:.2}",
-                now.allocations, then.allocations
-            ));
+        let (is, was) = (now.allocations, then.allocations);
+        if (is - was).abs() > TOLERANCE_ALLOCATIONS {
+            tell(
+                is > was,
+                format!("{is:.2} allocations, recorded are {was:.2}"),
+            );
         }
     }
     for (name, _) in recorded {

@@ -103,22 +103,19 @@ fn upgrade(target: &str, out: &mut Vec<u8>) {
     handshake::encode_request("localhost", target, [7; 16], &[], out);
 }
 
+const MASK: Masking = Masking::Client([1, 2, 3, 4]);
+
 pub(crate) fn text(text: &str, out: &mut Vec<u8>) {
-    encode_message(
-        Masking::Client([1, 2, 3, 4]),
-        Opcode::Text,
-        text.as_bytes(),
-        out,
-    );
+    encode_message(MASK, Opcode::Text, text.as_bytes(), out);
 }
 
 fn binary(data: &[u8], out: &mut Vec<u8>) {
-    encode_message(Masking::Client([1, 2, 3, 4]), Opcode::Binary, data, out);
+    encode_message(MASK, Opcode::Binary, data, out);
 }
 
 pub(crate) fn native_ping() -> Vec<u8> {
     let mut out = Vec::new();
-    encode_ping(Masking::Client([1, 2, 3, 4]), b"", &mut out);
+    encode_ping(MASK, b"", &mut out);
     out
 }
 
@@ -131,12 +128,7 @@ pub(crate) fn publisher() -> Vec<u8> {
 pub(crate) fn message(channel: &str) -> Vec<u8> {
     let mut out = Vec::new();
     let message = [channel.as_bytes(), b"\n", PAYLOAD].concat();
-    encode_message(
-        Masking::Client([1, 2, 3, 4]),
-        Opcode::Text,
-        &message,
-        &mut out,
-    );
+    encode_message(MASK, Opcode::Text, &message, &mut out);
     out
 }
 

@@ -13,10 +13,16 @@
 //! ROWS` with rows below, then `for A in @ROWS`. Every step passes, or the test fails with its
 //! line.
 
+mod asserting;
 mod values;
 
+use std::fs;
+use std::path::Path;
+
+pub use self::asserting::{AssertingStage, check_list, number, play_asserting};
 pub use self::values::{
-    Outcome, Variables, arrow, escaped, named, parse, put_times, same, text_of, unescaped, word,
+    Outcome, Variables, arrow, cell, escaped, named, numbers, parse, put_times, same, text_of,
+    unescaped, word,
 };
 
 /// Gives steps their meaning: a program with its clients, and the world around it.
@@ -82,6 +88,53 @@ pub fn play<S: Stage>(name: &str, text: &str, mut stage: impl FnMut() -> S) {
     }
 }
 
+/// Plays each story of a file.
+///
+/// # Panics
+/// If it cannot be read, or as [`play`] does.
+pub fn play_file<S: Stage>(file: &Path, stage: impl FnMut() -> S) {
+    let text = fs::read_to_string(file).unwrap_or_else(|error| panic!("{file:?}: {error}"));
+    play(&file.display().to_string(), &text, stage);
+}
+
+/// Names of the text files in a folder, without their endings and in order.
+///
+/// # Panics
+/// If it cannot be read.
+#[must_use]
+pub fn names_in(folder: &Path) -> Vec<String> {
+    let files = fs::read_dir(folder).expect("the folder");
+    let files = files.map(|file| file.expect("a file").path());
+    let texts = files.filter(|file| file.extension().is_some_and(|ending| ending == "txt"));
+    let names = texts.filter_map(|file| Some(file.file_stem()?.to_string_lossy().into_owned()));
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    names
+}
+
+/// Makes a test for each text file in a folder of the package, named in order, and one that none is
+/// forgotten. `$play` plays the file at a path.
+#[macro_export]
+macro_rules! dialogues {
+    ($folder:literal, $play:expr; $($name:ident)*) => {
+        fn folder() -> std::path::PathBuf {
+            std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join($folder)
+        }
+
+        $(
+            #[test]
+            fn $name() {
+                $play(&folder().join(concat!(stringify!($name), ".txt")));
+            }
+        )*
+
+        #[test]
+        fn no_file_is_forgotten() {
+            assert_eq!($crate::names_in(&folder()), [$(stringify!($name)),*]);
+        }
+    };
+}
+
 /// Takes the steps of a text.
 ///
 /// # Errors
@@ -118,7 +171,12 @@ fn run<S: Stage>(name: &str, steps: &[Step<'_>], stage: &mut S) -> Result<(), (u
             continue;
         }
         let Some(names) = step.text.strip_prefix("for ") else {
-            let [text, block] = [step.text, &step.block].map(|it| stage.variables().filled(it));
+            // Steps below these take their variables when it is their turn.
+            let block = match word(step.text) {
+                ("until", "") | ("steps", _) => step.block.clone(),
+                _ => stage.variables().filled(&step.block),
+            };
+            let text = stage.variables().filled(step.text);
             let _place = Place(name, step.line, &text);
             let outcome = match word(&text) {
                 ("is", check) => {
@@ -200,6 +258,10 @@ mod tests {
             (
                 "rows R\n  1 | ''\nfor A | B in @R\nsame <A><B> 1\nend\n",
                 None,
+            ),
+            (
+                "for A | B2 in\n  2 | 1\nsame <B<A>> 1\nsame <B<A>> 2\nend\n",
+                Some(4),
             ),
             ("nothing of this name\n", Some(1)),
         ] {

@@ -1,8 +1,9 @@
 //! Words and values of dialogues: JSON with times, patterns that JSON must fit, rows.
 
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// Result of a step: why it failed.
 pub type Outcome = Result<(), String>;
@@ -21,30 +22,29 @@ impl Variables {
         self.0.get(name).map(String::as_str)
     }
 
-    /// Replaces the names of variables by what they stand for.
+    /// Replaces the names of variables by what they stand for, the inner ones first.
     #[must_use]
     pub fn filled(&self, text: &str) -> String {
-        let (mut out, mut rest) = (String::new(), text);
-        while let Some((before, behind)) = rest.split_once('<') {
-            out.push_str(before);
-            let known = behind
-                .split_once('>')
-                .and_then(|(name, behind)| Some((self.get(name)?, behind)));
-            if let Some((value, behind)) = known {
-                out.push_str(value);
-                rest = behind;
-            } else {
-                out.push('<');
-                rest = behind;
+        let mut pieces = text.split('>');
+        let mut out = pieces.next().unwrap_or_default().to_owned();
+        for piece in pieces {
+            let name = out.rfind('<');
+            match name.and_then(|at| Some((at, self.get(&out[at + 1..])?))) {
+                Some((at, value)) => {
+                    out.truncate(at);
+                    out.push_str(value);
+                }
+                None => out.push('>'),
             }
+            out.push_str(piece);
         }
-        out + rest
+        out
     }
 
     /// Checks that a value fits a pattern: objects have the fields that the pattern names, a field
     /// that is `null` there may be missing. In texts of the pattern `*` is anything, `~x` contains
-    /// x, `!~x` does not, `>1` is a number above it, and `?NAME` takes the value as a variable. The
-    /// pattern `{}` alone is anything.
+    /// x, `!~x` does not, `>1` is a number above it, `#3` has three elements, and `?NAME` takes the
+    /// value as a variable. The pattern `{}` alone is anything.
     ///
     /// # Errors
     /// Where they differ.
@@ -151,6 +151,16 @@ fn fit_part(found: &Value, wanted: &Value, variables: &mut Variables) -> Outcome
                 false => differ(),
             }
         }
+        (Value::Array(_) | Value::Object(_), Value::String(pattern))
+            if pattern.starts_with('#') =>
+        {
+            let count = found.as_array().map(Vec::len);
+            let count = count.or_else(|| found.as_object().map(Map::len));
+            match count.map(|count| count.to_string()).as_deref() == Some(&pattern[1..]) {
+                true => Ok(()),
+                false => differ(),
+            }
+        }
         (Value::Object(found), Value::Object(wanted)) if !wanted.is_empty() => {
             wanted.iter().try_for_each(|(name, wanted)| {
                 let found = found.get(name).unwrap_or(&Value::Null);
@@ -187,19 +197,24 @@ pub(crate) fn rows(
         return rows.map(cells).collect();
     }
     let words = line.split(", ").flat_map(|word| {
-        several(word).unwrap_or_else(|| match word.split_once("..") {
-            Some((first, last)) => {
-                let [first, last]: [u32; 2] = [first, last].map(|it| it.parse().expect("a number"));
-                (first..=last).map(|number| number.to_string()).collect()
-            }
+        several(word).unwrap_or_else(|| match numbers(word) {
+            Some(numbers) => numbers.map(|number| number.to_string()).collect(),
             None => vec![word.to_owned()],
         })
     });
     words.map(|word| vec![word]).collect()
 }
 
+/// Numbers of `FIRST..LAST`, with the last one.
+#[must_use]
+pub fn numbers(text: &str) -> Option<RangeInclusive<u64>> {
+    let (first, last) = text.split_once("..")?;
+    Some(first.parse().ok()?..=last.parse().ok()?)
+}
+
 /// A cell; two apostrophes are an empty one.
-fn cell(text: &str) -> String {
+#[must_use]
+pub fn cell(text: &str) -> String {
     let text = text.trim();
     if text == "''" { "" } else { text }.to_owned()
 }
@@ -295,6 +310,8 @@ mod tests {
             ("[\"abc\"]", r#""~b""#, true),
             ("2", r#"">1""#, true),
             ("1", r#"">1""#, false),
+            ("[1,2]", r##""#2""##, true),
+            (r#"{"a":1}"#, r##""#2""##, false),
         ] {
             let (found, wanted) = (parse(found, 0), parse(pattern, 0));
             let outcome = Variables::default().fit(&found, &wanted);

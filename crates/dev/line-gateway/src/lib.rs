@@ -8,8 +8,8 @@
 //!
 //! A line that means nothing, or that the hub refuses, is answered with `ERR` and a reason. Lines
 //! end in a line feed, and line feeds in data are left out; a line longer than [`LINE_BYTES_MAX`]
-//! is answered with `ERR` and ends the connection. A client that has to leave is told `BYE` and the
-//! reason. All clients are anonymous.
+//! is answered with `ERR` and ends the connection. A client that has to leave is told `BYE` and
+//! the reason. All clients are anonymous.
 //!
 //! This crate is all that a protocol needs: the front door, the hub, the engine, the configuration
 //! and the metrics know nothing of it. One line in the list of `apps/server/src/gateways.rs` would

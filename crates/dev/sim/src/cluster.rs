@@ -524,9 +524,7 @@ impl Play {
         self.witness
             .settle(self.readers.iter().map(|reader| &reader.track));
     }
-}
 
-impl Play {
     /// In a run without faults, by a broker that keeps an order, nothing was ever missing.
     fn nothing_was_missing(&mut self) {
         for node in 0..self.nodes.len() {

@@ -11,13 +11,14 @@ mod ring;
 
 use std::io::{self, IoSlice};
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use throng_engine::{Interest, Kernel, Ready, Source};
+use throng_engine::{Interest, Kernel, Ready, Source, Wake};
 use throng_sys::errno::{ECONNABORTED, ECONNREFUSED, ECONNRESET, EMFILE, EPIPE};
 
-use crate::net::{Conn, Net, Port, ShardSide, SimSpare, SimWake, World};
+use crate::net::{Conn, Net, Port, ShardSide, World};
 
 pub(crate) use ring::{SimReceiver, SimSender};
 
@@ -66,6 +67,26 @@ impl Drop for SimSocket {
             conn.up.clear();
             conn.flying.clear();
         }
+    }
+}
+
+/// A descriptor that nothing uses.
+pub(crate) struct SimSpare(Net);
+
+impl Drop for SimSpare {
+    fn drop(&mut self) {
+        if let Ok(mut world) = self.0.0.try_borrow_mut() {
+            world.descriptors += 1;
+        }
+    }
+}
+
+/// Waker of one shard.
+pub(crate) struct SimWake(pub(crate) Arc<AtomicBool>);
+
+impl Wake for SimWake {
+    fn wake(&self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 
@@ -274,7 +295,10 @@ impl Kernel for SimKernel {
     }
 
     fn make_spare(&mut self) -> io::Result<SimSpare> {
-        self.net.spare().ok_or_else(|| error(EMFILE))
+        let mut world = self.net.0.borrow_mut();
+        let left = world.descriptors.checked_sub(1);
+        world.descriptors = left.ok_or_else(|| error(EMFILE))?;
+        Ok(SimSpare(self.net.clone()))
     }
 
     fn connect(&mut self, _: Option<SocketAddr>, to: SocketAddr) -> io::Result<SimSocket> {

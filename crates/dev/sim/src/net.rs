@@ -12,7 +12,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use throng_engine::Wake;
 use throng_types::{Now, Rng};
 use throng_ws::Masking;
 
@@ -187,26 +186,6 @@ pub(crate) struct World {
 #[derive(Clone)]
 pub(crate) struct Net(pub(crate) Rc<RefCell<World>>);
 
-/// A descriptor that nothing uses.
-pub(crate) struct SimSpare(Net);
-
-impl Drop for SimSpare {
-    fn drop(&mut self) {
-        if let Ok(mut world) = self.0.0.try_borrow_mut() {
-            world.descriptors += 1;
-        }
-    }
-}
-
-/// Waker of one shard.
-pub(crate) struct SimWake(pub(crate) Arc<AtomicBool>);
-
-impl Wake for SimWake {
-    fn wake(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 /// Notes an event of the run, in the words of `format!`.
 macro_rules! note {
     ($net:expr, $($words:tt)+) => {
@@ -232,14 +211,6 @@ impl Net {
             faulted_at_us: 0,
             faulted_conns: 0,
         })))
-    }
-
-    /// A descriptor that nothing uses, if there is one left.
-    pub(crate) fn spare(&self) -> Option<SimSpare> {
-        let mut world = self.0.borrow_mut();
-        world.descriptors = world.descriptors.checked_sub(1)?;
-        drop(world);
-        Some(SimSpare(self.clone()))
     }
 
     // ---- chance, time and trace ----

@@ -8,8 +8,7 @@ use std::sync::Arc;
 use throng_appwrite_api::Call;
 use throng_config::Config;
 use throng_engine::{ConnLimits, Running};
-use throng_outward::{CallSender, Outward};
-use throng_peer::Peer;
+use throng_outward::CallSender;
 use throng_remote::{BrokerPeer, Node as RemoteNode, WakePeer};
 use throng_server::handover::{Parcel, Unpacking, steps};
 use throng_server::{Assembly, BrokerHost, Mailbox, Options, ShardApp, Start};
@@ -28,19 +27,8 @@ pub(crate) const LIMITS: ConnLimits = ConnLimits {
     handshake_timeout_ms: 10_000,
 };
 
-/// Shards of any kind on the stage.
-pub(crate) trait Turns {
-    fn turn_all(&mut self) -> bool;
-}
-
-impl<P: Peer> Turns for Stage<Outward<P>> {
-    fn turn_all(&mut self) -> bool {
-        Self::turn_all(self)
-    }
-}
-
-/// Hosts of peers.
-pub(crate) type Hosted = Vec<Box<dyn Turns>>;
+/// Hosts of a process's peers: each takes a turn, and says whether there was anything to do.
+pub(crate) type Hosted = Vec<Box<dyn FnMut() -> bool>>;
 
 /// One node: a process.
 pub(crate) struct Node {
@@ -84,8 +72,8 @@ struct Hosts<'a> {
 impl BrokerHost for Hosts<'_> {
     fn host<N: RemoteNode>(&mut self, node: N) -> Result<WakePeer, String> {
         let deliver = Box::new(|reply| match reply {});
-        let (stage, calls) = Stage::serve(self.net, BrokerPeer::new(node), deliver);
-        self.hosts.push(Box::new(stage));
+        let (mut stage, calls) = Stage::serve(self.net, BrokerPeer::new(node), deliver);
+        self.hosts.push(Box::new(move || stage.turn_all()));
         Ok(Arc::new(move || {
             calls.send(());
         }))
@@ -116,8 +104,8 @@ impl Node {
         let app = |shard, mailboxes: &[Mailbox]| {
             let parts = parts.get_or_insert_with(|| {
                 let started = assembly.start_appwrite(mailboxes, |peer, deliver| {
-                    let (stage, calls) = Stage::serve(net, peer, deliver);
-                    hosts.hosts.push(Box::new(stage));
+                    let (mut stage, calls) = Stage::serve(net, peer, deliver);
+                    hosts.hosts.push(Box::new(move || stage.turn_all()));
                     appwrite = Some(calls.clone());
                     calls.into()
                 });
@@ -128,10 +116,7 @@ impl Node {
             let part = parts.next().flatten();
             assembly.app(shard, mailboxes, Box::new(requests.clone()), part)
         };
-        let stage = match is_successor {
-            true => Stage::new(net, shards, listeners, limits, app),
-            false => Stage::beside(net, shards, listeners, limits, app),
-        };
+        let stage = Stage::made(net, (shards, listeners), limits, None, is_successor, app);
         Self {
             stage,
             hosts: hosts.hosts,
@@ -186,7 +171,7 @@ impl Node {
                     self.stage.turn(at);
                 }
             }
-            at => drop(self.hosts[at - self.stage.len()].turn_all()),
+            at => drop((self.hosts[at - self.stage.len()])()),
         }
     }
 
@@ -254,7 +239,5 @@ pub(crate) fn unpack(
 
 /// Takes a turn of each host; whether there was anything to do.
 pub(crate) fn turn_hosts(hosts: &mut Hosted) -> bool {
-    hosts
-        .iter_mut()
-        .fold(false, |busy, it| it.turn_all() | busy)
+    hosts.iter_mut().fold(false, |busy, turn| turn() | busy)
 }

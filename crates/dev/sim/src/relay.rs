@@ -166,9 +166,14 @@ impl Play {
         };
         let gather = net.percent(50);
         let tls = is_secure.then(|| secure::server(seed));
-        let stage = Stage::secure(&net, shards, 1, limits, tls.as_ref(), |shard, _| {
-            Relay::new(shard.index(), shards, gather)
-        });
+        let stage = Stage::made(
+            &net,
+            (shards, 1),
+            limits,
+            tls.as_ref(),
+            false,
+            |shard, _| Relay::new(shard.index(), shards, gather),
+        );
         net.draw_faults(&[1, 2, 7, 4096]);
         let clients = (0..net.between(2, 7)).map(|number| Client {
             number,

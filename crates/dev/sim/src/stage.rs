@@ -31,19 +31,9 @@ pub(crate) struct Stage<A: App<SimKernel>> {
 }
 
 impl<A: App<SimKernel>> Stage<A> {
-    /// Shards with so many listeners each; `app` makes what runs on one, given the ways in.
+    /// Shards with so many listeners each, which have ports of their own from the start; `app`
+    /// makes what runs on one, given the ways in.
     pub(crate) fn new(
-        net: &Net,
-        shards: usize,
-        listeners: usize,
-        limits: ConnLimits,
-        app: impl FnMut(ShardId, &[MailboxSender<A::Mail>]) -> A,
-    ) -> Self {
-        Self::secure(net, shards, listeners, limits, None, app)
-    }
-
-    /// Makes the shards of another node, which has ports of its own from the start.
-    pub(crate) fn beside(
         net: &Net,
         shards: usize,
         listeners: usize,
@@ -60,20 +50,9 @@ impl<A: App<SimKernel>> Stage<A> {
         }
     }
 
-    /// Starts shards with TLS on all listeners if a configuration is given.
-    pub(crate) fn secure(
-        net: &Net,
-        shards: usize,
-        listeners: usize,
-        limits: ConnLimits,
-        tls: Option<&ServerTls>,
-        app: impl FnMut(ShardId, &[MailboxSender<A::Mail>]) -> A,
-    ) -> Self {
-        let takes_over = !net.0.borrow().shards.is_empty();
-        Self::made(net, (shards, listeners), limits, tls, takes_over, app)
-    }
-
-    fn made(
+    /// Shards with TLS on all listeners if a configuration is given; those that take over from
+    /// another process get its ports later.
+    pub(crate) fn made(
         net: &Net,
         (shards, listeners): (usize, usize),
         limits: ConnLimits,
@@ -211,7 +190,7 @@ impl<P: Peer> Stage<Outward<P>> {
         deliver: Deliver<P::Reply>,
     ) -> (Self, CallSender<P::Call>) {
         let (mut served, mut sender) = (Some((peer, deliver)), None);
-        let stage = Self::beside(net, 1, 0, throng_outward::limits(), |_, mailboxes| {
+        let stage = Self::new(net, 1, 0, throng_outward::limits(), |_, mailboxes| {
             let waker = mailboxes[0].clone();
             let calls = CallSender::new(Arc::new(move || waker.ring()));
             sender = Some(calls.clone());

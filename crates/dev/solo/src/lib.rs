@@ -4,7 +4,6 @@
 //! A [`Solo`] is one connection. Its output and orders are collected; the orders are not carried
 //! out, so a test decides about them. [`Heard`] collects what a hub says.
 
-pub mod dialogue;
 mod hubs;
 
 use std::collections::VecDeque;
@@ -21,13 +20,13 @@ use throng_broker::{
     ChannelOptions, Draft, NamespaceOptions, PresenceOptions, Recovery, Refusal, Subscribed,
 };
 use throng_hub::{Answer, Command, Format, ReplyTo};
-use throng_metrics::Counters;
+use throng_metrics::{Counter, Counters};
 use throng_session::{
     self as session, Admission, Claim, Context, DateCell, Event, Flow, Forwarded, Gateway, Guard,
     Guards, Http, Incoming, Meter, NodeKey, Notices, OPENING, Opened, Page, Pages, Port, Reject,
     Router, SessionLimits, Shared, Survey, WorkLimits,
 };
-use throng_types::{Actions, ConnId, Now, Position};
+use throng_types::{Actions, ConnId, Load as _, Now, Position, Save as _, check_saved};
 
 /// Fields of a request that opens a WebSocket.
 pub const WEBSOCKET: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\n\
@@ -131,6 +130,20 @@ fn guard() -> Guard {
     }
 }
 
+/// Finds the counter of a series, by its name and the value of its label, if it has one.
+///
+/// # Panics
+/// If there is none.
+#[must_use]
+pub fn counter(series: &str, label: &[&str]) -> Counter {
+    let is_it = |counter: &&Counter| {
+        let own = counter.label().map(|label| label.value);
+        counter.name() == series && own == label.first().copied()
+    };
+    let found = Counter::ALL.iter().find(is_it);
+    *found.unwrap_or_else(|| panic!("no series: {series} {label:?}"))
+}
+
 /// Options without keys, with channels open to all and the usual limits.
 pub fn shared() -> Shared {
     let open = ChannelOptions {
@@ -222,6 +235,35 @@ impl<G: Gateway> Solo<G> {
         match &mut self.state {
             State::Http(_) => None,
             State::Own(session) => Some(session),
+        }
+    }
+
+    /// Saves the gateway's session and loads it again, as another process does, if it may move.
+    ///
+    /// # Panics
+    /// If there is none, or it does not come back.
+    pub fn moves(&mut self) -> bool {
+        let session = self.session().expect("a session");
+        let moves = G::moves(session);
+        if moves {
+            check_saved(session);
+            *session = G::Session::load_whole(&session.saved()).expect("what was saved");
+        }
+        moves
+    }
+
+    /// Tells how the server counts the connection: `client`, `transport` or `user`, whose name is
+    /// empty for a client without one.
+    ///
+    /// # Panics
+    /// If there is no session, or no such word.
+    pub fn counts_as(&mut self, what: &str) -> String {
+        let class = G::class(self.session().expect("a session"));
+        match what {
+            "client" => class.is_client.to_string(),
+            "transport" => class.transport.as_str().to_owned(),
+            "user" => { class.identity }.map_or_else(String::new, |it| it.user.to_string()),
+            _ => panic!("no class has {what}"),
         }
     }
 

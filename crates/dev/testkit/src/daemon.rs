@@ -77,11 +77,14 @@ impl Daemon {
 
     /// Starts the program; `wait` returns when it serves.
     #[track_caller]
-    pub(crate) fn start(&mut self, command: &mut Command, wait: impl FnOnce(&Process)) {
+    pub(crate) fn start<T>(
+        &mut self,
+        command: &mut Command,
+        wait: impl FnOnce(&mut Process) -> T,
+    ) -> T {
         let name = command.get_program().to_string_lossy().into_owned();
         let process = Process::start(command, &format!("install {name}, see .ci/packages"));
-        wait(&process);
-        self.process = Some(process);
+        wait(self.process.insert(process))
     }
 
     pub(crate) fn go_away(&mut self) {

@@ -5,23 +5,39 @@
 
 mod backend;
 mod clients;
+mod commands;
 mod http;
+mod nodes;
+mod numbers;
+mod output;
+mod peers;
 mod programs;
 mod steps;
 mod values;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
-use throng_dialogue::{Outcome, Stage, Variables};
+pub use throng_dialogue::Outcome;
+use throng_dialogue::{Stage, Variables, cell, word};
 
-pub use self::backend::Backend;
+use self::backend::Backend;
+pub use self::numbers::Numbers;
+use self::output::Commands;
+use self::peers::Peer;
 use crate::{
     Authority, Browser, Issuer, Process, Proxy, Sdk, Server, TlsFiles, TokenKey, throng, until,
 };
+
+/// Steps of one suite, beside those that all dialogues have.
+pub trait Steps {
+    /// Takes a step with its first word, the rest of its line and the lines below it; none if that
+    /// word begins none of its steps.
+    fn step(&mut self, story: &mut Story, verb: &str, rest: &str, block: &str) -> Option<Outcome>;
+}
 
 /// Something with a name that steps speak to.
 enum Thing {
@@ -32,11 +48,15 @@ enum Thing {
     Issuer(Issuer),
     Proxy(Proxy),
     Backend(Backend),
+    Node(Server),
+    Numbers(Numbers),
+    Peer(Peer),
 }
 
 /// State of one story.
 #[derive(Default)]
-struct Story {
+pub struct Story {
+    suite: Option<Box<dyn Steps>>,
     server: Option<Server>,
     /// A certificate for this machine, and the folder of a story that has files.
     tls: Option<TlsFiles>,
@@ -46,45 +66,145 @@ struct Story {
     folders: Vec<TempDir>,
     /// Authorities by their names.
     authorities: HashMap<String, Authority>,
-    /// Servers that go on beside it, by their names.
-    parked: HashMap<String, Server>,
+    /// Folder of the file, in which it includes others.
+    path: PathBuf,
+    /// Parameters and steps of those that the file defines, by their names.
+    defined: HashMap<String, (String, String)>,
     /// Whether the process that was started has handed over, so that its end is not waited for.
     has_moved: bool,
     /// Where programs are installed, if the server is to be upgraded.
     installed: Option<crate::Installed>,
     things: HashMap<String, Thing>,
+    commands: Commands,
     variables: Variables,
 }
 
-/// Plays each section of a file.
+/// Makes a test of each file in the crate's folder `dialogues`: a module for each kind of run with
+/// the files that are played so. Files that others include come first.
+#[macro_export]
+macro_rules! dialogues {
+    (included: $($included:ident)*; $($kind:ident: $($name:ident)*;)*) => {
+        $(
+            mod $kind {
+                $(
+                    #[test]
+                    fn $name() {
+                        let folder = env!("CARGO_MANIFEST_DIR");
+                        $crate::play(folder, stringify!($name), stringify!($kind));
+                    }
+                )*
+            }
+        )*
+
+        #[test]
+        fn no_file_is_forgotten() {
+            let names = [$(stringify!($included),)* $($(stringify!($name),)*)*];
+            $crate::has_only(env!("CARGO_MANIFEST_DIR"), &names);
+        }
+    };
+}
+
+/// Checks that a crate has these dialogues and no others.
+///
+/// # Panics
+/// If one is missing or forgotten.
+pub fn has_only(folder: &str, names: &[&str]) {
+    let names: BTreeSet<&str> = names.iter().copied().collect();
+    let found = throng_dialogue::names_in(&Path::new(folder).join("dialogues"));
+    assert_eq!(found, Vec::from_iter(names));
+}
+
+/// Plays each section of a crate's file; `<KIND>` stands for the kind of run.
 ///
 /// # Panics
 /// If a step fails, with its line.
-pub fn play(file: &Path) {
-    let text = fs::read_to_string(file).unwrap_or_else(|error| panic!("{file:?}: {error}"));
-    throng_dialogue::play(&file.display().to_string(), &text, || {
-        let mut story = Story::default();
+pub fn play(folder: &str, name: &str, kind: &str) {
+    let folder = Path::new(folder).join("dialogues");
+    play_with(&folder.join(format!("{name}.txt")), |story| {
+        story.set("KIND", kind.to_owned());
+        None
+    });
+}
+
+/// Plays each section of a file with a suite's own steps, made anew for each; what makes them may
+/// set variables.
+///
+/// # Panics
+/// If a step fails, with its line.
+pub fn play_with(file: &Path, suite: impl Fn(&mut Story) -> Option<Box<dyn Steps>>) {
+    throng_dialogue::play_file(file, || {
+        let mut story = Story {
+            path: file.parent().expect("its folder").to_owned(),
+            ..Story::default()
+        };
         story.set("THRONG", throng().display().to_string());
+        story.set("VERSION", env!("CARGO_PKG_VERSION").to_owned());
+        story.set("ROOT", crate::binary::root().display().to_string());
+        story.suite = suite(&mut story);
         story
     });
 }
 
 impl Story {
-    fn set(&mut self, name: &str, value: String) {
+    /// Sets the text that stands for a name in the steps that follow.
+    pub fn set(&mut self, name: &str, value: String) {
         self.variables.set(name, value);
     }
 
-    fn server(&self) -> &Server {
+    fn own_step(&mut self, verb: &str, rest: &str, block: &str) -> Option<Outcome> {
+        let mut suite = self.suite.take()?;
+        let outcome = suite.step(self, verb, rest, block);
+        self.suite = Some(suite);
+        outcome
+    }
+
+    /// Server of the story.
+    ///
+    /// # Panics
+    /// If no step has started one.
+    pub fn server(&self) -> &Server {
         self.server.as_ref().expect("a step that starts a server")
     }
 
+    /// Connection of a name.
+    ///
+    /// # Panics
+    /// If nothing of that name is a connection.
+    pub fn wire(&mut self, name: &str) -> &mut crate::Wire {
+        match self.things.get_mut(name) {
+            Some(Thing::Wire(wire)) => wire,
+            _ => panic!("no connection has the name {name}"),
+        }
+    }
+
+    /// Keeps a connection by a name, for the steps of connections.
+    pub fn keep_wire(&mut self, name: &str, wire: crate::Wire) {
+        self.things.insert(name.to_owned(), Thing::Wire(wire));
+    }
+
     /// Address of a port: `clients`, `api`, one of GRIP's, or an address itself.
-    fn port(&self, name: &str) -> SocketAddr {
+    pub fn port(&self, name: &str) -> SocketAddr {
         match name {
             "clients" => self.server().clients(),
             "api" => self.server().api_address(),
             other => other.parse().unwrap_or_else(|_| self.server().grip(other)),
         }
+    }
+
+    /// Takes the steps that the file defines by this name, with words for their parameters; the
+    /// last one has the rest of the line.
+    fn defined_step(&mut self, (names, block): &(String, String), mut rest: &str) -> Outcome {
+        let mut names = names.split(' ').peekable();
+        while let Some(name) = names.next() {
+            let (value, more) = match names.peek() {
+                Some(_) => word(rest),
+                None => (rest, ""),
+            };
+            self.set(name, value.to_owned());
+            rest = more;
+        }
+        throng_dialogue::take(block, self)
+            .map_err(|(line, why)| format!("{why}\nline {line} of it"))
     }
 }
 
@@ -97,9 +217,13 @@ impl Stage for Story {
         values::several(word)
     }
 
-    /// Takes one step: a verb of the story's own, of its server, of programs, or of a thing.
+    /// Takes one step: one of the suite, a verb of the story's own, of its server, of programs, or
+    /// of a thing.
     fn step(&mut self, text: &str, block: &str) -> Outcome {
-        let (verb, rest) = text.split_once(' ').unwrap_or((text, ""));
+        let (verb, rest) = word(text);
+        if let Some(outcome) = self.own_step(verb, rest, block) {
+            return outcome;
+        }
         match verb {
             "until" if rest.is_empty() => {
                 let taken = |story: &mut Self| throng_dialogue::take(block, story).is_ok();
@@ -116,6 +240,16 @@ impl Stage for Story {
                 Ok(())
             }
             "let" => self.define(rest),
+            "steps" => {
+                let (name, names) = word(rest);
+                let defined = (names.to_owned(), block.to_owned());
+                self.defined.insert(name.to_owned(), defined);
+                Ok(())
+            }
+            "text" => {
+                self.set(rest, block.to_owned());
+                Ok(())
+            }
             "drop" => {
                 self.things.remove(rest);
                 Ok(())
@@ -131,14 +265,48 @@ impl Stage for Story {
                 self.things.insert(rest.to_owned(), Thing::Backend(backend));
                 Ok(())
             }
+            // In front of the server, or of an address.
             "proxy" => {
-                let proxy = Proxy::new(self.server().clients());
-                self.set(rest, proxy.address().to_string());
-                self.things.insert(rest.to_owned(), Thing::Proxy(proxy));
+                let (name, to) = word(rest);
+                let to = if to.is_empty() { "clients" } else { to };
+                let proxy = Proxy::new(self.port(to));
+                self.set(name, proxy.address().to_string());
+                self.things.insert(name.to_owned(), Thing::Proxy(proxy));
                 Ok(())
+            }
+            "include" => {
+                let text = fs::read_to_string(self.path.join(rest)).expect("a file beside it");
+                throng_dialogue::take(&text, self)
+                    .map_err(|(line, why)| format!("{why}\nline {line} of {rest}"))
+            }
+            // A step of one of the cases that a file is played for.
+            "when" => {
+                let (found, rest) = word(rest);
+                let (wanted, step) = word(rest);
+                match found == cell(wanted) {
+                    true => self.step(step, block),
+                    false => Ok(()),
+                }
+            }
+            "numbers" => {
+                let (name, channel) = word(rest);
+                let numbers = Numbers::new(channel);
+                self.things.insert(name.to_owned(), Thing::Numbers(numbers));
+                Ok(())
+            }
+            "peer" => {
+                self.start_peers(rest, block);
+                Ok(())
+            }
+            names if names.contains(',') => { names.split(',') }
+                .try_for_each(|name| self.step(&format!("{name} {rest}"), block)),
+            name if self.defined.contains_key(name) => {
+                let step = self.defined[name].clone();
+                self.defined_step(&step, rest)
             }
             _ => { self.server_step(verb, rest, block) }
                 .or_else(|| self.program_step(verb, rest, block))
+                .or_else(|| self.command_step(verb, rest, block))
                 .unwrap_or_else(|| self.thing_step(verb, rest, block)),
         }
     }
@@ -150,5 +318,28 @@ impl Stage for Story {
             server.stop();
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_defined_and_chosen() {
+        for (text, expected) in [
+            (
+                "steps S a b\n  same <a> 1\n  same-json [<b>] == [2, 3]\nS 1 2, 3\nS 1 2\n",
+                Some(5),
+            ),
+            (
+                "let B = 1\nwhen <B> 2 same 1 2\nwhen <B> 1 same 1 2\n",
+                Some(3),
+            ),
+            ("nothing of this name\n", Some(1)),
+        ] {
+            let failed = throng_dialogue::take(text, &mut Story::default()).err();
+            assert_eq!(failed.map(|(line, _)| line), expected, "{text}");
+        }
     }
 }

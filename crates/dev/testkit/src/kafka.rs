@@ -2,6 +2,7 @@
 //! come back; and Kafka's own Java client, which fills and reads it.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -140,9 +141,9 @@ impl KafkaServer {
         format!("kafka://{}", self.address())
     }
 
-    /// `kafkas://…`, with a user and a password.
-    pub fn secure_url(&self, user: &str, password: &str) -> String {
-        format!("kafkas://{user}:{password}@127.0.0.1:{}", self.secure_port)
+    /// Address of the listener that speaks TLS.
+    pub fn secure_address(&self) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], self.secure_port))
     }
 
     /// Starts it again, and waits until it serves.

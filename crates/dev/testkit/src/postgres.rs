@@ -1,15 +1,13 @@
 //! A PostgreSQL server of a test's own, which can be killed and come back.
 
 use std::fs;
-use std::net::SocketAddr;
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use tempfile::TempDir;
-
-use crate::{Issued, Process, free_port, until};
+use crate::daemon::{Daemon, is_daemon};
+use crate::{Issued, until};
 
 const INSTALL: &str = "install postgresql, see .ci/packages";
 const PASSWORD: &str = "a-password";
@@ -18,14 +16,14 @@ const PASSWORD: &str = "a-password";
 /// Clients prove themselves by SCRAM.
 pub struct PostgresServer {
     programs: PathBuf,
-    port: u16,
-    process: Option<Process>,
-    folder: TempDir,
+    daemon: Daemon,
     /// Whether it speaks TLS.
     is_secure: bool,
     /// User that it runs as, if the test runs as root: PostgreSQL refuses to run as root.
     user: Option<(u32, u32)>,
 }
+
+is_daemon!(PostgresServer);
 
 impl PostgresServer {
     /// With an empty database.
@@ -42,17 +40,14 @@ impl PostgresServer {
 
     #[track_caller]
     fn start_with(certificate: Option<&Issued>) -> Self {
-        let port = free_port();
-        let folder = tempfile::tempdir().expect("a temporary folder");
+        let daemon = Daemon::new();
         let user = rustix::process::getuid().is_root().then(postgres_user);
         if let Some((uid, gid)) = user {
-            chown(folder.path(), Some(uid), Some(gid)).expect("root may give folders away");
+            chown(daemon.folder(), Some(uid), Some(gid)).expect("root may give folders away");
         }
         let mut server = Self {
             programs: programs(),
-            port,
-            process: None,
-            folder,
+            daemon,
             is_secure: certificate.is_some(),
             user,
         };
@@ -67,7 +62,7 @@ impl PostgresServer {
 
     fn command(&self, program: &str) -> Command {
         let mut command = Command::new(self.programs.join(program));
-        command.current_dir(self.folder.path());
+        command.current_dir(self.daemon.folder());
         if let Some((uid, gid)) = self.user {
             command.uid(uid).gid(gid);
         }
@@ -76,7 +71,7 @@ impl PostgresServer {
 
     #[track_caller]
     fn initialize(&self) {
-        let file = self.folder.path().join("password");
+        let file = self.daemon.folder().join("password");
         fs::write(&file, PASSWORD).expect("a file in it");
         let mut command = self.command("initdb");
         command.args(["--username", "throng", "--auth", "scram-sha-256"]);
@@ -100,12 +95,7 @@ impl PostgresServer {
     }
 
     fn data(&self) -> PathBuf {
-        self.folder.path().join("data")
-    }
-
-    /// Address of the listener.
-    pub fn address(&self) -> SocketAddr {
-        SocketAddr::from(([127, 0, 0, 1], self.port))
+        self.daemon.folder().join("data")
     }
 
     /// URL of the server, `postgres://…`.
@@ -114,36 +104,30 @@ impl PostgresServer {
         format!("postgres://throng:{PASSWORD}@{address}/postgres")
     }
 
-    /// Kills it, in the midst of whatever it does.
-    pub fn go_away(&mut self) {
-        self.process = None;
-    }
-
     /// Starts it again, and waits until it serves.
     #[track_caller]
     pub fn come_back(&mut self) {
-        let process = until("a PostgreSQL that starts", || {
-            let mut command = self.command("postgres");
-            command.arg("-D").arg(self.data());
-            command.args(["-p", &self.port.to_string()]);
-            command.args(["-c", "listen_addresses=127.0.0.1", "-c", "fsync=off"]);
-            command.args(["-c", "unix_socket_directories="]);
-            if self.is_secure {
-                command.args(["-c", "ssl=on"]);
-            }
-            let mut process = Process::start(&mut command, INSTALL);
-            // What was killed may hold its memory for another moment, and then this one ends.
-            until("a PostgreSQL that serves, or ends", || {
-                let lines = process.err_lines();
-                let is_ready = |line: &String| line.contains("ready to accept connections");
-                match lines.iter().any(is_ready) {
-                    true => Some(true),
-                    false => (!process.runs()).then_some(false),
-                }
+        let mut command = self.command("postgres");
+        command.arg("-D").arg(self.data());
+        command.args(["-p", &self.daemon.port().to_string()]);
+        command.args(["-c", "listen_addresses=127.0.0.1", "-c", "fsync=off"]);
+        command.args(["-c", "unix_socket_directories="]);
+        if self.is_secure {
+            command.args(["-c", "ssl=on"]);
+        }
+        // What was killed may hold its memory for another moment, and then this one ends.
+        until("a PostgreSQL that starts", || {
+            self.daemon.start(&mut command, |process| {
+                until("a PostgreSQL that serves, or ends", || {
+                    let lines = process.err_lines();
+                    let is_ready = |line: &String| line.contains("ready to accept connections");
+                    match lines.iter().any(is_ready) {
+                        true => Some(true),
+                        false => (!process.runs()).then_some(false),
+                    }
+                })
             })
-            .then_some(process)
         });
-        self.process = Some(process);
     }
 
     /// Carries out a statement by itself; gives what it selects, one line a row.

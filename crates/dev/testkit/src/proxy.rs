@@ -24,9 +24,9 @@ struct State {
     links: Vec<TcpStream>,
     taken: usize,
     /// Writes of a client that contain this text are lost, so many more times.
-    loses: (&'static str, usize),
+    loses: (String, usize),
     /// Writes of a client that contain this text are held back; `true` once one is.
-    holds: (&'static str, bool),
+    holds: (String, bool),
     /// Edits the bytes that a server sends.
     edit: Option<Edit>,
 }
@@ -46,8 +46,8 @@ impl Proxy {
             ends: false,
             links: Vec::new(),
             taken: 0,
-            loses: ("", 0),
-            holds: ("", false),
+            loses: (String::new(), 0),
+            holds: (String::new(), false),
             edit: None,
         };
         let state = Arc::new(Mutex::new(state));
@@ -96,14 +96,14 @@ impl Proxy {
     }
 
     /// Loses the next `times` writes of clients that have this in them.
-    pub fn lose(&self, word: &'static str, times: usize) {
-        lock(&self.state).loses = (word, times);
+    pub fn lose(&self, word: &str, times: usize) {
+        lock(&self.state).loses = (word.to_owned(), times);
     }
 
     /// Keeps back the next write of a client that has this in it, and all that comes behind it on
     /// its connection, also when the client has gone.
-    pub fn hold(&self, word: &'static str) {
-        lock(&self.state).holds = (word, false);
+    pub fn hold(&self, word: &str) {
+        lock(&self.state).holds = (word.to_owned(), false);
     }
 
     /// Whether something is kept back.
@@ -113,7 +113,7 @@ impl Proxy {
 
     /// Lets through what is kept back.
     pub fn release(&self) {
-        lock(&self.state).holds = ("", false);
+        lock(&self.state).holds = (String::new(), false);
     }
 
     /// Edits the bytes that servers send from now on.

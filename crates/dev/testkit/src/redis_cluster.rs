@@ -1,4 +1,4 @@
-//! A Redis Cluster of a test's own, whose slots can be moved and whose servers can go away.
+//! A Redis Cluster of a test's own.
 
 use crate::free_port;
 use crate::{RedisServer, until};
@@ -84,74 +84,7 @@ impl RedisCluster {
     }
 
     /// The first primaries, and after them their replicas in the same order.
-    pub fn servers(&self) -> &[RedisServer] {
-        &self.servers
-    }
-
-    /// Kills a server without a graceful end.
-    pub fn go_away(&mut self, server: usize) {
-        self.servers[server].go_away();
-    }
-
-    /// The first primary that has a key of this pattern, and the key.
-    #[track_caller]
-    pub fn find(&self, pattern: &str) -> (usize, String) {
-        let primaries = self.servers[..PRIMARIES].iter().enumerate();
-        let mut keys = primaries.map(|(at, it)| (at, it.ask(&format!("KEYS {pattern}"))));
-        keys.find(|(_, key)| !key.is_empty()).expect("a key")
-    }
-
-    /// Begins to move the slot of a key between two primaries.
-    #[track_caller]
-    pub fn open(&self, key: &str, from: usize, to: usize) -> Moving<'_> {
-        let slot = self.servers[0].ask(&format!("CLUSTER KEYSLOT {key}"));
-        let ids = [from, to].map(|at| self.servers[at].ask("CLUSTER MYID"));
-        self.servers[to].ask(&format!("CLUSTER SETSLOT {slot} IMPORTING {}", ids[0]));
-        self.servers[from].ask(&format!("CLUSTER SETSLOT {slot} MIGRATING {}", ids[1]));
-        Moving {
-            cluster: self,
-            from,
-            to,
-            slot,
-        }
-    }
-}
-
-/// A slot on its way from one primary to another.
-pub struct Moving<'a> {
-    cluster: &'a RedisCluster,
-    from: usize,
-    to: usize,
-    slot: String,
-}
-
-impl Moving<'_> {
-    /// Moves one key; false if there is none any more.
-    #[track_caller]
-    pub fn step(&self) -> bool {
-        let from = &self.cluster.servers[self.from];
-        let port = self.cluster.servers[self.to].address().port();
-        let key = from.ask(&format!("CLUSTER GETKEYSINSLOT {} 1", self.slot));
-        if !key.is_empty() {
-            // One that expires meanwhile is not there, which is no error.
-            from.ask(&format!("MIGRATE 127.0.0.1 {port} \"{key}\" 0 5000"));
-        }
-        !key.is_empty()
-    }
-
-    /// Moves the rest of the keys; then all servers know the new owner of the slot.
-    #[track_caller]
-    pub fn close(self) {
-        while self.step() {}
-        let servers = &self.cluster.servers;
-        let id = servers[self.to].ask("CLUSTER MYID");
-        let told = format!("CLUSTER SETSLOT {} NODE {id}", self.slot);
-        // The new owner comes first, so that the slot has an owner at each moment.
-        servers[self.to].ask(&told);
-        for (at, server) in servers.iter().enumerate().take(PRIMARIES) {
-            if at != self.to {
-                server.ask(&told);
-            }
-        }
+    pub fn into_servers(self) -> Vec<RedisServer> {
+        self.servers
     }
 }

@@ -108,8 +108,9 @@ impl Sdk {
         python_script("sdk.py", arguments)
     }
 
+    /// Starts a program that takes orders and tells events as the scripts do.
     #[track_caller]
-    fn start(command: &mut Command) -> Self {
+    pub fn start(command: &mut Command) -> Self {
         Self {
             process: Process::start(command, install::PROGRAMS),
             taken: Mutex::default(),

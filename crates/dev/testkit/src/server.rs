@@ -272,13 +272,6 @@ impl Server {
         assert_eq!(self.metric(series), value, "{series}");
     }
 
-    /// The numbers of `/stats`.
-    #[track_caller]
-    pub fn stats(&self) -> Value {
-        let response = self.ask("GET", "/stats", "");
-        serde_json::from_str(&response.body).unwrap_or_else(|_| panic!("{response:?}"))
-    }
-
     /// Returns the log so far, one object for each line.
     #[track_caller]
     pub fn log(&self) -> Vec<Value> {

@@ -61,17 +61,22 @@ pub const HANDSHAKE: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\n\
                              Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
 
 /// Frame of a client's WebSocket, whole, under a mask that changes nothing.
-pub fn frame(opcode: u8, text: &str) -> Vec<u8> {
+pub fn frame(opcode: u8, data: impl AsRef<[u8]>) -> Vec<u8> {
+    let data = data.as_ref();
     let mut frame = vec![0x80 | opcode];
-    match u16::try_from(text.len()).expect("a short text") {
+    match data.len() {
         length @ ..126 => frame.push(0x80 | length as u8),
-        length => {
+        length @ ..0x1_0000 => {
             frame.push(0x80 | 126);
-            frame.extend(length.to_be_bytes());
+            frame.extend((length as u16).to_be_bytes());
+        }
+        length => {
+            frame.push(0x80 | 127);
+            frame.extend((length as u64).to_be_bytes());
         }
     }
     frame.extend([0; 4]);
-    frame.extend(text.as_bytes());
+    frame.extend(data);
     frame
 }
 
@@ -176,6 +181,12 @@ impl Wire {
             .expect("a deadline");
         stream.set_nodelay(true).expect("no delay");
         stream
+    }
+
+    /// Speaks on a connection that was accepted: the side of a server.
+    #[track_caller]
+    pub fn accepted(stream: TcpStream) -> Self {
+        Self::over(Box::new(Self::patient(stream)))
     }
 
     fn over(stream: Box<dyn Stream>) -> Self {
@@ -288,13 +299,33 @@ impl Wire {
     /// Takes a frame of a server: its opcode and its payload.
     #[track_caller]
     pub fn frame(&mut self) -> (u8, Vec<u8>) {
+        let (first, payload) = self.whole_frame();
+        (first & 15, payload)
+    }
+
+    /// Takes a message of a server, in however many frames it comes: its opcode and its payload.
+    #[track_caller]
+    pub fn message(&mut self) -> (u8, Vec<u8>) {
+        let (mut last, mut payload) = self.whole_frame();
+        let opcode = last & 15;
+        while last & 0x80 == 0 {
+            let more;
+            (last, more) = self.whole_frame();
+            payload.extend(more);
+        }
+        (opcode, payload)
+    }
+
+    /// Takes a frame of a server: its first byte and its payload.
+    #[track_caller]
+    fn whole_frame(&mut self) -> (u8, Vec<u8>) {
         let [first, short] = self.array();
         let length = match short {
             126 => u16::from_be_bytes(self.array()).into(),
             127 => u64::from_be_bytes(self.array()),
             short => short.into(),
         };
-        (first & 15, self.exactly(length as usize))
+        (first, self.exactly(length as usize))
     }
 
     #[track_caller]

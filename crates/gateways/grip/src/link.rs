@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use throng_grip::hold::link_retry_at;
-use throng_grip::instruct::{Hold, INSTRUCT_BODY_BYTES_MAX, Instruct, ReplyBody, ResponseHead};
+use throng_grip::instruct::{Hold, INSTRUCT_BODY_BYTES_MAX, Instruct, ResponseHead};
 use throng_http1::field::fields;
 use throng_http1::origin::OriginHead;
 use throng_types::Publication;
@@ -91,13 +91,10 @@ impl Held {
             return;
         };
         if let Step::Document { head, body } = std::mem::replace(&mut fetch.step, Step::Body) {
-            let Ok(instruct) = instruct_of(&head, &body, cx) else {
+            let Ok(mut instruct) = instruct_of(&head, &body, cx) else {
                 return self.cut(cx);
             };
-            let body = match &instruct.reply.body {
-                ReplyBody::Replaced(body) => body.clone(),
-                ReplyBody::AsReceived => body,
-            };
+            let body = instruct.reply.body.take().unwrap_or(body);
             self.go_on(instruct, cx);
             if self.closing {
                 return;

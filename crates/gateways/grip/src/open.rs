@@ -7,10 +7,11 @@ use throng_http1::origin::{OriginTarget, TargetAddress};
 use throng_metrics::Counter;
 use throng_session::http::send_page;
 use throng_session::{Access, Claim, Incoming, Opened, Port, Rank, Reject};
+use throng_ws::handshake;
 
 use crate::Cx;
 use crate::event::Session;
-use crate::over_http::{OverHttp, accept_key};
+use crate::over_http::OverHttp;
 use crate::proxied::Proxied;
 use crate::publish::publish;
 use crate::request::{BackendRequest, came_by_tls, host_of};
@@ -125,7 +126,7 @@ fn ask_backend(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Session, 
         ));
     }
     if request.wants_upgrade("websocket") {
-        let accept = accept_key(request)?;
+        let accept = handshake::accept(request.method, request.headers())?.key;
         // The target `test` speaks WebSocket itself, whatever the route's option.
         let over_http =
             |target: &OriginTarget| target.over_http && target.address != TargetAddress::Test;

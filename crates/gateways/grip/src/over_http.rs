@@ -18,7 +18,7 @@ use throng_hub::Answer;
 use throng_metrics::Counter;
 use throng_session::answer_text;
 use throng_types::{End, Publication, Save};
-use throng_ws::{WsDecoder, WsRole, handshake};
+use throng_ws::{WsDecoder, WsRole};
 
 use crate::Cx;
 use crate::client_side::{CLOSE_TIMEOUT_MS, Side, WsInput};
@@ -334,12 +334,4 @@ impl OverHttp {
         }
         cx.end(End::Flush);
     }
-}
-
-/// Checks a client's handshake.
-pub(crate) fn accept_key(
-    request: &throng_http1::Request<'_>,
-) -> Result<[u8; 28], handshake::HandshakeError> {
-    let accepted = handshake::accept(request.method, request.headers());
-    accepted.map(|accept| accept.key)
 }

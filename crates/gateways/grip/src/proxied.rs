@@ -6,9 +6,7 @@
 
 use std::sync::Arc;
 
-use throng_grip::instruct::{
-    HeldReply, Hold, INSTRUCT_BODY_BYTES_MAX, Instruct, ReplyBody, ResponseHead,
-};
+use throng_grip::instruct::{HeldReply, Hold, INSTRUCT_BODY_BYTES_MAX, Instruct, ResponseHead};
 use throng_grip::item::{HttpResponseItem, Item, ResponseItem};
 use throng_grip::proxy::is_response_hop;
 use throng_http1::LAST_CHUNK;
@@ -223,7 +221,7 @@ impl Proxied {
             }
             (Stage::Collecting { head, body }, OriginEvent::End) => {
                 match instruct_of(&head, &body, cx) {
-                    Ok(instruct) => self.carry_out(instruct, Some(body), cx),
+                    Ok(instruct) => self.carry_out(instruct, body, cx),
                     Err(fault) => self.bad_gateway(&fault, cx),
                 }
             }
@@ -298,11 +296,8 @@ impl Proxied {
     }
 
     /// Carries out an instruction whose body is complete.
-    fn carry_out(&mut self, instruct: Instruct, body: Option<Vec<u8>>, cx: &mut Cx<'_>) -> Becomes {
-        let body = match &instruct.reply.body {
-            ReplyBody::Replaced(body) => body.clone(),
-            ReplyBody::AsReceived => body.unwrap_or_default(),
-        };
+    fn carry_out(&mut self, mut instruct: Instruct, body: Vec<u8>, cx: &mut Cx<'_>) -> Becomes {
+        let body = instruct.reply.body.take().unwrap_or(body);
         if self.is_stream(&instruct) {
             return self.stream(instruct, Some(body), cx);
         }

@@ -240,7 +240,7 @@ impl BackendRequest {
 
     /// Whether the backend's answers are read as instructions.
     pub(crate) fn may_instruct(&self) -> bool {
-        self.route.grip && !self.is_trusted
+        !self.route.no_grip && !self.is_trusted
     }
 
     /// A WebSocket's handshake. Its extensions give way to ours, since messages are read; where
@@ -283,7 +283,7 @@ impl BackendRequest {
         let peer = self.peer.to_canonical().to_string();
         let rules = RequestRules {
             is_trusted: self.is_trusted,
-            grip: route.grip,
+            grip: !route.no_grip,
             orig_headers: route.orig_headers,
             sig: sig.as_deref(),
             last_ids,

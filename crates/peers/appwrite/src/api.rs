@@ -146,6 +146,8 @@ pub(crate) fn escape(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use throng_types::cases;
+
     use super::*;
 
     #[test]
@@ -158,39 +160,14 @@ mod tests {
 
     #[test]
     fn only_appwrite_says_that_somebody_is_nobody() {
-        let told = |status, body: &str| nobody(status, body.as_bytes());
-        let own = |status: u16, kind: &str, message: &str| {
-            let body = serde_json::json!({"message": message, "code": status, "type": kind});
-            told(status, &body.to_string())
-        };
-        let scope = own(401, "general_unauthorized_scope", "missing scopes");
-        assert!(matches!(scope, Some(LookupReply::Nobody)));
-        let old = r#"{"message":"User (role: guests) missing scope (account)","code":401}"#;
-        assert!(matches!(told(401, old), Some(LookupReply::Nobody)));
-        let blocked = own(403, "user_blocked", "The current user has been blocked.");
-        assert!(matches!(blocked, Some(LookupReply::Nobody)));
-        let expired = "Failed to verify JWT. Invalid token: Expired";
-        let Some(LookupReply::Expired(why)) = own(401, "user_jwt_invalid", expired) else {
-            panic!("a token that is over");
-        };
-        assert_eq!(&*why, "Invalid token: Expired");
-        for (status, kind) in [
-            (400, "general_argument_invalid"),
-            (403, "general_service_disabled"),
-            (404, "project_not_found"),
-            (429, "general_rate_limit_exceeded"),
-            (500, "general_unknown"),
-        ] {
-            assert!(own(status, kind, "").is_none(), "{status} {kind}");
-        }
-        for (status, body) in [
-            (404, "<html>404 Not Found</html>"),
-            (401, "<html>401 Authorization Required</html>"),
-            (401, ""),
-            (401, r#"{"error":"no"}"#),
-            (503, r#"{"message":"x","code":401}"#),
-        ] {
-            assert!(told(status, body).is_none(), "{status} {body}");
+        for (case, expected) in cases(include_str!("api.txt")) {
+            let (status, body) = case.split_once(' ').unwrap();
+            let told = match nobody(status.parse().unwrap(), body.as_bytes()) {
+                Some(LookupReply::Expired(why)) => format!("Expired {why}"),
+                Some(other) => format!("{other:?}"),
+                None => "nothing".to_owned(),
+            };
+            assert_eq!(told, expected, "{case}");
         }
     }
 

@@ -227,93 +227,38 @@ const MASK: &str = "Error: Server Error";
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use throng_types::cases;
 
     use super::*;
     use ConnectionPhase::{Message, Open};
 
-    /// The frame's text, without its fixed beginning and end, and what follows it.
-    fn refused(
-        fault: &RealtimeError,
-        phase: ConnectionPhase,
-        style: RefusalStyle,
-    ) -> (String, ErrorAction) {
-        let mut out = Vec::new();
-        let then = fault.refuse(phase, style, &mut out);
-        let frame: serde_json::Value = serde_json::from_slice(&out).unwrap();
-        let message = frame["data"]["message"].as_str().unwrap().to_owned();
-        let data = json!({"code": fault.code(), "message": message});
-        assert_eq!(frame, json!({"type": "error", "data": data}));
-        (message, then)
-    }
-
     #[test]
-    fn opening_ends_with_every_fault() {
-        let ours = RefusalStyle::default();
-        let jwt = || RealtimeError::Jwt("Expired".to_owned());
-        let expired = "Failed to verify JWT. Expired";
-        for (fault, style, code, message, then) in [
-            (
-                RealtimeError::UnknownProject,
-                ours,
-                1008,
-                "Missing or unknown project ID",
-                ErrorAction::Close(1008),
-            ),
-            (
-                RealtimeError::TooManyRequests,
-                ours,
-                1013,
-                "Too many requests",
-                ErrorAction::Close(1013),
-            ),
-            (
-                RealtimeError::Server,
-                ours,
-                500,
-                MASK,
-                ErrorAction::Close(1011),
-            ),
-            (jwt(), RefusalStyle::STOCK, 401, expired, ErrorAction::Drop),
-            // 1008 would be the end for a page that is about to get a new token.
-            (jwt(), ours, 401, expired, ErrorAction::Drop),
-        ] {
-            let told = refused(&fault, Open, style);
-            assert_eq!((fault.code(), told), (code, (message.to_owned(), then)));
-        }
-    }
-
-    #[test]
-    fn stock_hides_what_production_hides() {
-        let unknown = "Missing or unknown project ID";
-        let internal = RealtimeError::Internal("x".to_owned());
-        for (fault, phase, message) in [
-            (RealtimeError::UnknownProject, Open, unknown),
-            (RealtimeError::TooManyRequests, Open, MASK),
-            (internal, Open, MASK),
-            (RealtimeError::Format, Message, MASK),
-            (RealtimeError::UnknownProject, Message, MASK),
-            (
-                RealtimeError::Unauthorized,
-                Message,
-                "User must be authorized",
-            ),
-        ] {
-            let (told, _) = refused(&fault, phase, RefusalStyle::STOCK);
-            assert_eq!(told, message, "{fault:?}");
-        }
-    }
-
-    #[test]
-    fn an_open_connection_survives_all_but_policy() {
-        for fault in [
-            RealtimeError::Format,
+    fn refusals_have_their_code_and_their_end() {
+        let faults = [
+            RealtimeError::UnknownProject,
+            RealtimeError::TooManyRequests,
             RealtimeError::TooManyMessages,
-            RealtimeError::Unauthorized,
+            RealtimeError::Format,
             RealtimeError::Session,
-        ] {
-            assert!(!fault.closes(Message), "{fault:?}");
+            RealtimeError::Unauthorized,
+            RealtimeError::Jwt("Expired".to_owned()),
+            RealtimeError::Internal("x".to_owned()),
+            RealtimeError::Server,
+        ];
+        for (case, expected) in cases(include_str!("fault.txt")) {
+            let words: Vec<&str> = case.split(' ').collect();
+            let phase = if words[0] == "opening" { Open } else { Message };
+            let style = match words[1] {
+                "stock" => RefusalStyle::STOCK,
+                _ => RefusalStyle::default(),
+            };
+            let is_it = |fault: &&RealtimeError| format!("{fault:?}").starts_with(words[2]);
+            let fault = faults.iter().find(is_it).expect("a fault");
+            let mut out = Vec::new();
+            let then = fault.refuse(phase, style, &mut out);
+            let (then, frame) = (format!("{then:?}"), String::from_utf8(out).unwrap());
+            assert_eq!(format!("{then} {frame}"), expected, "{case}");
+            assert_eq!(fault.closes(phase), then != "Stay", "{case}");
         }
-        assert!(RealtimeError::UnknownProject.closes(Message));
     }
 }

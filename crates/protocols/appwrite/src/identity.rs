@@ -357,30 +357,22 @@ mod tests {
 
     #[test]
     fn sessions_are_found_in_order() {
-        let all = SessionHeaders {
-            cookie: Some("x=1; a_session_bench=one; a_session_bench_legacy=two"),
-            session: Some("three"),
-            fallback: Some(r#"{"a_session_bench":"four","a_session_console":"five"}"#),
-        };
-        assert_eq!(all.find("bench", false).as_deref(), Some("one"));
-        let legacy = SessionHeaders {
-            cookie: Some("a_session_bench=; a_session_bench_legacy=dHdv%3D"),
-            ..all
-        };
-        assert_eq!(legacy.find("bench", false).as_deref(), Some("dHdv="));
-        let header = SessionHeaders {
-            cookie: None,
-            ..all
-        };
-        assert_eq!(header.find("bench", false).as_deref(), Some("three"));
-        let fallback = SessionHeaders {
-            session: None,
-            ..header
-        };
-        assert_eq!(fallback.find("bench", false).as_deref(), Some("four"));
-        assert_eq!(fallback.find("bench", true).as_deref(), Some("five"));
-        assert_eq!(fallback.find("other", false), None);
-        assert_eq!(SessionHeaders::default().find("bench", false), None);
+        for (case, expected) in cases(include_str!("sessions.txt")) {
+            let mut cells = case.split(" | ");
+            let whose = cells.next().unwrap();
+            let mut headers = SessionHeaders::default();
+            for cell in cells {
+                let (name, value) = cell.split_once(": ").unwrap();
+                *match name {
+                    "cookie" => &mut headers.cookie,
+                    "session" => &mut headers.session,
+                    _ => &mut headers.fallback,
+                } = Some(value);
+            }
+            let project = whose.trim_end_matches(" as admin");
+            let found = headers.find(project, project != whose);
+            assert_eq!(found.as_deref().unwrap_or("nothing"), expected, "{case}");
+        }
     }
 
     proptest! {

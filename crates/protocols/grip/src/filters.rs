@@ -46,11 +46,10 @@ impl Filter {
     }
 }
 
-/// The filters of one subscription in their order: six bytes, because a connection keeps them.
+/// The filters of one subscription in their order: five bytes, because a connection keeps them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Save)]
 pub struct Filters {
     list: [Option<Filter>; FILTERS_MAX],
-    unknown: bool,
 }
 
 /// More than [`FILTERS_MAX`] filters, known or not.
@@ -60,7 +59,7 @@ pub struct TooManyFilters;
 
 impl Filters {
     /// From names. A name that nobody knows filters nothing but counts towards the limit,
-    /// as in Pushpin; [`Filters::has_unknown`] tells.
+    /// as in Pushpin.
     pub fn from_names<'n>(
         names: impl IntoIterator<Item = &'n str>,
     ) -> Result<Self, TooManyFilters> {
@@ -70,12 +69,9 @@ impl Filters {
             if count >= FILTERS_MAX {
                 return Err(TooManyFilters);
             }
-            match (Filter::from_name(name), out.list.get_mut(free)) {
-                (Some(filter), Some(slot)) => {
-                    *slot = Some(filter);
-                    free += 1;
-                }
-                _ => out.unknown = true,
+            if let (Some(filter), Some(slot)) = (Filter::from_name(name), out.list.get_mut(free)) {
+                *slot = Some(filter);
+                free += 1;
             }
         }
         Ok(out)
@@ -85,12 +81,6 @@ impl Filters {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.list[0].is_none()
-    }
-
-    /// Tells whether a name was given that no filter has. Worth a line in the log.
-    #[must_use]
-    pub fn has_unknown(&self) -> bool {
-        self.unknown
     }
 
     /// The filters in their order.

@@ -51,7 +51,7 @@ impl<'h> Element<'h> {
         let (value, tail) = cut(text, b';');
         let whole = Parameters(tail).all(|parameter| parameter.is_ok());
         whole.then_some(Self {
-            value: trim(value),
+            value: value.trim_ascii(),
             tail,
         })
     }
@@ -124,26 +124,20 @@ impl<'h> Iterator for Parameters<'h> {
             rest => {
                 let (value, after) = cut(rest, b';');
                 (
-                    Cow::Borrowed(trim(value.strip_prefix(b"=").unwrap_or(value))),
+                    Cow::Borrowed(value.strip_prefix(b"=").unwrap_or(value).trim_ascii()),
                     after,
                 )
             }
         };
         self.0 = rest;
-        Some(Ok((trim(name), value)))
+        Some(Ok((name.trim_ascii(), value)))
     }
 }
 
 /// A whole number in decimal with white space around it, as a backend writes one.
 #[must_use]
 pub fn integer(text: &[u8]) -> Option<i32> {
-    std::str::from_utf8(trim(text)).ok()?.parse().ok()
-}
-
-/// Without ASCII white space at both ends.
-#[must_use]
-pub fn trim(value: &[u8]) -> &[u8] {
-    value.trim_ascii()
+    std::str::from_utf8(text.trim_ascii()).ok()?.parse().ok()
 }
 
 /// Text of bytes, with the replacement character for what is not UTF-8.

@@ -75,7 +75,7 @@ impl Instruct {
                     .filter(|reason| !reason.is_empty())
                     .map(str::to_owned),
                 headers: Vec::new(),
-                body: ReplyBody::AsReceived,
+                body: None,
             },
         };
         for (key, value) in set_meta(fields)? {
@@ -194,14 +194,6 @@ pub struct NextLink {
     pub timeout_s: u32,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Save)]
-pub enum ReplyBody {
-    /// The backend's own body.
-    AsReceived,
-    /// Body of the instruction document, in place of the backend's.
-    Replaced(Vec<u8>),
-}
-
 /// The response that the client gets: at once (stream, no hold) or at the timeout (response).
 #[derive(Clone, Debug, PartialEq, Eq, Save)]
 pub struct HeldReply {
@@ -211,7 +203,8 @@ pub struct HeldReply {
     pub reason: Option<String>,
     /// Without `Grip-*`, and only the exposed ones if any were named.
     pub headers: Vec<Header>,
-    pub body: ReplyBody,
+    /// Body of the instruction document, in place of the backend's own.
+    pub body: Option<Vec<u8>>,
 }
 
 /// All that a response told.
@@ -398,7 +391,7 @@ fn apply(code: u16, body: &[u8], out: &mut Instruct) -> Result<(), InstructError
         apply_hold(hold, out)?;
     }
     out.reply.headers.clear();
-    out.reply.body = ReplyBody::Replaced(Vec::new());
+    out.reply.body = Some(Vec::new());
     if let Some(response) = document.object("response", "response")? {
         apply_response(response, out)?;
     }
@@ -481,7 +474,7 @@ fn apply_response(mut response: Fields, out: &mut Instruct) -> Result<(), Docume
     }
     reply.headers = headers_of(&mut response)?;
     if let Some((body, _)) = response.bytes("body", "body-bin")? {
-        reply.body = ReplyBody::Replaced(body);
+        reply.body = Some(body);
     }
     Ok(())
 }

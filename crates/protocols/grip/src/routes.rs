@@ -19,11 +19,12 @@ use crate::headers::Header;
 pub use file::{LineError, RouteError, RouteErrorKind, RoutesFile, parse_route_line, parse_routes};
 
 /// Condition on the host of a request.
-#[derive(Clone, Debug, PartialEq, Eq, Save)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Save)]
 pub enum Domain {
     /// This host, in lower case, without a port.
     Exact(String),
     /// Any host that no route names.
+    #[default]
     Any,
     /// None: the route is only found by its id.
     None,
@@ -39,7 +40,7 @@ pub enum Protocol {
 }
 
 /// A route: a condition, options and targets.
-#[derive(Clone, Debug, PartialEq, Eq, Save)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Save)]
 pub struct Route {
     /// Condition: host of the request.
     pub domain: Domain,
@@ -70,36 +71,11 @@ pub struct Route {
     pub auto_cross_origin: bool,
     /// Added to responses of WebSocket and HTTP requests to the origin; an empty value removes.
     pub headers: Vec<Header>,
-    /// True if responses are read as instructions.
-    pub grip: bool,
+    /// True if responses are passed on without being read as instructions.
+    pub no_grip: bool,
     /// Pushpin's log level for this route.
     pub log_level: Option<i32>,
     pub to: Arc<Destination>,
-}
-
-impl Default for Route {
-    fn default() -> Self {
-        Self {
-            domain: Domain::Any,
-            protocol: None,
-            is_tls: None,
-            path_prefix: String::new(),
-            id: None,
-            sig_iss: None,
-            sig_key: None,
-            channel_prefix: String::new(),
-            orig_headers: false,
-            as_host: None,
-            path_remove_bytes: 0,
-            path_prepend: String::new(),
-            debug: false,
-            auto_cross_origin: false,
-            headers: Vec::new(),
-            grip: true,
-            log_level: None,
-            to: Arc::default(),
-        }
-    }
 }
 
 impl Route {

@@ -40,11 +40,7 @@ pub(crate) struct AccountApi {
 }
 
 impl AccountApi {
-    pub(crate) fn start() -> Self {
-        Self::with(None)
-    }
-
-    /// By TLS, if it has a certificate for its address.
+    /// Starts it; by TLS, if it has a certificate for its address.
     pub(crate) fn with(issued: Option<Issued>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -84,8 +80,8 @@ impl AccountApi {
         self.state().sessions.remove(shown);
     }
 
-    pub(crate) fn join(&self, user: &str, team: &str, roles: &[&str]) {
-        let roles = roles.iter().map(|&role| role.to_owned()).collect();
+    pub(crate) fn join(&self, user: &str, team: &str, roles: &str) {
+        let roles = roles.split_whitespace().map(str::to_owned).collect();
         let key = (user.to_owned(), team.to_owned());
         self.state().memberships.insert(key, roles);
     }
@@ -95,14 +91,9 @@ impl AccountApi {
         self.state().memberships.remove(&key);
     }
 
-    pub(crate) fn label(&self, user: &str, labels: &[&str]) {
-        let labels = labels.iter().map(|&label| label.to_owned()).collect();
+    pub(crate) fn label(&self, user: &str, labels: &str) {
+        let labels = labels.split_whitespace().map(str::to_owned).collect();
         self.state().labels.insert(user.to_owned(), labels);
-    }
-
-    pub(crate) fn go_away(&self, away: bool) {
-        let unavailable = (503, json!({"message": "Service unavailable", "code": 503}));
-        self.fail(away.then_some(unavailable));
     }
 
     /// Answers nothing but this from now on.
@@ -187,17 +178,11 @@ fn answer(head: &[String], body: &[u8], state: &mut State) -> (u16, Value) {
     let shown = header("x-appwrite-jwt").or(cookie).unwrap_or_default();
     let Some(user) = state.sessions.get(shown) else {
         let message = "User (role: guests) missing scope (account)";
-        return (
-            401,
-            json!({"message": message, "code": 401, "type": "general_unauthorized_scope"}),
-        );
+        return refusal(401, message, "general_unauthorized_scope");
     };
     if state.teams_off && path != "/v1/account" {
         let message = "The requested service is disabled.";
-        return (
-            403,
-            json!({"message": message, "code": 403, "type": "general_service_disabled"}),
-        );
+        return refusal(403, message, "general_service_disabled");
     }
     if let Some(id) = path.strip_prefix("/v1/presences/") {
         let user = user.clone();
@@ -206,11 +191,8 @@ fn answer(head: &[String], body: &[u8], state: &mut State) -> (u16, Value) {
     let theirs = state.memberships.iter().filter(|((of, _), _)| of == user);
     match path {
         "/v1/account" => {
-            let mut account = account(user);
-            if let Some(labels) = state.labels.get(user) {
-                account["labels"] = json!(labels);
-            }
-            (200, account)
+            let labels = state.labels.get(user).map_or(&[][..], Vec::as_slice);
+            (200, account(user, labels))
         }
         "/v1/teams" => {
             let (limit, after) = page(query);
@@ -237,12 +219,16 @@ fn answer(head: &[String], body: &[u8], state: &mut State) -> (u16, Value) {
                            "confirm": true, "roles": roles})
                 })
                 .collect();
-            (
-                200,
-                json!({"total": memberships.len(), "memberships": memberships}),
-            )
+            let total = memberships.len();
+            (200, json!({"total": total, "memberships": memberships}))
         }
     }
+}
+
+/// Answer that refuses a request, as Appwrite words it.
+fn refusal(code: u16, message: &str, kind: &str) -> (u16, Value) {
+    let body = json!({"message": message, "code": code, "type": kind});
+    (code, body)
 }
 
 /// A user's own presence is written or deleted. A user that has one keeps its id, as in Appwrite.
@@ -260,8 +246,7 @@ fn presence(
             let foreign = json!(["read(\"team:other\")"]);
             if presence["permissions"] == foreign {
                 let message = "Permissions must be one of: (any, users)";
-                let kind = "user_unauthorized";
-                return (401, json!({"message": message, "code": 401, "type": kind}));
+                return refusal(401, message, "user_unauthorized");
             }
             presence["$id"] = own.unwrap_or_else(|| json!(id));
             presence["userId"] = json!(user);
@@ -272,13 +257,7 @@ fn presence(
             presences.remove(user);
             (204, Value::Null)
         }
-        _ => {
-            let message = "Presence not found";
-            (
-                404,
-                json!({"message": message, "code": 404, "type": "presence_not_found"}),
-            )
-        }
+        _ => refusal(404, "Presence not found", "presence_not_found"),
     }
 }
 
@@ -309,11 +288,13 @@ fn decode(text: &str) -> String {
     decoded
 }
 
-pub(crate) fn account(user: &str) -> Value {
+/// A user with labels, as Appwrite tells of it.
+pub(crate) fn account(user: &str, labels: &[impl AsRef<str>]) -> Value {
+    let labels: Vec<&str> = labels.iter().map(AsRef::as_ref).collect();
     json!({
         "$id": user, "$createdAt": "2026-01-01T00:00:00.000+00:00",
         "$updatedAt": "2026-01-01T00:00:00.000+00:00", "name": user,
-        "registration": "2026-01-01T00:00:00.000+00:00", "status": true, "labels": [],
+        "registration": "2026-01-01T00:00:00.000+00:00", "status": true, "labels": labels,
         "passwordUpdate": "", "email": format!("{user}@example.com"), "phone": "",
         "emailVerification": true, "phoneVerification": false, "mfa": false, "prefs": {},
         "targets": [], "accessedAt": ""

@@ -1,14 +1,11 @@
 //! Appwrite Realtime over the wire: its SDKs, its Redis, its limits. See `docs/TESTING.md`.
 
 mod account;
-mod compose;
-mod identity;
+mod container;
+mod event;
 mod moved;
-mod outage;
-mod plain;
-mod presence;
-mod redis_server;
-mod sdk;
-mod socket;
-mod stage;
-mod story;
+mod steps;
+mod stories;
+
+/// Project of all tests, unless they say another.
+const PROJECT: &str = "bench";

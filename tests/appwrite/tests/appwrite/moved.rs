@@ -1,15 +1,13 @@
-//! A server hands its connections to a new process: its clients get every event once and in order,
-//! and a client that has lost a right has lost it there too.
+//! A server hands its connections to a new process: its clients get every event once and in order.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-use crate::socket::Socket;
-use crate::stage::{Event, Stage};
+use throng_testkit::{RedisServer, Setup, Wire, until};
 
-const FILES: &str = "project=bench&channels[]=files";
-const DOCUMENTS: &str = "project=bench&channels[]=documents";
+use crate::event::{Publisher, message};
+use crate::steps::{hears, tells};
 
 /// Upgrades in a row.
 const UPGRADES: usize = 3;
@@ -22,12 +20,9 @@ const AHEAD: usize = 2000;
 /// than its readers, and waits for them when they are [`AHEAD`] behind together: a client far
 /// behind would be closed as slow.
 fn publish_until(url: &str, stop: &AtomicBool, heard: &AtomicUsize) -> usize {
-    let client = redis::Client::open(url).expect("an address");
-    let mut connection = client.get_connection().expect("a server");
+    let mut publisher = Publisher::new(url);
     let mut publish = |name: &str| {
-        let mut publish = redis::cmd("PUBLISH");
-        publish.arg("realtime").arg(Event::file(name).message());
-        let listeners: u64 = publish.query(&mut connection).expect("an answer");
+        let listeners = publisher.publish(&message(&format!("file {name}")));
         assert!(listeners > 0, "somebody listens all the time");
     };
     let mut last = 0;
@@ -44,10 +39,10 @@ fn publish_until(url: &str, stop: &AtomicBool, heard: &AtomicUsize) -> usize {
 }
 
 /// Reads numbered files up to the one without a number; gives how many.
-fn read_to_end(socket: &mut Socket, heard: &AtomicUsize) -> usize {
+fn read_to_end(socket: &mut Wire, heard: &AtomicUsize) -> usize {
     let mut last = 0;
     loop {
-        match &*socket.event() {
+        match &*hears(socket) {
             "end" => return last,
             name => assert_eq!(name, (last + 1).to_string()),
         }
@@ -58,10 +53,21 @@ fn read_to_end(socket: &mut Socket, heard: &AtomicUsize) -> usize {
 
 #[test]
 fn nobody_notices_upgrades() {
-    let stage = Stage::new("connections_per_minute = 0");
-    let mut sockets: Vec<Socket> = (1..CLIENTS).map(|_| stage.open(FILES).0).collect();
-    sockets.push(stage.open_as("ann", FILES));
-    let (url, stop) = (stage.redis.url(), AtomicBool::new(false));
+    let redis = RedisServer::start();
+    let config = format!(
+        "[appwrite]\nredis = {:?}\nconnections_per_minute = 0\n[[appwrite.project]]\n\
+         id = \"bench\"\n",
+        redis.url()
+    );
+    let server = Setup::new(&config).shards(2).start();
+    let open = |_| {
+        let mut socket = server.websocket("/v1/realtime?project=bench&channels[]=files");
+        assert_eq!(tells(&mut socket)["type"], "connected");
+        socket
+    };
+    let mut sockets: Vec<Wire> = (0..CLIENTS).map(open).collect();
+    let (url, stop) = (redis.url(), AtomicBool::new(false));
+    until("a subscriber", || Publisher::new(&url).listeners() > 0);
     let heard = AtomicUsize::new(0);
     thread::scope(|scope| {
         let publisher = scope.spawn(|| publish_until(&url, &stop, &heard));
@@ -70,7 +76,7 @@ fn nobody_notices_upgrades() {
         let readers: Vec<_> = readers.collect();
         // If one fails, the publisher must end for the test to end.
         let upgraded = catch_unwind(AssertUnwindSafe(|| {
-            (0..UPGRADES).for_each(|_| stage.server.upgrade_well());
+            (0..UPGRADES).for_each(|_| server.upgrade_well());
         }));
         stop.store(true, Ordering::Relaxed);
         upgraded.unwrap_or_else(|failed| resume_unwind(failed));
@@ -80,76 +86,12 @@ fn nobody_notices_upgrades() {
             assert_eq!(reader.join().expect("every event"), last, "socket {at}");
         }
     });
-    stage.until_metric("throng_appwrite_connections", CLIENTS as u64);
+    until("all connections", || {
+        server.metric("throng_appwrite_connections") >= CLIENTS as u64
+    });
     // They speak with the new process.
     for socket in &mut sockets {
         socket.say(r#"{"type":"ping"}"#);
-        assert_eq!(socket.frame()["type"], "pong");
+        assert_eq!(tells(socket)["type"], "pong");
     }
-}
-
-/// Publishes one event for a team and one for everybody; returns whether `ann` hears the first.
-fn heard(stage: &Stage, ann: &mut Socket, round: u32, team: &str) -> bool {
-    // No two events are the same, as Appwrite's are not.
-    let [first, second] = [format!("{team}{round}"), format!("any-{team}{round}")];
-    for event in [
-        Event::document(&first, team, "open"),
-        Event::document(&second, "any", "open"),
-    ] {
-        assert!(stage.redis.publish(&event.message()) > 0);
-    }
-    match ann.event() {
-        event if event == first => {
-            assert_eq!(ann.event(), second);
-            true
-        }
-        event => {
-            assert_eq!(event, second);
-            false
-        }
-    }
-}
-
-#[test]
-fn rights_that_are_lost_stay_lost() {
-    let stage = Stage::new("");
-    stage.accounts.join("ann", "T", &[]);
-    stage.accounts.join("ann", "U", &[]);
-    let mut ann = stage.open_as("ann", DOCUMENTS);
-    assert!(heard(&stage, &mut ann, 0, "team:T"));
-    assert!(heard(&stage, &mut ann, 0, "team:U"));
-    // No event reports it: only a lookup shows it.
-    stage.accounts.leave("ann", "T");
-    assert!(heard(&stage, &mut ann, 1, "team:T"));
-    stage.server.upgrade_well();
-    // Signed-in users are looked up again, and events until then were hers.
-    let gone = (2..10_000).find(|&round| !heard(&stage, &mut ann, round, "team:T"));
-    let gone = gone.expect("an end of it");
-    assert!(heard(&stage, &mut ann, 1, "team:U"));
-    // This change comes with an event.
-    stage.accounts.leave("ann", "U");
-    let left = Event::membership_deleted("ann", "U", "team:U").message();
-    assert!(stage.redis.publish(&left) > 0);
-    assert!(!heard(&stage, &mut ann, 2, "team:U"));
-    stage.server.upgrade_well();
-    for team in ["team:T", "team:U"] {
-        assert!(!heard(&stage, &mut ann, gone + 1, team));
-    }
-}
-
-/// Appwrite's API is away: no user becomes a guest by that, and none keeps roles for good.
-#[test]
-fn roles_that_cannot_be_looked_up_end_the_connection() {
-    let stage = Stage::new("api_grace = \"1s\"");
-    stage.accounts.join("ann", "T", &[]);
-    let mut ann = stage.open_as("ann", DOCUMENTS);
-    let (mut guest, _) = stage.open(DOCUMENTS);
-    stage.accounts.go_away(true);
-    stage.server.upgrade_well();
-    assert_eq!(ann.frame()["data"]["code"], 500);
-    assert_eq!(ann.closed(), 1011);
-    stage
-        .redis
-        .publish(&Event::document("A", "any", "open").message());
-    assert_eq!(guest.event(), "A");
 }

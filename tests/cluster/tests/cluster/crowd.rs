@@ -7,10 +7,9 @@ use std::thread;
 use std::time::Instant;
 
 use serde_json::{Value, json};
-use throng_testkit::{Sdk, Server, Signal, script, until};
+use throng_testkit::{Numbers, Sdk, Server, Signal, script, until};
 
-use crate::broker::{Broker, Kind};
-use crate::nodes::{Publisher, members, patient_node, url};
+use crate::nodes::{Broker, PATIENT, members, url};
 
 /// Clients that come in one go, so that none waits for an answer for too long.
 const GO: usize = 500;
@@ -95,11 +94,10 @@ fn agree(crowd: &mut Sdk, nodes: &[&Server], rooms: &[String]) {
 }
 
 /// Members come, go and come again, and a node dies with a third of them.
-pub(crate) fn members_come_and_go_and_a_node_dies(kind: Kind) {
+pub(crate) fn members_come_and_go_and_a_node_dies(broker: Broker) {
     let all = wanted().unwrap_or(600);
     let rooms: Vec<String> = (0..6).map(|number| format!("crowd:{number}")).collect();
-    let broker = Broker::start(kind);
-    let nodes = [(); 3].map(|()| patient_node(kind, broker.address()));
+    let nodes = [(); 3].map(|()| broker.node(broker.address(), PATIENT));
     let mut crowd = crowd(&nodes.each_ref());
     come(&mut crowd, 0, all, &rooms);
     agree(&mut crowd, &nodes.each_ref(), &rooms);
@@ -116,7 +114,7 @@ pub(crate) fn members_come_and_go_and_a_node_dies(kind: Kind) {
     eprintln!(
         "{}: {all} members; after the kill all were back in {back:.1?}, and all answers agreed in \
          {agreed:.1?}",
-        kind.name()
+        broker.name()
     );
 }
 
@@ -138,15 +136,14 @@ fn carried_out(broker: &Broker) -> Option<[u64; 2]> {
 }
 
 /// All of them are whole on the others, and the broker has little to do with each.
-pub(crate) fn all_clients_of_a_dead_node_come_back_at_once(kind: Kind) {
+pub(crate) fn all_clients_of_a_dead_node_come_back_at_once(broker: Broker) {
     let all = wanted().unwrap_or(500);
     let channels: Vec<String> = (0..20).map(|number| format!("kept:{number}")).collect();
-    let broker = Broker::start(kind);
-    let nodes = [(); 3].map(|()| patient_node(kind, broker.address()));
+    let nodes = [(); 3].map(|()| broker.node(broker.address(), PATIENT));
     let mut crowd = crowd(&[&nodes[0]]);
     come(&mut crowd, 0, all, &channels);
-    let lives = [&nodes[1], &nodes[2]];
-    let mut publishers: Vec<Publisher> = channels.iter().map(|it| Publisher::new(it)).collect();
+    let lives = [&nodes[1], &nodes[2]].map(Server::api_address);
+    let mut publishers: Vec<Numbers> = channels.iter().map(|it| Numbers::new(it)).collect();
     for publisher in &mut publishers {
         publisher.publish(&lives, 5);
     }
@@ -183,7 +180,7 @@ pub(crate) fn all_clients_of_a_dead_node_come_back_at_once(kind: Kind) {
     assert_eq!(own("recovered"), all as u64, "{heard}");
     eprintln!(
         "{}: {all} clients of a node that was killed: {counted}",
-        kind.name()
+        broker.name()
     );
     if let (Some(before), Some(after)) = (before, after) {
         let looks = after[0] - before[0] - published;

@@ -1,13 +1,12 @@
-//! A broker with contradictory answers: a network changes a position on its way.
+//! Answers of a broker that a network changes on their way: a position, or whom they are for.
 
 use serde_json::json;
-use throng_testkit::{Proxy, until};
+use throng_testkit::{Proxy, Server, Signal, until};
 
-use crate::broker::{Broker, Kind};
-use crate::nodes::{node, subscriber};
+use crate::nodes::{Broker, TIMEOUT, subscriber};
 
 /// Makes the delivery of the third publication one of the second position.
-fn edit(kind: Kind, bytes: &mut [u8]) {
+fn edit(is_redis: bool, bytes: &mut [u8]) {
     let find = |word: &[u8], before: usize| {
         let mut windows = bytes[..before].windows(word.len());
         windows.rposition(|it| it == word)
@@ -15,10 +14,10 @@ fn edit(kind: Kind, bytes: &mut [u8]) {
     let Some(end) = find(b"\"third\"", bytes.len()) else {
         return;
     };
-    let offset = match kind {
-        Kind::Redis => find(b" 3 ", end).map(|at| at + 1),
+    let offset = match is_redis {
+        true => find(b" 3 ", end).map(|at| at + 1),
         // Behind the form, the time and the epoch.
-        Kind::Nats => find(b"\r\n\r\n", end).map(|at| at + 4 + 1 + 6 + 8),
+        false => find(b"\r\n\r\n", end).map(|at| at + 4 + 1 + 6 + 8),
     };
     match offset.map(|at| &mut bytes[at]) {
         Some(byte @ b'3') => *byte = b'2',
@@ -29,19 +28,19 @@ fn edit(kind: Kind, bytes: &mut [u8]) {
 
 /// A corrupted position is counted and logged, `/healthz` reports it, and clients are told of the
 /// gap.
-pub(crate) fn two_contents_for_one_position_are_told(kind: Kind) {
-    let broker = Broker::start(kind);
+pub(crate) fn two_contents_for_one_position_are_told(broker: Broker) {
+    let is_redis = matches!(broker, Broker::Redis(_));
     let network = Proxy::new(broker.address());
     let mut edited = false;
     network.edit(move |bytes| {
         if !edited {
             let before = bytes.to_vec();
-            edit(kind, bytes);
+            edit(is_redis, bytes);
             edited = bytes != before;
         }
     });
-    let doubts = node(kind, network.address());
-    let other = node(kind, broker.address());
+    let doubts = broker.node(network.address(), TIMEOUT);
+    let other = broker.node(broker.address(), TIMEOUT);
     let clients = [&doubts, &other].map(|node| subscriber(node.clients(), "kept:a"));
     clients
         .iter()
@@ -80,4 +79,42 @@ pub(crate) fn two_contents_for_one_position_are_told(kind: Kind) {
         assert_eq!(clients[1].event("publication", &json!({}))["data"], data);
     }
     assert_eq!(other.ask("GET", "/healthz", "").body.trim(), "ok");
+}
+
+/// A publication with a key has happened on NATS, and its node reports it to no client before it is
+/// killed: the repeat has its place.
+#[test]
+fn a_node_is_killed_before_it_hears_that_a_publication_is_taken() {
+    let nats = Broker::nats();
+    let network = Proxy::new(nats.address());
+    let [first, second] = [network.address(), nats.address()].map(|it| nats.node(it, TIMEOUT));
+    let client = subscriber(second.clients(), "kept:a");
+    let publish = |node: &Server, data: &str| {
+        let body = json!({ "channel": "kept:a", "data": data, "idempotency_key": data });
+        node.call("publish", &body)
+    };
+    assert_eq!(publish(&first, "one")["result"]["offset"], 1);
+    let taken = b"{\"stream\":\"throng_kept_kept\"";
+    network.edit(move |bytes| {
+        // Such an answer is for no request.
+        for at in 0..bytes.len().saturating_sub(taken.len()) {
+            if bytes[at..].starts_with(taken) {
+                let line = bytes[..at].iter().rposition(|byte| *byte == b'.');
+                let number = &mut bytes[line.expect("a subject") + 1..at];
+                let digits = number.iter_mut().take_while(|byte| byte.is_ascii_digit());
+                digits.for_each(|byte| *byte = b'0');
+            }
+        }
+    });
+    let answer = publish(&first, "two");
+    let why = answer["error"]["message"].as_str().unwrap_or_default();
+    assert!(why.contains("may have published"), "{answer}");
+    first.signal(Signal::KILL);
+    for (offset, data) in [(2, "two"), (3, "three")] {
+        assert_eq!(publish(&second, data)["result"]["offset"], offset);
+    }
+    for (offset, data) in (1..).zip(["one", "two", "three"]) {
+        client.event("publication", &json!({ "data": data, "offset": offset }));
+    }
+    assert_eq!(client.left("publication"), 0);
 }

@@ -1,80 +1,8 @@
-//! The graceful end: every client is told in the way of its protocol, and the process ends in time.
+//! The graceful end under traffic; how clients are told of it is in `dialogues/drain.txt`.
 
 use std::net::SocketAddr;
 
-use serde_json::{Value, json};
-use throng_testkit::{Deadline, Setup, Signal, Wire, escaped, post, until};
-
-use crate::support::{sdks, subscribed, ws};
-
-#[test]
-fn everybody_is_told_to_come_back() {
-    let config = "[drain]\ntimeout = \"1m\"\njitter = \"3s\"\n";
-    let mut server = Setup::new(config).shards(2).start();
-    let address = server.clients();
-    let mut sse = server.get("/sse?channel=news");
-    sse.through("subscribed");
-    let mut lines = server.stream("/stream?channel=news");
-    lines.chunk();
-    let subs = escaped(r#"{"subs":{"news":{}}}"#);
-    let mut uni = server.get(&format!("/connection/uni_sse?cf_connect={subs}"));
-    uni.through("connect");
-    let plain = ws(&server, "/ws?channel=news");
-    let mut raw = ws(&server, "/connection/websocket");
-    raw.say(r#"send {"id":1,"connect":{}}"#);
-    raw.event("message", &json!({}));
-    let sdks = sdks().map(|(_, start)| {
-        let client = subscribed(start, address, "news");
-        client.forget("connecting");
-        client
-    });
-    let mut half = Wire::connect(address);
-    half.send("GET /sse");
-    until("the half request", || {
-        server.metric("throng_connections{transport=\"http\"}") >= 2
-    });
-    let mut api = Wire::get(server.api_address(), "/healthz");
-    api.response("GET");
-
-    server.signal(Signal::TERM);
-    let told = sse.rest();
-    let retry = told
-        .split("retry: ")
-        .nth(1)
-        .and_then(|rest| rest.split('\n').next());
-    let retry: u64 = retry
-        .and_then(|ms| ms.parse().ok())
-        .unwrap_or_else(|| panic!("{told}"));
-    assert!(retry <= 3000, "{told}");
-    assert!(
-        told.contains("event: disconnect") && told.contains("\"code\":3001"),
-        "{told}"
-    );
-    // On a busy machine signs of life may come first.
-    let mut chunks = std::iter::repeat_with(|| lines.chunk());
-    let last = chunks
-        .find(|chunk| chunk.trim_end() != "{}")
-        .expect("a last word");
-    let last: Value = serde_json::from_str(&last).unwrap();
-    assert_eq!(last["disconnect"]["code"], 3001);
-    assert!(
-        last["disconnect"]["reconnect_ms"]
-            .as_u64()
-            .is_some_and(|ms| ms <= 3000),
-        "{last}"
-    );
-    assert_eq!(lines.chunk(), "", "the answer ends as chunked answers do");
-    assert!(uni.rest().contains("\"disconnect\":{\"code\":3001"));
-    plain.event("close", &json!({ "code": 1012 }));
-    raw.event("close", &json!({ "code": 3001 }));
-    for client in &sdks {
-        client.event("connecting", &json!({ "code": 3001 }));
-    }
-    half.until_closed();
-    api.until_closed();
-    assert_eq!(server.wait().code(), Some(0));
-    assert!(server.logged("stopping") > 0, "{:?}", server.log());
-}
+use throng_testkit::{Setup, Signal, Wire, post, until};
 
 /// Results of the calls of one publisher.
 #[derive(Default)]
@@ -147,22 +75,4 @@ fn publishers_are_answered_to_the_end_and_do_not_delay_it() {
         // What was on its way when its connection, or a shard's listener, was closed at the end.
         assert!(calls.refused <= 3, "{}", calls.refused);
     }
-}
-
-/// A client that takes nothing keeps its server from leaving, up to the time limit.
-#[test]
-fn the_time_limit_ends_it_whoever_is_left() {
-    let config = "[drain]\ntimeout = \"1s\"\n[channel]\nslow_consumer = \"drop-oldest\"\n";
-    let mut server = Setup::new(config).shards(1).start();
-    let mut stuck = server.get("/sse?channel=news");
-    stuck.through("subscribed");
-    // More than the kernel holds for a connection that is not read.
-    let large = "x".repeat(900_000);
-    let deadline = Deadline::default();
-    while server.metric("throng_dropped_total{policy=\"drop-oldest\"}") == 0 {
-        deadline.check("a publication that is dropped");
-        server.publish("news", &large);
-    }
-    server.signal(Signal::INT);
-    assert_eq!(server.wait().code(), Some(0));
 }

@@ -79,7 +79,7 @@ const HALF_BODY: usize = 7;
 fn command() -> Vec<u8> {
     frame(
         1,
-        &json!({"id": 2, "subscribe": {"channel": "other"}}).to_string(),
+        json!({"id": 2, "subscribe": {"channel": "other"}}).to_string(),
     )
 }
 

@@ -3,24 +3,25 @@
 mod answers;
 mod batches;
 mod crowd;
-mod delta;
-mod descriptors;
-mod dialogues;
 mod drain;
 mod examples;
 mod fixture;
 mod guides;
-mod history;
 mod limits;
 mod nginx;
-mod observe;
 mod pipelined;
 mod proxies;
 mod reload;
-mod rights;
-mod secure_grip;
 mod slow;
 mod support;
 mod together;
 mod upgrade;
 mod work;
+
+throng_testkit::dialogues! {
+    included: ;
+    dialogues: answers backends browser cli_client cli_command_line cli_config cli_mistakes
+        cli_serve cli_server cli_token commands compression curl dashboard delta drain history jwks
+        lifetimes live logged observe openssl pages proxies publisher reload rights server_sdks
+        sign_in story tls tokens upgrade work;
+}

@@ -64,21 +64,6 @@ pub(crate) fn ws(server: &Server, target: &str) -> Sdk {
     client
 }
 
-/// Data that contains its number.
-pub(crate) fn data(round: &str, count: usize) -> Vec<Value> {
-    (0..count)
-        .map(|n| json!({ "round": round, "n": n }))
-        .collect()
-}
-
-/// Publishes all of it in order.
-#[track_caller]
-pub(crate) fn publish(server: &Server, channel: &str, data: &[Value]) {
-    for data in data {
-        server.publish(channel, &data.to_string());
-    }
-}
-
 /// A connection token that is good for so many seconds from now.
 pub(crate) fn token(user: &str, seconds: i64) -> String {
     sign(

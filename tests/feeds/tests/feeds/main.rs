@@ -1,8 +1,7 @@
-//! Every event of a source arrives once and in order, whatever dies.
+//! Every event of a source arrives once and in order, whatever dies: dialogues in text files.
+//! `docs/TESTING.md` has their words.
 
-mod kafka;
-mod nats;
-mod nodes;
-mod postgres;
-mod redis;
-mod upgrades;
+throng_testkit::dialogues! {
+    included: nodes;
+    sources: kafka nats postgres redis upgrades;
+}

@@ -3,9 +3,20 @@
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpStream};
 
+use throng_testkit::frame;
+
 use crate::http::{CLOSED, NOTHING, Reader, SILENCE};
 use crate::normal::Names;
 use crate::text;
+
+/// Kinds of frames by their opcodes (RFC 6455 section 5.2).
+const KINDS: [(u8, &str); 5] = [
+    (1, "text"),
+    (2, "binary"),
+    (8, "close"),
+    (9, "ping"),
+    (10, "pong"),
+];
 
 /// A client of a dialogue: a socket, and what was read from it.
 pub(crate) struct Client {
@@ -94,14 +105,8 @@ impl Client {
     pub(crate) fn say(&mut self, what: &str) {
         let (kind, rest) = what.split_once(' ').unwrap_or((what, ""));
         let mut data = Vec::new();
-        let opcode = match kind {
-            "text" => 1,
-            "binary" => 2,
-            "close" => 8,
-            "ping" => 9,
-            "pong" => 10,
-            _ => panic!("no kind of frame: {kind}"),
-        };
+        let opcode = KINDS.iter().find(|(_, known)| *known == kind);
+        let (opcode, _) = *opcode.unwrap_or_else(|| panic!("no kind of frame: {kind}"));
         if opcode == 8 && !rest.is_empty() {
             let (code, reason) = rest.split_once(' ').unwrap_or((rest, ""));
             let code: u16 = code.parse().expect("a close code");
@@ -110,17 +115,7 @@ impl Client {
         } else {
             text::unescape(rest, &mut data);
         }
-        let mut frame = vec![0x80 | opcode];
-        match data.len() {
-            count @ ..126 => frame.push(0x80 | count as u8),
-            count => {
-                frame.push(0x80 | 126);
-                frame.extend_from_slice(&(count as u16).to_be_bytes());
-            }
-        }
-        frame.extend_from_slice(&[0; 4]);
-        frame.extend_from_slice(&data);
-        let _ = self.stream.write_all(&frame);
+        let _ = self.stream.write_all(&frame(opcode, data));
     }
 
     /// Takes one frame and formats it.
@@ -130,13 +125,9 @@ impl Client {
             lines.push(self.reader.end().unwrap_or(CLOSED).to_owned());
             return lines;
         };
-        let kind = match first {
-            0x81 => "text",
-            0x82 => "binary",
-            0x88 => "close",
-            0x89 => "ping",
-            0x8a => "pong",
-            _ => return vec![format!("(a frame that begins with {first:#x})")],
+        let kind = KINDS.iter().find(|(opcode, _)| 0x80 | opcode == first);
+        let Some((_, kind)) = kind else {
+            return vec![format!("(a frame that begins with {first:#x})")];
         };
         let (code, data) = match data.first_chunk::<2>().filter(|_| first == 0x88) {
             Some(code) => (format!(" {}", u16::from_be_bytes(*code)), &data[2..]),

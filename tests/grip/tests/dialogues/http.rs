@@ -99,12 +99,12 @@ impl Reader {
         Ok(lines)
     }
 
-    /// Why nothing more comes, or came.
     /// Whether a body follows the head that was taken.
     pub(crate) fn has_body(&self) -> bool {
         self.framing != Framing::None
     }
 
+    /// Why nothing more comes, or came.
     pub(crate) fn end(&self) -> Option<&'static str> {
         self.end
     }

@@ -110,15 +110,7 @@ fn of_line(name: &str, told: &str, line: &str, folder: &Path) -> (&'static str, 
 
 /// The tables in Markdown.
 pub(crate) fn tables() -> String {
-    let mut out = String::from(
-        "\n## Pushpin's files, option by option\n\n\
-         The options are those of the documentation of 1.36 to 1.41. `same`: the option means the \
-         same as in Pushpin. `no effect`: Throng has\n\
-         nothing that it could apply to, and says so at the start. `refused`: Throng cannot do \
-         what it asks for, so `throng config check` and\n\
-         `throng serve` refuse the file and name the line.\n\n\
-         | `pushpin.conf` | here | |\n|---|---|---|\n",
-    );
+    let mut out = include_str!("options.md").to_owned();
     let folder = tempfile::tempdir().expect("a temporary folder");
     fs::write(folder.path().join("routes"), "* test\n").expect("a file");
     let mut rows: Vec<(String, (&str, String))> = Vec::new();

@@ -4,27 +4,10 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::script::{Dialogue, KINDS};
-use crate::verdict::Everywhere;
+use crate::script::{Dialogue, Difference, KINDS};
+use crate::verdict::{Everywhere, Standing};
 
-const HEAD: &str = "\
-<!-- Written by tests/grip/tests/dialogues from the recordings; see docs/TESTING.md. -->
-
-# GRIP, beside Pushpin
-
-Throng speaks GRIP as Pushpin 1.41 does. Recorded dialogues in `tests/grip/dialogues` say what \
-that means: every byte
-to the client, the origin and the publisher. One program plays them against Debian's `pushpin` \
-(1.36) and against Throng. The test
-fails if either does something else than what is recorded.
-
-Both have the same routes. Pushpin runs as its package configures it, but without a limit on \
-messages a second. The test does not compare
-the order of header fields, `Date`, random numbers, ports, and where a body is cut into chunks. \
-Items of one channel keep their order;
-items of different channels that come in one request may leave in another order.
-
-";
+const HEAD: &str = include_str!("head.md");
 
 fn path() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -45,10 +28,9 @@ pub(crate) fn check(all: &[Dialogue], everywhere: &Everywhere) {
 }
 
 /// The reasons of a dialogue, each once.
-fn reasons(dialogue: &Dialogue) -> Vec<&str> {
+fn reasons(dialogue: &Dialogue) -> Vec<String> {
     let mut out = Vec::new();
-    for difference in dialogue.differences() {
-        let reason = difference.reason.unwrap_or_default();
+    for Difference { reason, .. } in dialogue.differences() {
         if !out.contains(&reason) {
             out.push(reason);
         }
@@ -71,7 +53,7 @@ fn text(all: &[Dialogue], everywhere: &Everywhere) -> String {
         "\nThese differences can be in any dialogue, and are not counted below:\n\n| Pushpin | \
                   Throng | reason |\n|---|---|---|\n",
     );
-    for standing in &everywhere.standing {
+    for Standing { difference, .. } in &everywhere.standing {
         let lines = |lines: &[String]| match lines.is_empty() {
             true => "nothing".to_owned(),
             false => format!("`{}`", cell(&lines.join("` `"))),
@@ -79,14 +61,14 @@ fn text(all: &[Dialogue], everywhere: &Everywhere) -> String {
         writeln!(
             out,
             "| {} | {} | {} |",
-            lines(&standing.pushpin),
-            lines(&standing.throng),
-            cell(&standing.reason)
+            lines(&difference.pushpin),
+            lines(&difference.throng),
+            cell(&difference.reason)
         )
         .expect("text");
     }
     // A reason that many dialogues share stands once.
-    let mut shared: Vec<&str> = Vec::new();
+    let mut shared: Vec<String> = Vec::new();
     for reason in all.iter().flat_map(reasons) {
         let users = all
             .iter()

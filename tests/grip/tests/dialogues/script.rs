@@ -64,14 +64,15 @@ pub(crate) const KINDS: [(&str, &str); 5] = [
     ("Throng falls short: ", "not yet as it should be"),
 ];
 
-/// One line of a step's output, by server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Line {
-    Both(String),
-    Pushpin(String),
-    Throng(String),
-    Reason(String),
-}
+/// Mark of a line that came out of both servers, of Pushpin alone, and of Throng alone.
+pub(crate) const BOTH: &str = "<";
+pub(crate) const PUSHPIN: &str = "-";
+pub(crate) const THRONG: &str = "+";
+/// Mark of the reason for the lines above it that came out of one.
+pub(crate) const REASON: &str = "!";
+
+/// One line of a step's output: its mark and its text.
+pub(crate) type Line = (&'static str, String);
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Step {
@@ -113,13 +114,11 @@ impl Dialogue {
             } else if !mark.is_empty() {
                 let step = dialogue.steps.last_mut();
                 let step = step.unwrap_or_else(|| panic!("{}", fault()));
-                match mark {
-                    ">" => step.sent.push(rest),
-                    "<" => step.got.push(Line::Both(rest)),
-                    "-" => step.got.push(Line::Pushpin(rest)),
-                    "+" => step.got.push(Line::Throng(rest)),
-                    "!" => step.got.push(Line::Reason(rest)),
-                    _ => panic!("{}", fault()),
+                let marks = [BOTH, PUSHPIN, THRONG, REASON];
+                match marks.into_iter().find(|known| *known == mark) {
+                    Some(mark) => step.got.push((mark, rest)),
+                    None if mark == ">" => step.sent.push(rest),
+                    None => panic!("{}", fault()),
                 }
             }
         }
@@ -144,13 +143,8 @@ impl Dialogue {
             for line in &step.sent {
                 put(">", line);
             }
-            for line in &step.got {
-                match line {
-                    Line::Both(line) => put("<", line),
-                    Line::Pushpin(line) => put("-", line),
-                    Line::Throng(line) => put("+", line),
-                    Line::Reason(line) => put("!", line),
-                }
+            for (mark, line) in &step.got {
+                put(mark, line);
             }
         }
         let file = folder.join(format!("{}.txt", self.name));
@@ -172,7 +166,7 @@ impl Dialogue {
     }
 
     /// The differences: what each server did, and why.
-    pub(crate) fn differences(&self) -> Vec<Difference<'_>> {
+    pub(crate) fn differences(&self) -> Vec<Difference> {
         self.steps.iter().flat_map(Step::differences).collect()
     }
 
@@ -184,7 +178,7 @@ impl Dialogue {
             out.push(format!("{name}: it does not say what it is about"));
         }
         for difference in self.differences() {
-            let reason = difference.reason.unwrap_or_default();
+            let reason = &difference.reason;
             if !KINDS.iter().any(|(kind, _)| reason.starts_with(kind)) {
                 out.push(format!("{name}: no reason is given for {difference:?}"));
             }
@@ -194,30 +188,35 @@ impl Dialogue {
 }
 
 impl Step {
-    /// Those of this step.
-    pub(crate) fn differences(&self) -> Vec<Difference<'_>> {
-        let hunks = self.got.split(|line| matches!(line, Line::Both(_)));
-        let mut out = Vec::new();
-        for hunk in hunks.filter(|hunk| !hunk.is_empty()) {
-            let mut difference = Difference::default();
-            for line in hunk {
-                match line {
-                    Line::Pushpin(line) => difference.pushpin.push(line),
-                    Line::Throng(line) => difference.throng.push(line),
-                    Line::Reason(line) => difference.reason = Some(line),
-                    Line::Both(_) => {}
-                }
-            }
-            out.push(difference);
-        }
-        out
+    /// Lines that are recorded of a server, by its mark.
+    pub(crate) fn recorded(&self, of: &str) -> Vec<&str> {
+        let lines = self.got.iter();
+        let lines = lines.filter(|(mark, _)| *mark == BOTH || *mark == of);
+        lines.map(|(_, line)| &**line).collect()
+    }
+
+    /// Differences of this step alone.
+    pub(crate) fn differences(&self) -> Vec<Difference> {
+        let hunks = self.got.split(|(mark, _)| *mark == BOTH);
+        let lines = |hunk: &[Line], of: &str| -> Vec<String> {
+            let lines = hunk.iter().filter(|(mark, _)| *mark == of);
+            lines.map(|(_, line)| line.clone()).collect()
+        };
+        let hunks = hunks.filter(|hunk| !hunk.is_empty());
+        let differences = hunks.map(|hunk| Difference {
+            pushpin: lines(hunk, PUSHPIN),
+            throng: lines(hunk, THRONG),
+            reason: lines(hunk, REASON).pop().unwrap_or_default(),
+        });
+        differences.collect()
     }
 }
 
 /// Lines in one place that are not the same.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Difference<'d> {
-    pub(crate) pushpin: Vec<&'d str>,
-    pub(crate) throng: Vec<&'d str>,
-    pub(crate) reason: Option<&'d str>,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Difference {
+    pub(crate) pushpin: Vec<String>,
+    pub(crate) throng: Vec<String>,
+    /// Reason for it; empty if none is given.
+    pub(crate) reason: String,
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use crate::script::{Dialogue, Line, Step};
+use crate::script::{BOTH, Dialogue, Difference, PUSHPIN, REASON, Step, THRONG};
 
 /// Lines that each step of a dialogue brought out of one server.
 pub(crate) type Outcome = Vec<Vec<String>>;
@@ -14,18 +14,16 @@ pub(crate) type Reasons = HashMap<(String, Vec<String>, Vec<String>), String>;
 /// The reasons that are written down, for the dialogue itself and for any other.
 pub(crate) fn known_reasons(all: &[Dialogue]) -> Reasons {
     let mut out = Reasons::new();
-    let owned = |lines: &[&str]| lines.iter().map(|&line| line.to_owned()).collect();
     for dialogue in all {
         for difference in dialogue.differences() {
-            let Some(reason) = difference.reason else {
-                continue;
-            };
             for name in ["", &dialogue.name] {
-                let (pushpin, throng) = (owned(&difference.pushpin), owned(&difference.throng));
-                out.insert((name.to_owned(), pushpin, throng), reason.to_owned());
+                let (pushpin, throng) = (difference.pushpin.clone(), difference.throng.clone());
+                let key = (name.to_owned(), pushpin, throng);
+                out.insert(key, difference.reason.clone());
             }
         }
     }
+    out.retain(|_, reason| !reason.is_empty());
     out
 }
 
@@ -42,7 +40,7 @@ pub(crate) fn record(
         for hunk in hunks(pushpin, throng) {
             let (theirs, ours) = match hunk {
                 Hunk::Same(line) => {
-                    got.push(Line::Both(line));
+                    got.push((BOTH, line));
                     continue;
                 }
                 Hunk::Other(theirs, ours) => (theirs, ours),
@@ -50,9 +48,9 @@ pub(crate) fn record(
             let key = |name: &str| (name.to_owned(), theirs.clone(), ours.clone());
             let reason = known.get(&key(&name)).or_else(|| known.get(&key("")));
             let reason = reason.cloned().unwrap_or_else(|| "reason?".to_owned());
-            got.extend(theirs.iter().cloned().map(Line::Pushpin));
-            got.extend(ours.iter().cloned().map(Line::Throng));
-            got.push(Line::Reason(reason));
+            got.extend(theirs.into_iter().map(|line| (PUSHPIN, line)));
+            got.extend(ours.into_iter().map(|line| (THRONG, line)));
+            got.push((REASON, reason));
         }
         step.got = got;
     }
@@ -62,22 +60,15 @@ pub(crate) fn record(
 pub(crate) fn compare(dialogue: &Dialogue, pushpin: &Outcome, throng: &Outcome) -> Vec<String> {
     let mut out = Vec::new();
     for (at, step) in dialogue.steps.iter().enumerate() {
-        let lines = |pick: fn(&Line) -> Option<&String>| -> Vec<String> {
-            step.got.iter().filter_map(pick).cloned().collect()
-        };
-        let of_pushpin = lines(|line| match line {
-            Line::Both(line) | Line::Pushpin(line) => Some(line),
-            _ => None,
-        });
-        let of_throng = lines(|line| match line {
-            Line::Both(line) | Line::Throng(line) => Some(line),
-            _ => None,
-        });
-        let mut check = |who: &str, recorded: &[String], got: &[String], other: &[String]| {
-            if recorded == got {
-                return;
+        let other = step.recorded(PUSHPIN);
+        for (who, recorded, got) in [
+            ("Pushpin", other.clone(), &pushpin[at]),
+            ("Throng", step.recorded(THRONG), &throng[at]),
+        ] {
+            if recorded == *got {
+                continue;
             }
-            let what = match recorded != other && got == other {
+            let what = match recorded != other && other == *got {
                 true => "does not differ any more, so the difference is to be struck out",
                 false => "differs from the recording",
             };
@@ -89,9 +80,7 @@ pub(crate) fn compare(dialogue: &Dialogue, pushpin: &Outcome, throng: &Outcome) 
                 recorded.join("\n  "),
                 got.join("\n  ")
             ));
-        };
-        check("Pushpin", &of_pushpin, &pushpin[at], &of_pushpin);
-        check("Throng", &of_throng, &throng[at], &of_pushpin);
+        }
     }
     out
 }
@@ -99,23 +88,15 @@ pub(crate) fn compare(dialogue: &Dialogue, pushpin: &Outcome, throng: &Outcome) 
 /// Whether Pushpin did what is recorded.
 pub(crate) fn is_recorded(dialogue: &Dialogue, pushpin: &Outcome) -> bool {
     let mut steps = dialogue.steps.iter().zip(pushpin);
-    steps.all(|(step, got)| {
-        let recorded = step.got.iter().filter_map(|line| match line {
-            Line::Both(line) | Line::Pushpin(line) => Some(line),
-            Line::Throng(_) | Line::Reason(_) => None,
-        });
-        recorded.eq(got)
-    })
+    steps.all(|(step, got)| step.recorded(PUSHPIN) == *got)
 }
 
 /// A difference that is the same wherever it can be, and is written once.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Standing {
     /// First word of the steps that have it.
     who: String,
-    pub(crate) pushpin: Vec<String>,
-    pub(crate) throng: Vec<String>,
-    pub(crate) reason: String,
+    pub(crate) difference: Difference,
     uses: usize,
 }
 
@@ -128,20 +109,17 @@ pub(crate) struct Everywhere {
 impl Everywhere {
     /// From a file in which each step has one.
     pub(crate) fn new(file: &Dialogue) -> Self {
-        let owned = |lines: &[&str]| lines.iter().map(|&line| line.to_owned()).collect();
-        let mut standing = Vec::new();
-        for step in &file.steps {
-            for difference in step.differences() {
-                standing.push(Standing {
-                    who: who(step).to_owned(),
-                    pushpin: owned(&difference.pushpin),
-                    throng: owned(&difference.throng),
-                    reason: difference.reason.unwrap_or_default().to_owned(),
-                    uses: 0,
-                });
-            }
+        let standing = file.steps.iter().flat_map(|step| {
+            let differences = step.differences().into_iter();
+            differences.map(|difference| Standing {
+                who: who(step).to_owned(),
+                difference,
+                uses: 0,
+            })
+        });
+        Self {
+            standing: standing.collect(),
         }
-        Self { standing }
     }
 
     /// Takes them out of what Pushpin and Throng did, where both did their part.
@@ -154,13 +132,16 @@ impl Everywhere {
                     |all: &[String], some: &[String]| some.iter().all(|line| all.contains(line));
                 let lacks =
                     |all: &[String], some: &[String]| !some.iter().any(|line| all.contains(line));
-                if has(theirs, &standing.pushpin)
-                    && has(ours, &standing.throng)
-                    && lacks(theirs, &standing.throng)
-                    && lacks(ours, &standing.pushpin)
+                let Difference {
+                    pushpin, throng, ..
+                } = &standing.difference;
+                if has(theirs, pushpin)
+                    && has(ours, throng)
+                    && lacks(theirs, throng)
+                    && lacks(ours, pushpin)
                 {
-                    theirs.retain(|line| !standing.pushpin.contains(line));
-                    ours.retain(|line| !standing.throng.contains(line));
+                    theirs.retain(|line| !pushpin.contains(line));
+                    ours.retain(|line| !throng.contains(line));
                     standing.uses += 1;
                 }
             }

@@ -6,8 +6,7 @@
 use std::sync::Arc;
 
 use throng_bench_measure::{
-    DeliveryCounts, GeneratorHealth, GeneratorLimits, Histograms, Latency, LogWriter, Sample,
-    ServerSample, Tally,
+    DeliveryCounts, GeneratorHealth, Histograms, Latency, LogWriter, Sample, ServerSample, Tally,
 };
 use throng_bench_plan::{Redactor, Scenario, Workload};
 use throng_bench_report::{
@@ -41,7 +40,7 @@ pub(crate) struct Collector {
     pub(crate) latest: WorkerFigures,
     pub(crate) total: Histograms,
     health: GeneratorHealth,
-    limits: GeneratorLimits,
+    lag_share_max: f64,
     pub(crate) series: Vec<Sample>,
     log: LogWriter,
     row_at_ms: u64,
@@ -81,10 +80,7 @@ impl Collector {
             latest: WorkerFigures::default(),
             total: Histograms::default(),
             health: GeneratorHealth::default(),
-            limits: GeneratorLimits {
-                lag_share_max: options.lag_share_max,
-                ..GeneratorLimits::default()
-            },
+            lag_share_max: options.lag_share_max,
             series: Vec::new(),
             log: LogWriter::new(started_unix_ms),
             row_at_ms: 0,
@@ -143,7 +139,7 @@ impl Collector {
     ) -> Sample {
         let busy = std::mem::take(&mut self.busy);
         for &share in &busy {
-            self.health.on_thread_second(share, &self.limits);
+            self.health.on_thread_second(share);
         }
         self.latest.tally.interval = std::mem::take(&mut self.since);
         let tally = &self.latest.tally;
@@ -202,7 +198,7 @@ impl Collector {
         let measured_p99 = delivery
             .percentile_us(99.0)
             .or_else(|| connect.percentile_us(99.0));
-        let verdict = self.health.verdict(measured_p99, &self.limits);
+        let verdict = self.health.verdict(measured_p99, self.lag_share_max);
         let mut notes = std::mem::take(&mut self.notes);
         let mut remarks: Vec<(&String, &u64)> = last.sums.remarks.iter().collect();
         remarks.sort_by_key(|(_, count)| std::cmp::Reverse(**count));

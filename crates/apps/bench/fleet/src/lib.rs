@@ -35,7 +35,7 @@ mod wire;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use throng_bench_measure::{GeneratorLimits, LogWriter};
+use throng_bench_measure::{LAG_SHARE_MAX, LogWriter};
 use throng_bench_plan::Target;
 use throng_bench_plan::check::BenchExit;
 use throng_bench_report::Results;
@@ -79,7 +79,7 @@ impl Default for RunOptions {
             metrics: None,
             running: false,
             agents_tls: None,
-            lag_share_max: GeneratorLimits::default().lag_share_max,
+            lag_share_max: LAG_SHARE_MAX,
             notes: Vec::new(),
             stop: Arc::default(),
         }

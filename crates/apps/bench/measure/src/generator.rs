@@ -7,32 +7,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::Latency;
 
-/// Bounds that a generator must keep for its figures to count.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct GeneratorLimits {
-    /// Largest 99th percentile of its own lag, as a share of the measured 99th percentile.
-    pub lag_share_max: f64,
-    /// Lag in µs that is always allowed.
-    pub lag_floor_us: u64,
-    /// Share of one CPU above which a thread has no reserve.
-    pub busy_max: f64,
-    /// Largest share of a thread's seconds above `busy_max`.
-    pub busy_seconds_share_max: f64,
-    /// Largest share of due events that were never begun.
-    pub missed_share_max: f64,
-}
-
-impl Default for GeneratorLimits {
-    fn default() -> Self {
-        Self {
-            lag_share_max: 0.1,
-            lag_floor_us: 1000,
-            busy_max: 0.9,
-            busy_seconds_share_max: 0.1,
-            missed_share_max: 0.001,
-        }
-    }
-}
+/// Largest 99th percentile of its own lag, as a share of the measured 99th percentile, unless a run
+/// asks for another.
+pub const LAG_SHARE_MAX: f64 = 0.1;
+/// Lag in µs that is always allowed.
+const LAG_FLOOR_US: f64 = 1000.0;
+/// Share of one CPU above which a thread has no reserve.
+const BUSY_MAX: f64 = 0.9;
+/// Largest share of a thread's seconds above [`BUSY_MAX`].
+const BUSY_SECONDS_SHARE_MAX: f64 = 0.1;
+/// Largest share of due events that were never begun.
+const MISSED_SHARE_MAX: f64 = 0.001;
 
 /// Observations of the generator about itself, over all its threads and machines.
 #[derive(Clone, Debug, Default)]
@@ -86,35 +71,35 @@ impl RunVerdict {
 
 impl GeneratorHealth {
     /// Counts one second of one thread, which used `busy` of one CPU.
-    pub fn on_thread_second(&mut self, busy: f64, limits: &GeneratorLimits) {
+    pub fn on_thread_second(&mut self, busy: f64) {
         self.thread_seconds += 1;
-        self.busy_seconds += u64::from(busy > limits.busy_max);
+        self.busy_seconds += u64::from(busy > BUSY_MAX);
         self.busiest = self.busiest.max(busy);
     }
 
     /// Judges the run. `measured_p99_us` is what the run found for the server, where it measured
     /// latency: what begins late is measured late, so lag counts by its share of that. Where no
     /// latency was measured, lag changes no figure.
-    pub fn verdict(&self, measured_p99_us: Option<u64>, limits: &GeneratorLimits) -> RunVerdict {
+    pub fn verdict(&self, measured_p99_us: Option<u64>, lag_share_max: f64) -> RunVerdict {
         let mut reasons = Vec::new();
         if let Some((lag_us, p99_us)) = self.lag.percentile_us(99.0).zip(measured_p99_us) {
-            let bound_us = (p99_us as f64 * limits.lag_share_max).max(limits.lag_floor_us as f64);
+            let bound_us = (p99_us as f64 * lag_share_max).max(LAG_FLOOR_US);
             if lag_us as f64 > bound_us {
-                reasons.push(self.late(lag_us, p99_us, bound_us, limits));
+                reasons.push(self.late(lag_us, p99_us, bound_us));
             }
         }
         let late = reasons.len();
         let busy_share = share(self.busy_seconds, self.thread_seconds);
-        if busy_share > limits.busy_seconds_share_max {
+        if busy_share > BUSY_SECONDS_SHARE_MAX {
             reasons.push(format!(
                 "the generator's threads had no reserve: above {:.0} % of a CPU in {:.0} % of \
                  their seconds",
-                limits.busy_max * 100.0,
+                BUSY_MAX * 100.0,
                 busy_share * 100.0
             ));
         }
         let missed_share = share(self.missed_events, self.due_events);
-        if missed_share > limits.missed_share_max {
+        if missed_share > MISSED_SHARE_MAX {
             reasons.push(format!(
                 "{} of {} events that were due were never begun",
                 self.missed_events, self.due_events
@@ -131,8 +116,8 @@ impl GeneratorHealth {
     }
 
     /// Blames a generator without reserves, or a machine that gave it no processor in time.
-    fn late(&self, lag_us: u64, p99_us: u64, bound_us: f64, limits: &GeneratorLimits) -> String {
-        let who = if self.busiest > limits.busy_max {
+    fn late(&self, lag_us: u64, p99_us: u64, bound_us: f64) -> String {
+        let who = if self.busiest > BUSY_MAX {
             "the generator was busy".to_owned()
         } else {
             format!(
@@ -164,7 +149,7 @@ mod tests {
     use super::*;
 
     fn reasons(health: &GeneratorHealth, p99: Option<u64>) -> usize {
-        match health.verdict(p99, &GeneratorLimits::default()) {
+        match health.verdict(p99, LAG_SHARE_MAX) {
             RunVerdict::Valid => 0,
             RunVerdict::Invalid { reasons, .. } => reasons.len(),
         }
@@ -174,8 +159,7 @@ mod tests {
     fn an_idle_generator_is_valid() {
         assert_eq!(reasons(&GeneratorHealth::default(), None), 0);
         let mut health = GeneratorHealth::default();
-        let limits = GeneratorLimits::default();
-        (0..100).for_each(|k| health.on_thread_second(if k < 10 { 0.99 } else { 0.3 }, &limits));
+        (0..100).for_each(|k| health.on_thread_second(if k < 10 { 0.99 } else { 0.3 }));
         assert_eq!(reasons(&health, Some(5000)), 0);
     }
 
@@ -186,20 +170,15 @@ mod tests {
         assert_eq!(reasons(&health, None), 0, "no latency is reported");
         assert_eq!(reasons(&health, Some(10_000)), 1);
         assert_eq!(reasons(&health, Some(50_000)), 0);
-        let generous = GeneratorLimits {
-            lag_share_max: 0.5,
-            ..GeneratorLimits::default()
-        };
-        assert!(health.verdict(Some(10_000), &generous).is_valid());
+        assert!(health.verdict(Some(10_000), 0.5).is_valid());
     }
 
     #[test]
     fn a_busy_machine_and_a_busy_generator_are_told_apart() {
-        let limits = GeneratorLimits::default();
         let mut health = GeneratorHealth::default();
         health.lag.record_us(4000);
-        health.on_thread_second(0.01, &limits);
-        let said = |health: &GeneratorHealth| match health.verdict(Some(5000), &limits) {
+        health.on_thread_second(0.01);
+        let said = |health: &GeneratorHealth| match health.verdict(Some(5000), LAG_SHARE_MAX) {
             RunVerdict::Valid => panic!("4 ms of 5 ms are not the server's"),
             RunVerdict::Invalid {
                 reasons,
@@ -209,7 +188,7 @@ mod tests {
         let (why, latency_alone) = said(&health);
         assert!(why.contains("the machine was busy") && why.contains("1 % of a CPU"));
         assert!(latency_alone, "counts stand");
-        (0..9).for_each(|_| health.on_thread_second(0.99, &limits));
+        (0..9).for_each(|_| health.on_thread_second(0.99));
         let (why, latency_alone) = said(&health);
         assert!(why.contains("the generator was busy"), "{why}");
         assert!(!latency_alone, "it had no reserve");
@@ -217,13 +196,12 @@ mod tests {
 
     #[test]
     fn every_reason_is_named() {
-        let limits = GeneratorLimits::default();
         let mut health = GeneratorHealth {
             due_events: 1000,
             missed_events: 2,
             ..GeneratorHealth::default()
         };
-        (0..10).for_each(|_| health.on_thread_second(0.95, &limits));
+        (0..10).for_each(|_| health.on_thread_second(0.95));
         health.lag.record_us(1_000_000);
         assert_eq!(reasons(&health, Some(1000)), 3);
     }

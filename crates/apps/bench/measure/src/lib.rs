@@ -19,7 +19,7 @@ mod sequence;
 mod tally;
 
 pub use counters::{ConnectFailure, LostReason, RunCounters};
-pub use generator::{GeneratorHealth, GeneratorLimits, RunVerdict};
+pub use generator::{GeneratorHealth, LAG_SHARE_MAX, RunVerdict};
 pub use latency::{Latency, LatencySummary, LogWriter, PERCENTILES};
 pub use running::RunningSummary;
 pub use sequence::{DeliveryCounts, SequenceOutcome, TRACKS_MAX, Tracker, Tracks};

@@ -321,6 +321,9 @@ pub(crate) fn positive_rate(text: &str) -> Result<f64, String> {
     Ok(per_s)
 }
 
+/// Share of the best rate at which the gap above it ends a search.
+const PRECISION: f64 = 0.05;
+
 /// Search for the highest rate that passes a check. Grows the rate while the check passes, then
 /// halves the gap between the best rate that passed and the lowest that failed. Ask for
 /// [`Stepper::rate`], run a step with it, report with [`Stepper::on_result`].
@@ -328,8 +331,6 @@ pub(crate) fn positive_rate(text: &str) -> Result<f64, String> {
 pub struct Stepper {
     growth: Growth,
     rate_max: f64,
-    // The search ends when the gap is at most this share of the best rate.
-    precision: f64,
     rate: f64,
     held: Option<f64>,
     broke: Option<f64>,
@@ -342,7 +343,6 @@ impl Stepper {
         Self {
             growth,
             rate_max,
-            precision: 0.05,
             rate: if start < rate_max { start } else { rate_max },
             held: None,
             broke: None,
@@ -375,7 +375,7 @@ impl Stepper {
         match (self.held, self.broke, self.growth) {
             (_, Some(_), Growth::Add(_)) | (None, Some(_), Growth::Multiply(_)) => self.done = true,
             (Some(held), Some(broke), Growth::Multiply(_)) => {
-                self.done = broke - held <= held * self.precision;
+                self.done = broke - held <= held * PRECISION;
                 self.rate = f64::midpoint(held, broke);
             }
             (_, None, growth) => {

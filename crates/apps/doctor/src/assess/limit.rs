@@ -88,8 +88,8 @@ pub(super) fn setting(id: &str, value: Option<u64>, needed: u64) -> LimitCheck {
     }
 }
 
-/// Lists the ways to lift a limit: its rows in `fixes.txt`, those of the `cases` at hand among them,
-/// with `values` for the words in braces.
+/// Lists the ways to lift a limit: its rows in `fixes.txt` that hold always or in one of the
+/// `cases` at hand, with `values` for the words in braces.
 pub(super) fn fixes(id: &str, cases: &[&str], values: &[(&str, &dyn Display)]) -> Vec<Fix> {
     let fill = |line: &str| {
         values.iter().fold(line.to_owned(), |line, (name, value)| {

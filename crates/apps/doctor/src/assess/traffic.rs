@@ -26,16 +26,18 @@ pub(super) fn check(context: &Context<'_>, checks: &mut Vec<LimitCheck>) {
     checks.push(ehash(context));
 }
 
+/// Bytes that wait in the kernel's buffers at each end under load, where a page is the least that
+/// is counted. Idle connections have none.
+const BUFFERED_BYTES: u64 = 4_096;
+
 /// Judges all TCP buffers. A broadcast waits in those of every slow reader, so all connections
 /// count at once.
 fn tcp_mem(context: &Context<'_>) -> LimitCheck {
     let (machine, plan) = (context.machine, context.plan);
     let page = machine.page_bytes.max(1);
     // The kernel counts whole pages for each socket: one byte that waits is a page.
-    let per_connection = plan
-        .buffered_bytes
-        .max(page)
-        .saturating_mul(plan.role.ends());
+    let buffered = BUFFERED_BYTES.max(page);
+    let per_connection = buffered.saturating_mul(plan.role.ends());
     let wanted = context.goal.saturating_mul(per_connection).div_ceil(page);
     let half = machine.memory_total_bytes.map(|total| total / 2 / page);
     // More than half of the memory is not to be had: sockets and processes need the rest.
@@ -46,7 +48,7 @@ fn tcp_mem(context: &Context<'_>) -> LimitCheck {
          slow, {} bytes wait at each end, which is this many pages for the goal{}. Beyond the \
          last number \
          connections stall without an error",
-        plan.buffered_bytes.max(page),
+        buffered,
         if needed < wanted {
             ", cut to half of the memory"
         } else {

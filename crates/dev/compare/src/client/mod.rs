@@ -11,6 +11,7 @@
 
 mod dialect;
 mod flow;
+mod link;
 mod payload;
 mod publisher;
 mod reactor;

@@ -6,18 +6,17 @@
 //! are publishers. Where the server ends the connection with each answer, the next publication
 //! opens another.
 
-use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use mio::net::TcpStream;
-use mio::{Interest, Registry, Token};
+use mio::{Registry, Token};
 use throng_client::{ResponseEvent, ResponseReader, WebSocketClient};
 use throng_http1::HttpLimits;
 use throng_ws::{Masking, Opcode, WsEvent, WsLimits, encode_message};
 
 use super::dialect::Dialect;
+use super::link::Link;
 
 /// Any 16 bytes do.
 const KEY: [u8; 16] = *b"throng-compare-2";
@@ -39,23 +38,12 @@ pub(super) struct Publisher {
     dialect: Dialect,
     address: SocketAddr,
     token: Token,
-    stream: TcpStream,
+    link: Link,
+    /// True if the server is done with the connection: the next publication needs another.
+    is_spent: bool,
     sending: Sending,
-    /// Bytes to send; `sent` of them have left.
-    request: Vec<u8>,
-    sent: usize,
     unanswered: u32,
     answer: Answers,
-    state: State,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    /// Waits for the connection; bytes to send wait in `request`, which is empty at first.
-    Connecting,
-    Open,
-    /// The server is done with the connection: the next publication needs another.
-    Spent,
 }
 
 impl Publisher {
@@ -66,32 +54,31 @@ impl Publisher {
         token: Token,
         sending: Sending,
     ) -> Result<Self> {
-        let mut request = Vec::new();
+        let mut link = Link::start(address, registry, token)?;
         let answer = match sending {
-            Sending::Socket => Answers::Acks(Acks::open(address, &mut request)),
+            Sending::Socket => Answers::Acks(Acks::open(address, link.out())),
             Sending::OneByOne | Sending::Pipelined => Answers::Requests(Answer::default()),
         };
         Ok(Self {
             dialect,
             address,
             token,
-            stream: connect(address, registry, token)?,
+            link,
+            is_spent: false,
             sending,
-            request,
-            sent: 0,
             unanswered: 0,
             answer,
-            state: State::Connecting,
         })
     }
 
     pub(super) fn is_idle(&self) -> bool {
-        self.state != State::Connecting && self.answer.is_open() && self.unanswered == 0
+        let connects = !self.is_spent && !self.link.is_connected();
+        !connects && self.answer.is_open() && self.unanswered == 0
     }
 
     pub(super) fn may_publish(&self) -> bool {
         let waits = self.sending == Sending::OneByOne || !self.answer.is_open();
-        self.is_idle() || !waits && self.state == State::Open
+        self.is_idle() || !waits && !self.is_spent && self.link.is_connected()
     }
 
     /// Takes one publication, which leaves with [`Publisher::send`]. To be called when it may
@@ -103,65 +90,42 @@ impl Publisher {
         registry: &Registry,
     ) -> Result<()> {
         debug_assert!(self.may_publish());
+        if self.is_spent {
+            self.link = Link::start(self.address, registry, self.token)?;
+            self.is_spent = false;
+        }
+        let out = self.link.out();
         if self.sending == Sending::Socket {
-            Acks::encode_publication(channel, payload, &mut self.request);
+            Acks::encode_publication(channel, payload, out);
         } else {
             let host = self.address.to_string();
             self.dialect
-                .encode_publication(channel, payload, &host, &mut self.request);
+                .encode_publication(channel, payload, &host, out);
         }
         self.unanswered += 1;
-        if self.state == State::Spent {
-            self.stream = connect(self.address, registry, self.token)?;
-            self.state = State::Connecting;
-        }
         Ok(())
     }
 
     /// Sends what was published, as far as the kernel takes it; the rest follows once there is
     /// room.
     pub(super) fn send(&mut self) -> Result<()> {
-        while self.state == State::Open && self.sent < self.request.len() {
-            match self.stream.write(&self.request[self.sent..]) {
-                Ok(sent) => self.sent += sent,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error).context("cannot publish"),
-            }
+        if self.is_spent {
+            return Ok(());
         }
-        if self.sent == self.request.len() {
-            self.request.clear();
-            self.sent = 0;
-        }
-        Ok(())
+        self.link.send().map(drop).context("cannot publish")
     }
 
     pub(super) fn on_ready(&mut self, buffer: &mut [u8]) -> Result<()> {
-        if self.state == State::Connecting {
-            if let Some(error) = self.stream.take_error()? {
-                return Err(error).context("cannot connect to publish");
-            }
-            if self.stream.peer_addr().is_err() {
-                return Ok(());
-            }
-            self.state = State::Open;
-        }
-        self.send()?;
-        if self.state == State::Spent {
+        if self.is_spent || !self.link.send().context("cannot publish")? {
             return Ok(());
         }
         let mut ended = false;
-        loop {
-            match self.stream.read(buffer) {
-                Ok(0) => {
-                    ended = true;
-                    break;
-                }
-                Ok(bytes) => self.answer.feed(&mut buffer[..bytes])?,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error).context("a publishing connection broke"),
+        while let Some(bytes) = self.link.read(buffer).context("a publishing connection")? {
+            if bytes == 0 {
+                ended = true;
+                break;
             }
+            self.answer.feed(&mut buffer[..bytes])?;
         }
         let whole = self.answer.take_whole();
         ensure!(
@@ -178,19 +142,12 @@ impl Publisher {
                 "the server closed a publishing connection before it had answered everything"
             );
             *answer = Answer::default();
-            self.state = State::Spent;
+            self.is_spent = true;
             return Ok(());
         }
         ensure!(!ended, "the server closed a publishing connection");
         Ok(())
     }
-}
-
-fn connect(address: SocketAddr, registry: &Registry, token: Token) -> Result<TcpStream> {
-    let fd = throng_sys::socket::connect(None, address).context("cannot connect to publish")?;
-    let mut stream = TcpStream::from_std(fd.into());
-    registry.register(&mut stream, token, Interest::READABLE | Interest::WRITABLE)?;
-    Ok(stream)
 }
 
 #[derive(Debug)]

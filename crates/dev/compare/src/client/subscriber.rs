@@ -4,18 +4,17 @@
 //! or keeps more of a line than a payload is long.
 
 use std::fmt;
-use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::SocketAddr;
 
-use anyhow::{Context as _, Result, bail, ensure};
-use mio::net::TcpStream;
-use mio::{Interest, Registry, Token};
+use anyhow::{Result, bail, ensure};
+use mio::{Registry, Token};
 use throng_client::{HeadReader, Lines, WebSocketClient};
 use throng_http1::{BodyDecoder, HttpLimits, ResponseBody, encode_request};
 use throng_tls::TlsLink;
 use throng_ws::{WsEvent, WsLimits};
 
 use super::dialect::Dialect;
+use super::link::Link;
 use super::payload::{PAYLOAD_BYTES, Tally};
 use crate::tls::CLIENT;
 
@@ -32,14 +31,14 @@ const LINE_BYTES_MAX: usize = FIELD.len() + PAYLOAD_BYTES;
 
 #[derive(Debug)]
 pub(super) struct Subscriber {
-    stream: TcpStream,
-    state: State,
+    link: Link,
+    reader: Reader,
     secure: Option<Secure>,
 }
 
 /// TLS between the socket and what reads.
 struct Secure {
-    link: TlsLink,
+    tls: TlsLink,
     request: Vec<u8>,
 }
 
@@ -47,13 +46,6 @@ impl fmt::Debug for Secure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secure")
     }
-}
-
-#[derive(Debug)]
-enum State {
-    /// Waits for the socket to connect; has the request and the reader of its answer.
-    Connecting(Vec<u8>, Reader),
-    Open(Reader),
 }
 
 #[derive(Debug)]
@@ -83,34 +75,30 @@ impl Subscriber {
         registry: &Registry,
         token: Token,
     ) -> Result<Self> {
-        let fd = throng_sys::socket::connect(None, address).context("cannot connect")?;
-        let mut stream = TcpStream::from_std(fd.into());
-        registry.register(&mut stream, token, Interest::READABLE | Interest::WRITABLE)?;
-        let mut request = Vec::new();
+        let mut link = Link::start(address, registry, token)?;
+        let request = link.out();
         let host = address.to_string();
         let reader = match dialect {
             Dialect::WebSocket | Dialect::Secure => {
-                let socket = WebSocketClient::open(&host, target, KEY, &[], LIMITS, &mut request);
+                let socket = WebSocketClient::open(&host, target, KEY, &[], LIMITS, request);
                 Reader::Socket(socket)
             }
             Dialect::Grip => {
                 let headers = [("Accept", "text/event-stream")];
-                encode_request("GET", target, &host, &headers, None, &mut request);
+                encode_request("GET", target, &host, &headers, None, request);
                 Reader::Head(HeadReader::default())
             }
         };
         let mut secure = None;
         if dialect == Dialect::Secure {
-            let mut link = TlsLink::client(&CLIENT)?;
-            let mut hello = Vec::new();
-            link.start(&mut hello)?;
-            let request = std::mem::replace(&mut request, hello);
-            secure = Some(Secure { link, request });
+            let mut tls = TlsLink::client(&CLIENT)?;
+            let request = std::mem::take(link.out());
+            tls.start(link.out())?;
+            secure = Some(Secure { tls, request });
         }
-        let state = State::Connecting(request, reader);
         Ok(Self {
-            stream,
-            state,
+            link,
+            reader,
             secure,
         })
     }
@@ -120,22 +108,12 @@ impl Subscriber {
     /// # Errors
     /// If the connection is of no use any more.
     pub(super) fn on_ready(&mut self, cx: &mut ReadContext<'_>) -> Result<bool> {
-        if let State::Connecting(request, reader) = &mut self.state {
-            if !send_request(&mut self.stream, request)? {
-                return Ok(false);
-            }
-            let reader = std::mem::replace(reader, Reader::Head(HeadReader::default()));
-            self.state = State::Open(reader);
+        if !self.link.send()? {
+            return Ok(false);
         }
         let was_open = self.is_open();
-        loop {
-            let bytes = match self.stream.read(cx.buffer) {
-                Ok(0) => bail!("the server closed the connection"),
-                Ok(bytes) => bytes,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(error) => return Err(error).context("the connection broke"),
-            };
+        while let Some(bytes) = self.link.read(cx.buffer)? {
+            ensure!(bytes > 0, "the server closed the connection");
             self.on_bytes(bytes, cx)?;
             // A read that does not fill the buffer has emptied the socket (epoll(7)).
             if bytes < cx.buffer.len() {
@@ -146,10 +124,10 @@ impl Subscriber {
     }
 
     fn is_open(&self) -> bool {
-        match &self.state {
-            State::Open(Reader::Socket(socket)) => socket.is_open(),
-            State::Open(Reader::Events(_)) => true,
-            State::Open(Reader::Head(_)) | State::Connecting(..) => false,
+        match &self.reader {
+            Reader::Socket(socket) => socket.is_open(),
+            Reader::Events(_) => true,
+            Reader::Head(_) => false,
         }
     }
 
@@ -157,34 +135,23 @@ impl Subscriber {
         let mut input = &mut cx.buffer[..bytes];
         if let Some(secure) = &mut self.secure {
             cx.plain.clear();
-            secure.take(&mut self.stream, input, cx.plain)?;
+            secure.take(&mut self.link, input, cx.plain)?;
             input = cx.plain;
         }
-        let now_ns = (cx.now_ns)();
-        match &mut self.state {
-            State::Open(reader) => reader.take(input, cx.tally, now_ns),
-            State::Connecting(..) => Ok(()),
-        }
+        self.reader.take(input, cx.tally, (cx.now_ns)())
     }
 }
 
 impl Secure {
     /// Opens received records into `plain`, and sends what TLS has to answer.
-    fn take(
-        &mut self,
-        stream: &mut TcpStream,
-        input: &mut [u8],
-        plain: &mut Vec<u8>,
-    ) -> Result<()> {
-        let mut wire = Vec::new();
-        let has_ended = self.link.receive(input, plain, &mut wire)?;
+    fn take(&mut self, link: &mut Link, input: &mut [u8], plain: &mut Vec<u8>) -> Result<()> {
+        let has_ended = self.tls.receive(input, plain, link.out())?;
         ensure!(!has_ended, "the server ended TLS");
-        if !self.request.is_empty() && self.link.shaken().is_some() {
-            self.link.seal(&self.request, &mut wire)?;
+        if !self.request.is_empty() && self.tls.shaken().is_some() {
+            self.tls.seal(&self.request, link.out())?;
             self.request = Vec::new();
         }
-        // The kernel has room for a handshake and a request.
-        stream.write_all(&wire).context("cannot send")
+        link.send().map(drop)
     }
 }
 
@@ -206,26 +173,6 @@ impl Reader {
                 Ok(())
             }
         }
-    }
-}
-
-/// Sends the handshake's request; false while the socket is not connected.
-fn send_request(stream: &mut TcpStream, request: &[u8]) -> Result<bool> {
-    if let Some(error) = stream.take_error()? {
-        return Err(error).context("cannot connect");
-    }
-    match stream.write(request) {
-        Ok(bytes) if bytes == request.len() => Ok(true),
-        Ok(_) => bail!("the kernel took the handshake in parts"),
-        Err(error)
-            if matches!(
-                error.kind(),
-                ErrorKind::WouldBlock | ErrorKind::NotConnected
-            ) =>
-        {
-            Ok(false)
-        }
-        Err(error) => Err(error).context("cannot send the handshake"),
     }
 }
 

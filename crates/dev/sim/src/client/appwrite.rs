@@ -5,7 +5,6 @@ use serde_json::Value;
 use super::state::{Around, Client};
 use super::streams::text;
 use crate::payload::Got;
-use crate::witness::Start;
 
 impl Client {
     pub(super) fn appwrite(&mut self, words: &Value, around: &mut Around<'_>) {
@@ -14,11 +13,7 @@ impl Client {
                 let who = self.who();
                 let link = self.link.as_mut().expect("it reads");
                 assert!(!link.open, "{who}: first words come first, and once");
-                link.open = true;
-                for channel in self.channels.clone() {
-                    let track = self.track(channel, around);
-                    around.witness.begins(track, Start::Unknown);
-                }
+                self.all_begin(around);
             }
             "event" => {
                 let data = &words["data"];

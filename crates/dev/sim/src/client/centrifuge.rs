@@ -1,6 +1,7 @@
 //! The Centrifugo protocol, both ways and one way: commands, replies and pushes.
 
 use serde_json::{Value, json};
+use throng_types::Epoch;
 
 use super::connect::{frame, message};
 use super::kind::Kind;
@@ -276,14 +277,10 @@ impl Client {
             "{who}: {name}: none of the gap"
         );
         let mut brought = Vec::new();
+        let epoch = place.map(|(epoch, _)| epoch);
         for publication in missed {
-            let n = around
-                .witness
-                .checks(&who, channel, &Got::Json(&publication["data"]));
-            let offset = publication["offset"].as_u64().expect("history has offsets");
-            let (epoch, _) = place.expect("history has positions");
-            around.witness.stands(n, channel, (epoch, offset));
-            brought.push(n);
+            assert!(epoch.is_some(), "history has positions");
+            brought.push(from_history(&who, channel, epoch, publication, around).0);
         }
         if let (Some(since), Some(to)) = (since, place) {
             let got = recovered.then_some(brought);
@@ -353,13 +350,7 @@ impl Client {
         assert!(publications.len() as u64 <= CHANNELS[channel].history.0);
         let mut before: Option<u64> = None;
         for publication in publications {
-            let n = around
-                .witness
-                .checks(&who, channel, &Got::Json(&publication["data"]));
-            let offset = publication["offset"].as_u64().expect("history has offsets");
-            if let Some(epoch) = epoch {
-                around.witness.stands(n, channel, (epoch, offset));
-            }
+            let (_, offset) = from_history(&who, channel, epoch, publication, around);
             let next = before.is_none_or(|before| before.abs_diff(offset) == 1);
             assert!(next, "{who}: {name}: a page without holes: {words}");
             before = Some(offset);
@@ -405,4 +396,22 @@ impl Client {
             panic!("a push that nobody knows: {text} {push}");
         }
     }
+}
+
+/// Shows the witness a publication that came from history; gives its number and its offset.
+fn from_history(
+    who: &str,
+    channel: usize,
+    epoch: Option<Epoch>,
+    publication: &Value,
+    around: &mut Around<'_>,
+) -> (u64, u64) {
+    let got = Got::Json(&publication["data"]);
+    let n = around.witness.checks(who, channel, &got);
+    let offset = publication["offset"].as_u64();
+    let offset = offset.expect("history has offsets");
+    if let Some(epoch) = epoch {
+        around.witness.stands(n, channel, (epoch, offset));
+    }
+    (n, offset)
 }

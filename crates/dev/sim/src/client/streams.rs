@@ -72,15 +72,19 @@ impl Client {
         self.got(&Got::Raw(data), around);
     }
 
+    /// All of its channels begin with the first words, which tell no places.
+    pub(super) fn all_begin(&mut self, around: &mut Around<'_>) {
+        self.link.as_mut().expect("it reads").open = true;
+        for channel in self.channels.clone() {
+            let track = self.track(channel, around);
+            around.witness.begins(track, Start::Unknown);
+        }
+    }
+
     /// A line of a held stream: the greeting of the backend, or an item.
     pub(super) fn grip_line(&mut self, line: &[u8], around: &mut Around<'_>) {
         if line == b"welcome" {
-            self.link.as_mut().expect("it reads").open = true;
-            for channel in self.channels.clone() {
-                let track = self.track(channel, around);
-                around.witness.begins(track, Start::Unknown);
-            }
-            return;
+            return self.all_begin(around);
         }
         self.got(&Got::Raw(line), around);
     }

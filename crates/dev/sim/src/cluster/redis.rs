@@ -5,7 +5,7 @@
 
 pub(crate) mod resp;
 pub(crate) mod scripts;
-mod store;
+pub(crate) mod store;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};

@@ -10,6 +10,7 @@ use super::server::{Around, Source};
 use crate::cluster::broker::{Copies, Kept};
 use crate::cluster::redis::resp::{Reply, take_command};
 use crate::cluster::redis::scripts::Scripts;
+use crate::cluster::redis::store::{id, number};
 use crate::net::Net;
 
 /// An entry's id: its two numbers.
@@ -68,20 +69,8 @@ const STREAM: &str = "s";
 const GROUP: &str = "g";
 const REPLICAS: &str = "NOREPLICAS Not enough good replicas to write.";
 
-fn id(text: &[u8]) -> Id {
-    let text = std::str::from_utf8(text).expect("an id");
-    let (ms, number) = text.split_once('-').unwrap_or((text, "0"));
-    let parse = |text: &str| text.parse().expect("a number");
-    (parse(ms), parse(number))
-}
-
 fn shown((ms, number): Id) -> Reply {
     Reply::text(format!("{ms}-{number}"))
-}
-
-fn number(text: &[u8]) -> u64 {
-    let text = std::str::from_utf8(text).expect("a number");
-    text.parse().expect("a number")
 }
 
 impl Shared {
@@ -96,12 +85,12 @@ impl Shared {
         match name {
             "GET" => Reply::bulk(self.data.lease.as_ref().map(|(token, _)| token)),
             "SET" => {
-                let until = now_ms + number(&args[4]);
+                let until = now_ms + number(args.get(4));
                 self.data.lease = Some((args[2].clone(), until));
                 Reply::Simple("OK")
             }
             "DEL" => Reply::Int(i64::from(self.data.lease.take().is_some())),
-            "XREADGROUP" => self.read(number(&args[5]) as usize, &args[8]),
+            "XREADGROUP" => self.read(number(args.get(5)) as usize, &args[8]),
             _ => panic!("the played Redis has no {name}"),
         }
     }
@@ -129,10 +118,7 @@ impl Shared {
         }
         let entry = |(id, event): &(Id, usize)| {
             let fields = match entries.contains_key(id) {
-                true => {
-                    let fields = self.fields[*event].iter();
-                    Reply::Array(fields.map(|it| Reply::Bulk(it.clone())).collect())
-                }
+                true => Reply::bulks(self.fields[*event].iter()),
                 false => Reply::Nil,
             };
             Reply::Array(vec![shown(*id), fields])
@@ -183,7 +169,7 @@ impl Redis {
                 self.known.insert(command[1].clone(), digest.clone());
                 digest
             });
-            let keys = number(&command[2]) as usize;
+            let keys = number(command.get(2)) as usize;
             let (keys, args) = command[3..].split_at(keys);
             return self.scripts.run(&digest, keys, args);
         }
@@ -212,7 +198,7 @@ impl Redis {
             "XACK" => {
                 let group = stream.as_mut().and_then(|stream| stream.group.as_mut());
                 let mut count = 0;
-                for id in command[3..].iter().map(|text| id(text)) {
+                for id in command[3..].iter().map(|text| id(text, 0)) {
                     let pending = group.as_ref().and_then(|it| it.pending.get(&id));
                     if let Some(event) = pending {
                         around.witness.acknowledged(*event);
@@ -220,7 +206,7 @@ impl Redis {
                     }
                 }
                 if let Some(group) = group {
-                    let ids: BTreeSet<Id> = command[3..].iter().map(|text| id(text)).collect();
+                    let ids: BTreeSet<Id> = command[3..].iter().map(|text| id(text, 0)).collect();
                     group.pending.retain(|id, _| !ids.contains(id));
                 }
                 Reply::Int(count)
@@ -247,12 +233,12 @@ impl Redis {
                 let newest = stream.as_ref().map_or((0, 0), |stream| stream.last);
                 let behind = match &command[7][..] {
                     b"$" => newest,
-                    text => id(text),
+                    text => id(text, 0),
                 };
                 self.blocked.push(Blocked {
                     conn,
                     behind,
-                    until_ms: around.now_ms() + number(&command[4]),
+                    until_ms: around.now_ms() + number(command.get(4)),
                 });
                 return None;
             }

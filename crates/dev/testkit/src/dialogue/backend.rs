@@ -25,7 +25,7 @@ struct Rule {
 type Asked = Arc<Mutex<Vec<(String, Value)>>>;
 
 /// A backend that listens until the test program ends.
-pub struct Backend {
+pub(super) struct Backend {
     address: SocketAddr,
     asked: Asked,
     gate: Gate,
@@ -37,7 +37,7 @@ type Gate = Arc<(Mutex<bool>, Condvar)>;
 impl Backend {
     /// Starts one with a rule a line: `PATH {asked} => STATUS {answer}`. Texts of the answer with a
     /// dollar are fields of the request's body, in which `x-said` is a field of its head.
-    pub fn start(rules: &str) -> Self {
+    pub(super) fn start(rules: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");
         let asked = Asked::default();
@@ -58,23 +58,18 @@ impl Backend {
     }
 
     /// Address of the listener.
-    pub const fn address(&self) -> SocketAddr {
+    pub(super) const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Takes the requests so far: path and body.
-    pub fn take(&self) -> Vec<(String, Value)> {
-        std::mem::take(&mut *lock(&self.asked))
-    }
-
     /// Lets go of the answers that are held back.
-    pub fn release(&self) {
+    pub(super) fn release(&self) {
         *lock(&self.gate.0) = false;
         self.gate.1.notify_all();
     }
 
     /// Number of requests so far whose path and body fit.
-    pub fn count(&self, path: &str, pattern: &Value) -> usize {
+    pub(super) fn count(&self, path: &str, pattern: &Value) -> usize {
         let asked = lock(&self.asked);
         let fits = |(on, body): &&(String, Value)| fits(on, body, path, pattern);
         asked.iter().filter(fits).count()

@@ -1,21 +1,37 @@
 //! Steps of dialogues in which connections, SDKs, networks and backends have their turn.
 
 use serde_json::{Value, json};
-use throng_dialogue::{Outcome, arrow, same, word};
+use throng_dialogue::{Outcome, arrow, numbers, same, word};
 
 use super::values::{self, fields, lines, text};
 use super::{Story, Thing};
-use crate::{Sdk, Wire, unescaped, until};
+use crate::{HANDSHAKE, Sdk, Wire, frame, unescaped, until};
+
+/// Opcode of a frame by its kind (RFC 6455 section 5.2).
+fn opcode(kind: &str) -> u8 {
+    match kind {
+        "text" => 1,
+        "binary" => 2,
+        "close" => 8,
+        "ping" => 9,
+        "pong" => 10,
+        other => panic!("no kind of frame: {other}"),
+    }
+}
 
 impl Story {
-    /// A step of a wire, a client, a network or a backend, by its name.
+    /// A step of a node, a wire, a client, a network or a backend, by its name.
     pub(super) fn thing_step(&mut self, name: &str, step: &str, block: &str) -> Outcome {
-        let mut thing = self
-            .things
-            .remove(name)
-            .ok_or("no step and nothing of that name")?;
+        let thing = self.things.remove(name);
+        let mut thing = match thing.ok_or("no step and nothing of that name")? {
+            Thing::Node(node) => return self.node_step(name, node, step, block),
+            thing => thing,
+        };
         let (verb, rest) = word(step);
         let outcome = match &mut thing {
+            Thing::Node(_) => unreachable!("it has had its turn"),
+            Thing::Numbers(numbers) => self.numbers_step(numbers, verb, rest),
+            Thing::Peer(peer) => self.peer_step(peer, verb, rest),
             Thing::Wire(wire) => self.wire_step(wire, verb, rest),
             Thing::Client(client) => self.client_step(client, verb, rest),
             Thing::Browser(browser) => self.browser_step(browser, verb, rest, block),
@@ -25,7 +41,22 @@ impl Story {
                 match verb {
                     "cut" => proxy.cut(),
                     "mend" => proxy.mend(),
+                    "slow" => proxy.slow(true),
+                    "fast" => proxy.slow(false),
                     "lead-here" => proxy.lead_to(self.server().clients()),
+                    "lead-to" => proxy.lead_to(self.port(rest)),
+                    // The next write of a client with this text is lost, or held back with all
+                    // behind it.
+                    "lose" => proxy.lose(rest, 1),
+                    "hold" => proxy.hold(rest),
+                    "has-lost" => until("a write that is lost", || proxy.to_lose() == 0),
+                    "holds" => until("a write that is held", || proxy.is_holding()),
+                    "release" => proxy.release(),
+                    // So many connections from now on, whether they come to anything or not.
+                    "taken" => {
+                        let all = proxy.connections() + rest.parse::<usize>().expect("a count");
+                        until("connections", || proxy.connections() >= all);
+                    }
                     other => panic!("no step of a network: {other}"),
                 }
                 Ok(())
@@ -56,12 +87,41 @@ impl Story {
         };
         match verb {
             "send" => wire.send_bytes(&unescaped(rest)),
-            "get" => {
+            "get" | "upgrade" => {
                 let (target, more) = rest.split_once(" | ").unwrap_or((rest, ""));
-                wire.ask(target, &lines(more));
+                let handshake = if verb == "get" { "" } else { HANDSHAKE };
+                wire.ask(target, &(lines(more) + handshake));
+            }
+            "post" => {
+                let (head, body) = rest.split_once(" || ").unwrap_or((rest, ""));
+                let (target, more) = head.split_once(" | ").unwrap_or((head, ""));
+                let (more, length) = (lines(more), body.len());
+                wire.send(&format!(
+                    "POST {target} HTTP/1.1\r\nHost: localhost\r\n{more}Content-Length: \
+                     {length}\r\n\r\n{body}"
+                ));
             }
             "say" => wire.say(rest),
+            "frame" => {
+                let (kind, data) = word(rest);
+                wire.send_bytes(&frame(opcode(kind), unescaped(data)));
+            }
+            "message" => {
+                let (kind, data) = word(rest);
+                return same(&wire.message(), &(opcode(kind), unescaped(data)));
+            }
             "through" => _ = wire.through(&text(rest)),
+            // What stands between two marks becomes a variable.
+            "gives" => {
+                let (name, marks) = word(rest);
+                let (mark, end) = marks.split_once(" | ").expect("two marks");
+                wire.through(&text(mark));
+                let value = wire.through(&text(end));
+                self.set(
+                    name,
+                    value[..value.len() - text(end).len()].trim().to_owned(),
+                );
+            }
             "chunk" => return has(&wire.chunk()),
             "rest" => return has(&wire.rest()),
             "closed" => wire.until_closed(),
@@ -150,6 +210,14 @@ impl Story {
             "hears" => {
                 let wanted = values::series(second);
                 return same(&client.publications(first, wanted.len()), &wanted);
+            }
+            // Publications of numbers, in order, each once.
+            "counts" => {
+                let mut numbers = numbers(first).expect("`FIRST..LAST`");
+                return numbers.try_for_each(|number| {
+                    let heard = client.event("publication", &json!({}));
+                    same(&heard["data"], &json!(number))
+                });
             }
             "left" => return same(&client.left(first).to_string(), &second.to_owned()),
             "forget" => {

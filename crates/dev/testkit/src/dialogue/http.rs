@@ -93,7 +93,7 @@ impl Story {
     /// Whether a field of a head is so: `-` if there is none, `*` if there is one, `~x` if it
     /// contains x, `!x` if it is not x, `%x9` by letters and digits, `{NAME}x` if it ends with x,
     /// where what is before becomes a variable.
-    fn field_fits(&mut self, found: Option<&str>, wanted: &str) -> bool {
+    pub fn field_fits(&mut self, found: Option<&str>, wanted: &str) -> bool {
         let Some(found) = found else {
             return wanted == "-";
         };

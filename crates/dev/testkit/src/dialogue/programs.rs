@@ -1,41 +1,16 @@
 //! Steps of dialogues that concern programs, their files, and browsers.
 
 use std::fs;
-use std::io::Write as _;
-use std::process::{Command, Stdio};
 
 use throng_dialogue::{Outcome, arrow, word};
 
+use super::output::{command, finished};
 use super::values::parse;
 use super::{Story, Thing};
 use crate::{
-    Authority, Browser, Issuer, Process, Signal, TlsFiles, TokenKey, binary, free_port, throng,
+    Authority, Browser, Issued, Issuer, Process, Signal, TlsFiles, TokenKey, binary, free_port,
+    throng,
 };
-
-/// A program with its arguments, which apostrophes hold together. `throng` is this checkout's.
-fn command(line: &str) -> Command {
-    let parts = line
-        .split('\'')
-        .enumerate()
-        .flat_map(|(n, part)| match n % 2 {
-            0 => part.split_whitespace().collect(),
-            _ => vec![part],
-        });
-    let mut words = parts;
-    let program = words.next().expect("a program");
-    let mut command = match program {
-        "throng" => Command::new(throng()),
-        other => Command::new(other),
-    };
-    // Those are options of the server, and none of the story's.
-    for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("THRONG_") {
-            command.env_remove(name);
-        }
-    }
-    command.args(words);
-    command
-}
 
 /// Checks a text: each part must be in it, or with `!` before must not.
 fn has(text: &str, parts: &[&str]) -> Outcome {
@@ -134,6 +109,13 @@ impl Story {
         self.tls.as_ref().expect("a step `tls`")
     }
 
+    /// Certificate of the story's servers.
+    pub(super) fn issued(&self) -> Issued {
+        let [certificate, key] = ["server.pem", "server.key"]
+            .map(|name| fs::read_to_string(self.files().files.path(name)).expect("a file"));
+        Issued { certificate, key }
+    }
+
     /// `NAME a,b [year=2100] [by=AUTHORITY]`: `NAME.pem` and `NAME.key` for these names.
     fn issue(&self, rest: &str) {
         let mut words = rest.split(' ');
@@ -216,6 +198,19 @@ impl Story {
                     _ => process.out(rest, has),
                 }
             }
+            // Lines one behind the other, from the first that has the first part on.
+            "prints-lines" => {
+                let parts: Vec<&str> = rest.split(" | ").collect();
+                let fit = process.out(rest, |lines| {
+                    let first = lines.iter().position(|line| line.contains(parts[0]))?;
+                    let found = lines.get(first..first + parts.len())?;
+                    Some({ found.iter().zip(&parts) }.all(|(line, part)| line.contains(part)))
+                });
+                return match fit {
+                    true => Ok(()),
+                    false => Err("other lines".to_owned()),
+                };
+            }
             "prints-line-of" => {
                 let least: usize = rest.parse().expect("a length");
                 process.out(rest, |lines| lines.iter().any(|line| line.len() >= least));
@@ -291,19 +286,8 @@ impl Story {
     fn run_program(&mut self, rest: &str, input: &str) -> Outcome {
         let (line, wanted) = arrow(rest);
         let (code, parts) = wanted.split_once(" && ").unwrap_or((wanted, ""));
-        let mut child = command(line)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap_or_else(|error| panic!("{line}: {error}; see .ci/packages"));
-        // It may have gone already.
-        let _ = { child.stdin.take().expect("piped") }.write_all(input.as_bytes());
-        let done = child.wait_with_output().expect("it ends");
-        let printed = done.stdout;
-        let told = [&printed[..], &done.stderr].concat();
-        let told = String::from_utf8_lossy(&told);
-        let ended = done.status.code().map(|code| code.to_string());
+        let (ended, done) = finished(command(line), input.as_bytes())?;
+        let told = format!("{}{}", done.out, done.err);
         let is_wanted = match code.strip_prefix('!') {
             Some(other) => ended.as_deref() != Some(other),
             None => code == "*" || ended.as_deref() == Some(code),
@@ -314,7 +298,7 @@ impl Story {
         let (json_parts, parts): (Vec<&str>, Vec<&str>) =
             { parts.split(" && ") }.partition(|part| part.starts_with("json "));
         for part in json_parts {
-            let found = serde_json::from_slice(&printed).unwrap_or_default();
+            let found = serde_json::from_str(&done.out).unwrap_or_default();
             self.fit(&found, &parse(&part["json ".len()..]))?;
         }
         has(&told, &parts)

@@ -1,13 +1,16 @@
 //! Steps of dialogues that start, ask and inspect a server, and begin what speaks to it.
 
-use serde_json::{Value, json};
-use throng_dialogue::{Outcome, arrow, same, word};
+use std::path::Path;
 
+use serde_json::{Value, json};
+use throng_dialogue::{Outcome, arrow, cell, numbers, same, word};
+
+use super::output::command;
 use super::values::{self, fields, lines, parse};
 use super::{Story, Thing};
 use crate::{
-    HANDSHAKE, Installed, Sdk, Setup, Signal, Wire, escaped, python_script, script,
-    script_trusting, sign, unix_s,
+    HANDSHAKE, Installed, Sdk, Server, Setup, Signal, Wire, escaped, free_port, python_script,
+    script, script_trusting, sign, unix_s,
 };
 
 impl Story {
@@ -21,16 +24,24 @@ impl Story {
                 let (count, part) = word(argument);
                 part.repeat(count.parse().expect("a count"))
             }
+            // A text for each number in the place of `#`, with this between.
+            "each" => {
+                let (range, argument) = word(argument);
+                let (between, one) = word(argument);
+                let numbers = numbers(range).expect("`FIRST..LAST`");
+                let all = numbers.map(|number| one.replace('#', &number.to_string()));
+                all.collect::<Vec<_>>().join(&values::text(between))
+            }
             "token" => {
                 let (claims, secret) = argument.rsplit_once("} ").ok_or("claims and a secret")?;
                 sign(&parse(&format!("{claims}}}")), secret)
             }
             "series" => Value::from(values::series(rest)).to_string(),
             "lines" => argument.replace("\\n", "\n"),
-            // A pattern of publications with the numbers from 1 on.
+            // A pattern of publications with these numbers, `FIRST..LAST`.
             "publications" => {
-                let count: u32 = argument.parse().expect("a count");
-                let all = (1..=count).map(|n| json!({ "data": n }));
+                let numbers = numbers(argument).expect("`FIRST..LAST`");
+                let all = numbers.map(|n| json!({ "data": n }));
                 all.collect::<Value>().to_string()
             }
             "sum" => {
@@ -40,6 +51,15 @@ impl Story {
                 numbers.sum::<u64>().to_string()
             }
             "metric" => self.server().metric(argument).to_string(),
+            // Parameters of a URL; those without a value are left out.
+            "query" => {
+                let parameters = argument.split(' ').filter_map(|it| it.split_once('='));
+                let parameters = parameters.filter(|(_, value)| !value.is_empty());
+                let parameters =
+                    parameters.map(|(name, value)| name.to_owned() + "=" + &escaped(value));
+                parameters.collect::<Vec<_>>().join("&")
+            }
+            "free-port" => free_port().to_string(),
             "length" => argument.chars().count().to_string(),
             "but-last" => argument[..argument.len() - 1].to_owned(),
             "now" => {
@@ -71,17 +91,19 @@ impl Story {
                 self.serve(rest, block);
                 Ok(())
             }
-            "stop" => {
-                let parked = self.parked.remove(rest);
-                parked
-                    .or_else(|| self.server.take())
-                    .expect("a server")
-                    .stop();
+            // Another server, which has a name: steps that begin with it are its own.
+            "node" => {
+                let (name, options) = word(rest);
+                let server = self.start(options, block);
+                self.set(name, server.clients().to_string());
+                let api = server.api_address();
+                self.set(&format!("{name}.api"), api.to_string());
+                self.set(&format!("{name}.api-port"), api.port().to_string());
+                self.things.insert(name.to_owned(), Thing::Node(server));
                 Ok(())
             }
-            "park" => {
-                let server = self.server.take().expect("a server");
-                self.parked.insert(rest.to_owned(), server);
+            "stop" => {
+                self.server.take().expect("a server").stop();
                 Ok(())
             }
             "kill" => {
@@ -100,12 +122,7 @@ impl Story {
                     .map_err(|why| format!("{why}\n{told}"))
             }
             "signal" => {
-                self.server().signal(match rest {
-                    "HUP" => Signal::HUP,
-                    "TERM" => Signal::TERM,
-                    "USR2" => Signal::USR2,
-                    other => panic!("unknown signal {other}"),
-                });
+                self.server().signal(signal(rest));
                 Ok(())
             }
             "upgrade" => {
@@ -121,6 +138,13 @@ impl Story {
             "same" => {
                 let (found, wanted) = word(rest);
                 same(&found, &wanted)
+            }
+            "differ" => {
+                let (found, other) = rest.split_once(" | ").expect("two values");
+                match found == cell(other) {
+                    true => Err("they are the same".to_owned()),
+                    false => Ok(()),
+                }
             }
             "same-json" => {
                 let (found, wanted) = rest.split_once(" == ").expect("two values");
@@ -226,6 +250,7 @@ impl Story {
                         with_script(|name, rest| script_trusting(&trusted, name, rest), rest)
                     }
                     ("py", rest) => with_script(python_script, rest),
+                    ("run", line) => Sdk::start(&mut command(line)),
                     _ => values::start(kind),
                 };
                 self.things.insert(name.to_owned(), Thing::Client(client));
@@ -235,18 +260,25 @@ impl Story {
         })
     }
 
-    pub(super) fn fit(&mut self, found: &Value, pattern: &Value) -> Outcome {
+    /// Checks that a value fits a pattern of JSON, which may set variables.
+    ///
+    /// # Errors
+    /// What differs.
+    pub fn fit(&mut self, found: &Value, pattern: &Value) -> Outcome {
         self.variables.fit(found, pattern)
     }
 
-    /// Starts a server: `shards=2 key=KEY tls tls-api upgrades`, variables of its environment, and
-    /// its configuration below.
-    fn serve(&mut self, options: &str, config: &str) {
+    /// Starts a server: `shards=2 key=KEY clock=+10 nofile=128 binary=PATH tls tls-api upgrades`,
+    /// variables of its environment, and its configuration below.
+    fn start(&mut self, options: &str, config: &str) -> Server {
         let mut setup = Setup::new(config);
         for option in options.split_whitespace() {
             setup = match option.split_once('=') {
                 Some(("shards", count)) => setup.shards(count.parse().expect("a number")),
                 Some(("key", key)) => setup.api_key(key),
+                Some(("binary", path)) => setup.binary(Path::new(path)),
+                Some(("nofile", most)) => setup.nofile(most.parse().expect("a number")),
+                Some(("clock", ahead_s)) => setup.clock(ahead_s.parse().expect("seconds")),
                 Some((name, value)) if name.chars().all(|c| c.is_uppercase() || c == '_') => {
                     setup.variable(name, value)
                 }
@@ -259,7 +291,11 @@ impl Story {
                 _ => panic!("no option of a server: {option}"),
             };
         }
-        let server = setup.start();
+        setup.start()
+    }
+
+    fn serve(&mut self, options: &str, config: &str) {
+        let server = self.start(options, config);
         self.set("CLIENTS", server.clients().to_string());
         self.set("API", server.api_address().to_string());
         self.set("PID", server.process().id().to_string());
@@ -288,6 +324,19 @@ impl Story {
         } else {
             Err(format!("it is {found}"))
         }
+    }
+}
+
+/// A signal by its name.
+pub(super) fn signal(name: &str) -> Signal {
+    match name {
+        "CONT" => Signal::CONT,
+        "HUP" => Signal::HUP,
+        "INT" => Signal::INT,
+        "STOP" => Signal::STOP,
+        "TERM" => Signal::TERM,
+        "USR2" => Signal::USR2,
+        other => panic!("unknown signal {other}"),
     }
 }
 

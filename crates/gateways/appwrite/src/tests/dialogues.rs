@@ -5,12 +5,11 @@
 //! USER TEAM ..` connects to `files` with a session, and is let in as this user; `N brings TOKEN`
 //! connects with a token of ann's that ends in a minute, as a member of team T; `N < JSON` sends a
 //! message, and `N pings BYTES` a long one; `N > JSON` receives one that has these fields (see
-//! [`throng_solo::dialogue::resembles`]), or `close CODE`; a text `"$x"` is any the first time, and
-//! the same later. `N hears ID ..` receives these events and nothing else; `N skips` drops what it
-//! got; `N waits MS`; `N is due in MS`; `N leaves`; `N is ended` by the server; `N is bare`: its
-//! session owns nothing beside its slot; `N can move` to another process, or `N stays`; `moves`
-//! does it with everybody, `moves to OPTION` to a server with an option; `empty` is a hub without
-//! connections.
+//! [`Variables::fit`]), or `close CODE`. `N hears ID ..` receives these events and nothing else; `N
+//! skips` drops what it got; `N waits MS`; `N is due in MS`; `N leaves`; `N is ended` by the
+//! server; `N is bare`: its session owns nothing beside its slot; `N can move` to another process,
+//! or `N stays`; `moves` does it with everybody, `moves to OPTION` to a server with an option;
+//! `empty` is a hub without connections.
 //!
 //! The server, at the beginning of a story: `with no look-ups`, `with COUNT messages in MS`, `with
 //! project ID HOST`; `trusts BLOCK` of proxies; `admits nobody`. `admitted ADDRESS ..` are those
@@ -25,48 +24,50 @@
 //! Look-ups: `asked N PRIORITY PART [with CREDENTIAL at PROJECT]` is the next, and `answer K
 //! ANSWER` answers the K-th of the story, from 1. Calls about presences: `put ID CREDENTIAL
 //! [JSON]`, `delete ID CREDENTIAL`, and `result K ANSWER`. `full` and `roomy` switch the room for
-//! both. `repeat COUNT STEP`.
+//! both.
 
 use throng_appwrite::{IdentityChange, Platforms, Rates};
+use throng_dialogue::{Outcome, Variables, check_list, number, play};
 use throng_proxy::Block;
 use throng_session::Forwarded;
-use throng_solo::dialogue::{DialogueStage, check_list, number, play, resembles};
+use throng_solo::counter;
 
 use super::*;
 use crate::{Credential, LookupPart, PresenceCall, PresenceReply};
 
 #[test]
 fn users_have_their_dialogues() {
-    play(include_str!("users.txt"), Stage::new);
+    play("users.txt", include_str!("users.txt"), Stage::new);
 }
 
 #[test]
 fn clients_have_their_dialogues() {
-    play(include_str!("clients.txt"), Stage::new);
+    play("clients.txt", include_str!("clients.txt"), Stage::new);
 }
 
 #[test]
 fn openings_have_their_dialogues() {
-    play(include_str!("openings.txt"), Stage::new);
+    play("openings.txt", include_str!("openings.txt"), Stage::new);
 }
 
 #[test]
 fn turns_have_their_dialogues() {
-    play(include_str!("turns.txt"), Stage::new);
+    play("turns.txt", include_str!("turns.txt"), Stage::new);
 }
 
 /// In the bytes that each generation of the official web SDK sends.
 #[test]
 fn sdks_have_their_dialogues() {
-    play(include_str!("sdks.txt"), Stage::new);
+    play("sdks.txt", include_str!("sdks.txt"), Stage::new);
 }
 
 #[test]
 fn presences_have_their_dialogues() {
-    play(include_str!("presences.txt"), Stage::new);
+    play("presences.txt", include_str!("presences.txt"), Stage::new);
 }
 
 struct Stage {
+    variables: Variables,
     server: Server,
     /// Position of the last event.
     offset: u64,
@@ -78,8 +79,6 @@ struct Stage {
     from: IpAddr,
     /// Events wait for a turn that the story names.
     holds: bool,
-    /// Texts that frames had in the place of a `$` and a name.
-    named: BTreeMap<String, Value>,
 }
 
 /// A server with this option, or as it is without any.
@@ -109,6 +108,7 @@ fn server_with(option: &str) -> Server {
 impl Stage {
     fn new() -> Self {
         Self {
+            variables: Variables::default(),
             server: Server::new(),
             offset: 0,
             lookups: Vec::new(),
@@ -116,7 +116,6 @@ impl Stage {
             frames: BTreeMap::new(),
             from: PEER,
             holds: false,
-            named: BTreeMap::new(),
         }
     }
 
@@ -131,25 +130,6 @@ impl Stage {
         self.server.event(self.offset, event);
         if !self.holds {
             self.server.turn();
-        }
-    }
-
-    /// Puts the texts that the story has named into what it expects, and names new ones.
-    fn fill_in(&mut self, expected: &mut Value, told: &Value) {
-        match expected {
-            Value::String(name) if name.starts_with('$') => {
-                let named = self.named.entry(name.clone());
-                *expected = named.or_insert_with(|| told.clone()).clone();
-            }
-            Value::Array(all) => {
-                let pairs = all.iter_mut().enumerate();
-                pairs.for_each(|(at, one)| self.fill_in(one, &told[at]));
-            }
-            Value::Object(all) => {
-                let pairs = all.iter_mut();
-                pairs.for_each(|(name, one)| self.fill_in(one, &told[name]));
-            }
-            _ => {}
         }
     }
 
@@ -181,13 +161,12 @@ impl Stage {
                 server.say(index, &format!("{ping:bytes$}"));
             }
             ">" => {
-                let mut expected = match rest.strip_prefix("close ") {
+                let expected = match rest.strip_prefix("close ") {
                     Some(code) => json!({ "close": number::<u16>(code) }),
                     None => parsed(rest),
                 };
                 let told = self.frames(index).pop_front().unwrap_or_default();
-                self.fill_in(&mut expected, &told);
-                assert!(resembles(&told, &expected), "{told}");
+                self.variables.fit(&told, &expected).expect("a message");
             }
             "hears" => {
                 let frames: Vec<Value> = self.frames(index).drain(..).collect();
@@ -321,11 +300,16 @@ impl Stage {
     }
 }
 
-impl DialogueStage for Stage {
-    fn step(&mut self, step: &str) {
+impl throng_dialogue::Stage for Stage {
+    fn variables(&mut self) -> &mut Variables {
+        &mut self.variables
+    }
+
+    fn step(&mut self, step: &str, _: &str) -> Outcome {
         let (verb, rest) = step.split_once(' ').unwrap_or((step, ""));
         if let Ok(index) = verb.parse() {
-            return self.client(index, rest);
+            self.client(index, rest);
+            return Ok(());
         }
         let words: Vec<&str> = rest.splitn(4, ' ').collect();
         match (verb, &*words) {
@@ -375,12 +359,7 @@ impl DialogueStage for Stage {
             }
             ("refused", _) => check_list(&self.server.refusals(), rest, " "),
             ("counted", [series, label @ .., count]) => {
-                let is_it = |counter: &&Counter| {
-                    let own = counter.label().map(|label| label.value);
-                    counter.name() == *series && own == label.first().copied()
-                };
-                let counter = Counter::ALL.iter().find(is_it).expect("a series");
-                assert_eq!(self.server.counted(*counter).to_string(), **count);
+                check_list(&[self.server.counted(counter(series, label))], count, "");
             }
             ("connections", _) => {
                 let Server {
@@ -417,21 +396,19 @@ impl DialogueStage for Stage {
                     .world
                     .change(|doings| doings.is_full = verb == "full");
             }
-            ("repeat", _) => {
-                let (count, step) = rest.split_once(' ').expect("a count");
-                (0..number(count)).for_each(|_: u32| self.step(step));
-            }
             _ => panic!("no step"),
         }
+        Ok(())
     }
 
-    fn end(&mut self) {
+    fn end(&mut self) -> Outcome {
         self.server.nothing_asked();
         let calls = |doings: &mut world::Doings| assert!(doings.presences.is_empty());
         self.server.world.change(calls);
         for index in self.server.floor.sent.keys().copied().collect::<Vec<_>>() {
             assert_eq!(*self.frames(index), [Value::Null; 0], "client {index}");
         }
+        Ok(())
     }
 }
 

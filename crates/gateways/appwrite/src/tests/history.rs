@@ -4,12 +4,12 @@
 //! `in order`, at the beginning: the connection has positions. `ID ROLE,.. waits`, `passes`,
 //! `skips` or `is too many` is an event and what becomes of it, which in another project would be
 //! skipped; `waiting ID ..` are those that wait, and `held COUNT`. Changes: `team T is left`, `team
-//! T changes`, `account changes`, and `something changes`. `repeat COUNT STEP`.
+//! T changes`, `account changes`, and `something changes`.
 //!
 //! `keep EPOCH OFFSET ..` of events, `begin EPOCH OFFSET`; `since EPOCH OFFSET has OFFSET ..` are
 //! the events kept behind a place, `since EPOCH OFFSET is unknown`; `now EPOCH OFFSET`.
 
-use throng_solo::dialogue::{DialogueStage, check_list, number, play};
+use throng_dialogue::{AssertingStage, check_list, number, play_asserting};
 
 use super::*;
 use crate::held::{Held, Verdict};
@@ -29,7 +29,7 @@ fn message(event: &Value) -> Arc<FeedMessage> {
 
 #[test]
 fn held_events_and_history_have_their_dialogues() {
-    play(include_str!("history.txt"), Stage::new);
+    play_asserting("history.txt", include_str!("history.txt"), Stage::new);
 }
 
 struct Stage {
@@ -65,7 +65,7 @@ impl Stage {
     }
 }
 
-impl DialogueStage for Stage {
+impl AssertingStage for Stage {
     fn step(&mut self, step: &str) {
         let words: Vec<&str> = step.split(' ').collect();
         match *words {
@@ -83,9 +83,6 @@ impl DialogueStage for Stage {
                 check_list(&ids, &words[1..].join(" "), " ");
             }
             ["held", count] => check_list(&[self.held.events.len()], count, ""),
-            ["repeat", count, ..] => {
-                (0..number(count)).for_each(|_: u32| self.step(&words[2..].join(" ")));
-            }
             ["keep", epoch, ref offsets @ ..] => {
                 for offset in offsets {
                     let at = position(number(epoch), number(offset));

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use throng_auth::{KeyConfig, KeySet, KeySource, SubscriptionOptions, Verifier};
+use throng_broker::{HistoryPage, Refusal};
+use throng_hub::{Answer, Command};
 use throng_session::{
     Backends, ControlCommand, MatchedConnection, NodeCount, NodeReply, Question, SearchMatches,
     SurveyReply, Transport,
@@ -40,6 +42,35 @@ pub(crate) fn keys_to_come() -> Arc<Verifier> {
         ..KeyConfig::default()
     };
     Arc::new(Verifier::new(keys).expect("good keys"))
+}
+
+/// A publication, several, or a question for history: the first token, and the channels.
+pub(crate) fn in_words(command: &Command) -> String {
+    match command {
+        Command::Publish { reply_to, draft } => format!("{}: {}", reply_to.token, draft.channel),
+        Command::PublishAll { reply_to, drafts } => {
+            let names: Vec<&str> = drafts.iter().map(|draft| draft.channel.as_str()).collect();
+            format!("{}: {}", reply_to.token, names.join(" "))
+        }
+        Command::History {
+            reply_to, channel, ..
+        } => format!("{}: history {channel}", reply_to.token),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Answer of a hub: `done`, `busy`, or `history`, an empty page.
+pub(crate) fn answer_of(word: &str) -> Answer {
+    match word {
+        "done" => Answer::Published { result: Ok(None) },
+        "busy" => Answer::Published {
+            result: Err(Refusal::Busy),
+        },
+        "history" => Answer::History {
+            result: Ok(HistoryPage::default()),
+        },
+        _ => panic!("no answer"),
+    }
 }
 
 /// A backend's request for a client, by the server API.

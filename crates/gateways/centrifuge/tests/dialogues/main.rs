@@ -9,20 +9,13 @@ mod protobuf;
 mod shard;
 mod stage;
 
-/// A test for each file.
-macro_rules! dialogues {
-    ($($name:ident)*) => { $(
-        #[test]
-        fn $name() {
-            let file = concat!(stringify!($name), ".txt");
-            let text = include_str!(concat!(stringify!($name), ".txt"));
-            throng_dialogue::play(file, text, crate::stage::Story::default);
-        }
-    )* };
-}
-
 mod dialogues {
-    dialogues! {
+    fn play(file: &std::path::Path) {
+        throng_dialogue::play_file(file, crate::stage::Story::default);
+    }
+
+    throng_dialogue::dialogues! {
+        "tests/dialogues", play;
         backends changed codes moved order protobuf rights server_api streams transports wishes
     }
 }

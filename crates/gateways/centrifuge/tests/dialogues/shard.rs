@@ -24,6 +24,8 @@ use throng_session::{
 use throng_solo::{Order, Solo};
 use throng_types::{ConnId, Frame, Millis, Now, Publication, ShardId};
 
+use crate::given::in_words;
+
 pub(crate) const SHARDS: u8 = 3;
 /// Signs the tokens of tests.
 pub(crate) const SECRET: &str = "a secret that is long enough for HS256";
@@ -214,6 +216,8 @@ pub(crate) struct Server {
     pub(crate) asked: Questions,
     /// Surveys sent to every shard, until they are looked at.
     pub(crate) surveys: VecDeque<Survey>,
+    /// Orders for hubs that are not carried out, in words; none where all are.
+    pub(crate) held: Option<Vec<String>>,
     /// Mail of the gateway: the receiver, and the bytes that a client chose.
     pub(crate) mailed: Vec<(u8, usize)>,
 }
@@ -227,6 +231,7 @@ impl Default for Server {
             hubs: [0, 1, 2].map(hub),
             asked: Questions::default(),
             surveys: VecDeque::new(),
+            held: None,
             mailed: Vec::new(),
             floor: Floor {
                 this: ShardId(0),
@@ -333,7 +338,10 @@ impl Server {
                 for order in std::mem::take(&mut conn.solo.orders) {
                     is_quiet = false;
                     match order {
-                        Order::Hub(command) => self.carry_out(shard, command),
+                        Order::Hub(command) => match &mut self.held {
+                            Some(held) => held.push(in_words(&command)),
+                            None => self.carry_out(shard, command),
+                        },
                         Order::Survey { survey, .. } => self.surveys.push_back(survey),
                         Order::Gateway(order) => {
                             self.floor.this = shard;

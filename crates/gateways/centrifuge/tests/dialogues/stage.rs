@@ -4,7 +4,8 @@
 //! `"@+60"` is the time a minute from now, in Unix seconds. `let NAME = VALUE` sets a variable;
 //! functions are `token {claims}`, `channel SHARD PREFIX` (at home there), `times COUNT TEXT`,
 //! `names COUNT PREFIX`, `subs COUNT PREFIX`, `escaped TEXT`, `node`, and `session` and `client`,
-//! the ids of the connection, or of none `SHARD`.  `fields COUNT {object}` look at one.
+//! the ids of the connection, or with a shard those of none there. `fields COUNT {object}` counts
+//! the fields of an object.
 //!
 //! Server, before connections: `with proxied` (backends), `full` (they have no room), `unasked`
 //! (about nothing), `personal`, `anonymous`, `pings SECONDS`, `messages PER_SECOND`,
@@ -19,11 +20,12 @@
 //! `API`.
 //!
 //! `< TEXT` sends a message, or the lines below as one; also `connect {claims} => CHECK`, `binary
-//! TEXT`, `bytes ESCAPES`, `protobuf ID:REQUEST FIELD=BYTES + ID:REQUEST`, and `raw ESCAPES`
-//! without a frame. `> CHECK` receives one: a text, `close CODE`, `binary ESCAPES`, the status of
-//! a stream, `last chunk`, or the status and the body of an answer; `> nothing` is left. `lines`
-//! makes the lines of an answer messages, `skips` drops all, and `told 10..20` drops so many but
-//! the last. Nothing may be left before the next input, and at the end.
+//! TEXT`, `bytes ESCAPES`, `protobuf ID:REQUEST FIELD=BYTES + ID:REQUEST` (`text-protobuf` in a
+//! text frame), and `raw ESCAPES` without a frame. `> CHECK` receives one: a text, `close CODE`,
+//! `binary ESCAPES`, the status of a stream, `last chunk`, or the status and the body of an
+//! answer; `> nothing` is left. `lines` makes the lines of an answer messages, `skips` drops all,
+//! and `told 10..20` drops so many but the last. Nothing may be left before the next input, and at
+//! the end.
 //!
 //! `waits SECONDS` until a deadline; `passes SECONDS` without one. `drained COUNT`, `loses
 //! CHANNEL` (the server ends the subscription), `closes CODE` or `closes shutdown` happen to the
@@ -36,7 +38,10 @@
 //! `asked NAME {pattern}` is the next question to a backend, and `answer NAME STATUS BODY` or
 //! `answer NAME none` its answer; without a name it is the last one. `surveyed PART && PART` is
 //! the next question to all shards, in its debug form, and `replies [..]` are theirs. `mailed
-//! SHARD BYTES`: mail to other shards. `patches DELTA FROM TO`, by names of variables.
+//! SHARD BYTES`: mail to other shards. After `holds` the test answers in place of the hubs:
+//! `ordered TOKEN: CHANNEL .., TOKEN: history CHANNEL`, then `hub TOKEN done`, `busy` or
+//! `history`. `paused true`, `false` or `same`: whether reading stops. `patches DELTA FROM TO`, by
+//! names of variables.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -45,20 +50,17 @@ use throng_broker::{Draft, home_of};
 use throng_dialogue::{
     Outcome, Stage, Variables, arrow, escaped, named, parse, same, unescaped, word,
 };
-use throng_gateway_centrifuge::{Centrifuge, Mail, Session};
+use throng_gateway_centrifuge::{Centrifuge, Mail};
 use throng_session::{
     BackendMail, Backends, CloseReason, Event, Gateway as _, Meter, Port, ProxyOptions, Sender,
     WorkLimits,
 };
 use throng_solo::Solo;
-use throng_types::{
-    ConnId, Disconnect, Load as _, Payload, PayloadKind, Save as _, ShardId, Unsubscribe,
-    check_saved,
-};
+use throng_types::{ConnId, Disconnect, Payload, PayloadKind, ShardId, Unsubscribe};
 use throng_ws::{Masking, Opcode, encode_header};
 
 use crate::client::{Client, Wire};
-use crate::given::{Full, control, keys_to_come, reply_of};
+use crate::given::{Full, answer_of, control, keys_to_come, reply_of};
 use crate::shard::{Asked, SECRET, SHARDS, Server, proxies};
 
 #[derive(Default)]
@@ -91,10 +93,6 @@ impl Story {
     fn solo(&mut self) -> &mut Solo<Centrifuge> {
         let at = self.client().at;
         &mut self.server.floor.conns[at].solo
-    }
-
-    fn session(&mut self) -> &mut Session {
-        self.solo().session().expect("a session")
     }
 
     /// Bytes that the connection has got and nobody has read.
@@ -359,27 +357,6 @@ impl Story {
         };
         self.happens(Event::Close(&why));
     }
-
-    /// Saves the session and loads it again, if it may move.
-    fn moves(&mut self) -> bool {
-        let session = self.session();
-        let moves = Centrifuge::moves(session);
-        if moves {
-            check_saved(session);
-            *session = Session::load_whole(&session.saved()).expect("what was saved");
-        }
-        moves
-    }
-
-    fn class(&mut self, what: &str, wanted: &str) -> Outcome {
-        let class = Centrifuge::class(self.session());
-        let user = class.identity.map_or("", |it| &*it.user);
-        match what {
-            "client" => same(&class.is_client.to_string().as_str(), &wanted),
-            "transport" => same(&class.transport.as_str(), &wanted),
-            _ => same(&user, &wanted),
-        }
-    }
 }
 
 /// Compares texts with those that a step lists, or with `nothing`.
@@ -526,8 +503,8 @@ impl Stage for Story {
                 let end = self.solo().actions.end;
                 same(&end.is_some(), &(verb == "ended"))?;
             }
-            "client" | "transport" | "user" => self.class(verb, rest)?,
-            "moves" | "cannot-move" => same(&self.moves(), &(verb == "moves"))?,
+            "client" | "transport" | "user" => same(&self.solo().counts_as(verb).as_str(), &rest)?,
+            "moves" | "cannot-move" => same(&self.solo().moves(), &(verb == "moves"))?,
             "refused" => {
                 let solo = self.solo();
                 let notices = &solo.shared.notices;
@@ -550,6 +527,22 @@ impl Stage for Story {
             "mailed" => {
                 let mailed = std::mem::take(&mut self.server.mailed).into_iter();
                 listed(mailed.map(|(to, bytes)| format!("{to} {bytes}")), rest)?;
+            }
+            "holds" => self.server.held = Some(Vec::new()),
+            "ordered" => {
+                let held = self.server.held.as_mut().expect("held orders");
+                listed(std::mem::take(held).into_iter(), rest)?;
+            }
+            "hub" => {
+                let (token, answer) = word(rest);
+                let token = token.parse().expect("a token");
+                let answer = answer_of(answer);
+                self.happens(Event::Answer { token, answer });
+            }
+            "paused" => {
+                let found = self.solo().actions.pause;
+                let found = found.map_or_else(|| "same".to_owned(), |it| it.to_string());
+                same(&found.as_str(), &rest)?;
             }
             "patches" => {
                 let mut texts = rest

@@ -5,18 +5,13 @@ mod bytes;
 mod given;
 mod stage;
 
-/// A test for each file.
-macro_rules! dialogues {
-    ($($name:ident)*) => { $(
-        #[test]
-        fn $name() {
-            let file = concat!(stringify!($name), ".txt");
-            let text = include_str!(concat!(stringify!($name), ".txt"));
-            throng_dialogue::play(file, text, crate::stage::Story::default);
-        }
-    )* };
-}
-
 mod dialogues {
-    dialogues! { api_port asking clients moved publisher publishing words }
+    fn play(file: &std::path::Path) {
+        throng_dialogue::play_file(file, crate::stage::Story::default);
+    }
+
+    throng_dialogue::dialogues! {
+        "tests/dialogues", play;
+        api_port asking clients moved publisher publishing words
+    }
 }

@@ -58,7 +58,7 @@ use throng_hub::FormKind;
 use throng_metrics::Counter;
 use throng_session::{Ask, CloseReason, Event, Gateway as _, Port, ProxyOptions, Reloaded};
 use throng_solo::{Order, Solo, WEBSOCKET, name, publication};
-use throng_types::{Disconnect, End, Load as _, Now, Save as _, Unsubscribe, check_saved};
+use throng_types::{Disconnect, End, Now, Unsubscribe};
 use throng_ws::{WsDecoder, WsEvent, WsLimits, WsRole};
 
 use crate::given::{SECRET, encoded, head, message, proxies, request, result, set};
@@ -131,10 +131,6 @@ impl Story {
 
     fn feed(&mut self, bytes: &[u8]) {
         self.happens(Event::Bytes(&mut bytes.to_vec()));
-    }
-
-    fn session(&mut self) -> &mut Session {
-        self.solo.session().expect("a session")
     }
 
     fn define(&mut self, name: &str, value: &str) {
@@ -244,15 +240,6 @@ impl Story {
         (names, places.swap_remove(0))
     }
 
-    fn class(&mut self, what: &str, wanted: &str) -> Outcome {
-        let class = Plain::class(self.session());
-        match what {
-            "client" => same(&class.is_client.to_string().as_str(), &wanted),
-            "transport" => same(&class.transport.as_str(), &wanted),
-            _ => same(&class.identity.map_or("nobody", |it| &*it.user), &wanted),
-        }
-    }
-
     fn due(&self, wanted: &str) -> Outcome {
         let Some(set) = self.solo.actions.deadline else {
             return same(&"same", &wanted);
@@ -280,17 +267,6 @@ impl Story {
         };
         let now = &mut self.solo.now;
         *now = Now::new(now.mono.0 + ms, now.unix_ms + ms);
-    }
-
-    /// Saves the session and loads it again, if it may move.
-    fn moves(&mut self) -> bool {
-        let session = self.session();
-        let moves = Plain::moves(session);
-        if moves {
-            check_saved(session);
-            *session = Session::load_whole(&session.saved()).expect("what was saved");
-        }
-        moves
     }
 
     /// Takes the publications that were ordered, with their tokens.
@@ -481,9 +457,12 @@ impl Stage for Story {
                 };
                 same(&found, &rest)?;
             }
-            "client" | "transport" | "user" => self.class(verb, rest)?,
+            "client" | "transport" | "user" => {
+                let wanted = rest.replace("nobody", "");
+                same(&self.solo.counts_as(verb), &wanted)?;
+            }
             "front-door" => same(&self.solo.session().is_none(), &true)?,
-            "moves" | "cannot-move" => same(&self.moves(), &(verb == "moves"))?,
+            "moves" | "cannot-move" => same(&self.solo.moves(), &(verb == "moves"))?,
             "counted" => {
                 let (count, series) = word(rest);
                 same(&self.counted(series).to_string().as_str(), &count)?;

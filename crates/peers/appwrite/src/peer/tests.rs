@@ -24,10 +24,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use throng_appwrite::{Credential, Lookup, LookupPart, LookupPriority, QueueFull};
 use throng_backend::Address;
+use throng_dialogue::{AssertingStage, check_list, number, play_asserting};
 use throng_metrics::Gauge;
 use throng_peer::{Ended, Want};
 use throng_play::Play;
-use throng_solo::dialogue::{DialogueStage, check_list, number, play};
+use throng_solo::counter;
 use throng_types::{ConnId, Millis, ShardId};
 
 use super::*;
@@ -51,7 +52,7 @@ fn event(user: &str, number: usize, project: &str) -> String {
 
 #[test]
 fn appwrite_has_its_dialogues() {
-    play(include_str!("tests.txt"), || {
+    play_asserting("tests.txt", include_str!("tests.txt"), || {
         Fixture::with(DirectoryOptions::default())
     });
 }
@@ -305,7 +306,7 @@ impl Fixture {
     }
 }
 
-impl DialogueStage for Fixture {
+impl AssertingStage for Fixture {
     fn step(&mut self, step: &str) {
         let (verb, rest) = step.split_once(' ').unwrap_or((step, ""));
         let words: Vec<&str> = rest.split(' ').collect();
@@ -351,12 +352,7 @@ impl DialogueStage for Fixture {
             ("redis", _) => self.redis(rest),
             ("passes", [ms]) => self.pass(number(ms)),
             ("counted", [series, label @ .., count]) => {
-                let is_it = |counter: &&Counter| {
-                    let own = counter.label().map(|label| label.value);
-                    counter.name() == *series && own == label.first().copied()
-                };
-                let counter = Counter::ALL.iter().find(is_it).expect("a series");
-                check_list(&[self.count(*counter)], count, " ");
+                check_list(&[self.count(counter(series, label))], count, "");
             }
             ("feed", [state]) => {
                 let is_up = self.counters.gauge(Gauge::AppwriteFeedUp) == 1;

@@ -8,6 +8,7 @@ use throng_broker::{
     ChannelMember, ChannelOptions, Draft, Moving, NamespaceOptions, Outcome, Recovery, Refusal,
     Reply, Request, Retention, Ticket,
 };
+use throng_dialogue::{AssertingStage, number, play_asserting};
 use throng_peer::task::{Link, Net};
 use throng_types::{ChannelName, Epoch, Position, Publication, Rng};
 
@@ -584,14 +585,13 @@ fn named(item: ForShard) -> String {
 /// Plays a step of `stories.txt`, whose head says what each means.
 fn step<const R: bool>(node: &mut Played<R>, step: &str) {
     let (act, expected) = step.split_once(" = ").unwrap_or((step, ""));
-    let number = |word: &str| word.parse().expect("a number");
-    let shard = |word: &str| number(word) as u8;
+    let shard = number::<u8>;
     let words: Vec<&str> = act.split(' ').collect();
     let mut found = String::new();
     match words[..] {
         ["connect"] => node.connected(()),
         ["disconnect"] => node.disconnected(),
-        ["subscribe", of, ticket] => node.subscribes(shard(of), number(ticket) as u32, None),
+        ["subscribe", of, ticket] => node.subscribes(shard(of), number(ticket), None),
         ["leave", of] => node.request(shard(of), Request::Leave { channel: channel() }),
         ["publish", ref lost @ ..] => node.publishes(!lost.is_empty()),
         ["take"] => assert!(node.takes()),
@@ -604,14 +604,15 @@ fn step<const R: bool>(node: &mut Played<R>, step: &str) {
                 .push_back(Back::Delivery(publication.shared()));
         }
         ["later", ms] => {
-            let timeout_ms = node.core.io.options.timeout_ms;
-            let ms = match ms {
-                "timeout" => timeout_ms,
-                "timeout-1" => timeout_ms - 1,
-                ms => number(ms),
-            };
-            node.later(ms).expect("nothing to give up");
+            let ended = node.later(number(ms)).err();
+            found = ended.map_or_else(String::new, |fault| fault.0);
         }
+        ["stalls", ms] => {
+            node.core.io.now_ms += number::<u64>(ms);
+            node.stalled();
+        }
+        ["deaf"] => node.proves = false,
+        ["unanswered"] => node.oldest_ms = Some(node.core.io.now_ms),
         ["audit"] => {
             for _ in 0..AUDIT_MS / 1000 {
                 assert!(node.sent.is_empty());
@@ -651,58 +652,33 @@ fn step<const R: bool>(node: &mut Played<R>, step: &str) {
     assert_eq!(found, expected);
 }
 
-fn tells<const R: bool>(steps: &[&str], keeps: bool) {
-    let mut node = Played::<R>::new(keeps);
-    steps.iter().for_each(|it| {
-        // Shown if it fails.
-        println!("  {it}");
-        step(&mut node, it);
-    });
+/// A node by whose first step it is known how deliveries come.
+enum Stage {
+    Roads,
+    One(Played<true>),
+    Two(Played<false>),
 }
 
-#[test]
-fn stories_hold() {
-    let lines = include_str!("stories.txt").lines().map(str::trim);
-    let lines: Vec<&str> = lines.filter(|line| !line.starts_with('#')).collect();
-    for story in lines
-        .split(|line| line.is_empty())
-        .filter(|it| !it.is_empty())
-    {
-        println!("{}", story[0]);
-        match story[1] {
-            "one road" => tells::<true>(&story[2..], true),
-            "one road without history" => tells::<true>(&story[2..], false),
-            "two roads" => tells::<false>(&story[2..], true),
-            other => panic!("no roads: {other}"),
+impl AssertingStage for Stage {
+    fn step(&mut self, text: &str) {
+        match self {
+            Self::One(node) => step(node, text),
+            Self::Two(node) => step(node, text),
+            Self::Roads => {
+                *self = match text {
+                    "one road" => Self::One(Played::new(true)),
+                    "one road without history" => Self::One(Played::new(false)),
+                    "two roads" => Self::Two(Played::new(true)),
+                    other => panic!("no roads: {other}"),
+                }
+            }
         }
     }
 }
 
 #[test]
-fn a_connection_is_alive_while_it_answers_and_delivers() {
-    let faults = |proves: bool, answers: bool, after_ms: u64| {
-        let mut node = Played::<true>::new(true);
-        node.core.io.now_ms = 100;
-        node.connected(());
-        node.proves = proves;
-        node.oldest_ms = (!answers).then_some(100);
-        node.later(1).expect("a connection");
-        node.later(after_ms - 2).expect("a connection");
-        node.later(1).err().map(|fault| fault.0)
-    };
-    let timeout_ms = RemoteOptions::for_tests().timeout_ms;
-    assert_eq!(faults(true, true, 2 * timeout_ms), None);
-    let why = faults(true, false, timeout_ms).expect("a fault");
-    assert!(why.contains("no answer"), "{why}");
-    let why = faults(false, true, 2 * timeout_ms).expect("a fault");
-    assert!(why.contains("nothing was delivered"), "{why}");
-    // Time in which nothing was taken is not the broker's fault.
-    let mut node = Played::<true>::new(true);
-    node.connected(());
-    (node.proves, node.oldest_ms) = (false, Some(0));
-    node.core.io.now_ms = 3 * timeout_ms;
-    node.stalled();
-    node.tick().expect("a connection");
+fn stories_hold() {
+    play_asserting("stories.txt", include_str!("stories.txt"), || Stage::Roads);
 }
 
 #[test]

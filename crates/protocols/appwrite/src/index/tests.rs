@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::json;
-use throng_solo::dialogue::{DialogueStage, check_list, play};
+use throng_dialogue::{AssertingStage, check_list, play_asserting};
 
 use super::*;
 use crate::{FeedMessage, MessageLimits, QueryFilter, RealtimeError};
@@ -101,12 +101,14 @@ fn filter_of(queries: &[&str]) -> QueryFilter {
 
 #[test]
 fn receivers_have_their_dialogues() {
-    play(include_str!("tests.txt"), || Stage(Index::new(1)));
+    play_asserting("tests.txt", include_str!("tests.txt"), || {
+        Stage(Index::new(1))
+    });
 }
 
 struct Stage(Index);
 
-impl DialogueStage for Stage {
+impl AssertingStage for Stage {
     fn step(&mut self, step: &str) {
         if let Some((event, expected)) = step.split_once(" reaches ") {
             return self.check_event(&event.split(' ').collect::<Vec<_>>(), expected);

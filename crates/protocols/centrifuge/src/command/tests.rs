@@ -1,6 +1,7 @@
 //! Frames as SDKs send them, and frames as they should not be.
 
 use proptest::prelude::*;
+use throng_dialogue::unescaped;
 use throng_types::cases;
 
 use super::*;
@@ -19,32 +20,10 @@ fn read_json(frame: &str) -> Vec<String> {
     read(Codec::Json, frame.as_bytes())
 }
 
-/// Bytes of a text in which some are escaped, as [`u8::escape_ascii`] does.
-fn unescape(text: &str) -> Vec<u8> {
-    let mut out = Vec::new();
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        out.push(match (byte, byte == b'\\') {
-            (byte, false) => byte,
-            _ => match rest.next().expect("an escape") {
-                b'x' => {
-                    let mut digit = || char::from(rest.next().unwrap()).to_digit(16).unwrap();
-                    (digit() << 4 | digit()) as u8
-                }
-                b'n' => b'\n',
-                b'r' => b'\r',
-                b't' => b'\t',
-                itself => itself,
-            },
-        });
-    }
-    out
-}
-
 /// Commands as JSON and as Protobuf.
 fn both_forms() -> impl Iterator<Item = (&'static str, Vec<u8>)> {
     let all = cases(include_str!("both.txt"));
-    all.map(|(json, protobuf)| (json, unescape(protobuf)))
+    all.map(|(json, protobuf)| (json, unescaped(protobuf)))
 }
 
 #[test]
@@ -108,7 +87,7 @@ fn broken_frames_are_refused() {
     let json = b"{\"connect\":{\"token\":\"\xff\"},\"id\":1}";
     assert_eq!(read(Codec::Json, json), ["NotUtf8"]);
     for (frame, fault) in cases(include_str!("broken.txt")) {
-        let bytes = unescape(frame);
+        let bytes = unescaped(frame);
         assert_eq!(read(Codec::Protobuf, &bytes), [fault], "{frame}");
     }
 }

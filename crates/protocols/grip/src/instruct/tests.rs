@@ -1,6 +1,4 @@
 use super::*;
-use crate::filters::Filters;
-use crate::headers::Header;
 use throng_types::cases;
 
 fn read(headers: &[(&str, &str)], body: &str) -> Result<Instruct, InstructError> {
@@ -21,128 +19,50 @@ fn fault(headers: &[(&str, &str)], body: &str, expect: &str) {
     assert_eq!(found, expect);
 }
 
-fn channel(name: &str, prev_id: Option<&str>, filters: &[&str]) -> HoldChannel {
-    HoldChannel {
-        name: name.to_owned(),
-        prev_id: prev_id.map(str::to_owned),
-        filters: Filters::from_names(filters.iter().copied()).unwrap(),
+/// An instruction as `instructions.txt` has it.
+fn describe(found: &Instruct) -> String {
+    let text = |bytes: &[u8]| bytes.escape_ascii().to_string();
+    let mut out = vec![format!("{:?}", found.hold)];
+    for channel in &found.channels {
+        let prev_id = channel.prev_id.as_ref().map(|id| format!(" after {id}"));
+        let mut told = format!("channel {}{}", channel.name, prev_id.unwrap_or_default());
+        for filter in channel.filters.iter() {
+            told.extend([" ", filter.name()]);
+        }
+        out.push(told);
     }
+    out.extend((found.timeout_s != 55).then(|| format!("timeout {}", found.timeout_s)));
+    out.extend(found.keep_alive.as_ref().map(|it| {
+        let data = text(&it.data);
+        format!("keep-alive {:?} {data} every {}", it.mode, it.timeout_s)
+    }));
+    let meta = found.meta.iter();
+    out.extend(meta.map(|(name, value)| format!("meta {name}={value}")));
+    let reply = &found.reply;
+    let status = format!("{} {}", reply.code, reply.reason.as_deref().unwrap_or("-"));
+    out.extend(Some(status).filter(|status| status != "200 OK"));
+    let next = found.next.as_ref();
+    out.extend(next.map(|next| format!("next {} in {}", next.uri, next.timeout_s)));
+    out.extend(found.gone.as_ref().map(|uri| format!("gone {uri}")));
+    let headers = reply.headers.iter();
+    out.extend(headers.map(|header| format!("{}: {}", header.name, text(&header.value))));
+    if let Some(body) = &reply.body {
+        out.push(format!("body {}", text(body)).trim_end().to_owned());
+    }
+    out.join(" / ")
 }
 
 #[test]
-fn the_handler_of_the_million_streams() {
-    let found = read(
-        &[
-            ("Content-Type", "text/event-stream"),
-            ("Grip-Hold", "stream"),
-            ("Grip-Channel", "group-17"),
-            ("Grip-Keep-Alive", r":\n\n; format=cstring; timeout=55"),
-        ],
-        "event: message\ndata: stream open\n\n",
-    )
-    .unwrap();
-    assert_eq!(found.hold, Hold::Stream);
-    assert_eq!(found.channels, [channel("group-17", None, &[])]);
-    assert_eq!(
-        found.keep_alive,
-        Some(KeepAlive {
-            data: b":\n\n".to_vec(),
-            timeout_s: 55,
-            mode: KeepAliveMode::Idle
-        })
-    );
-    assert_eq!(
-        found.reply.headers,
-        [Header::new("Content-Type", "text/event-stream")]
-    );
-    assert_eq!(found.reply.body, ReplyBody::AsReceived);
-    assert_eq!(
-        (found.reply.code, found.reply.reason.as_deref()),
-        (200, Some("OK"))
-    );
-}
-
-#[test]
-fn every_header() {
-    let found = read(
-        &[
-            ("grip-hold", "response"),
-            (
-                "Grip-Channel",
-                "a; prev-id=1; filter=skip-self, b;filter=build-id;filter=nobody",
-            ),
-            ("Grip-Channel", "\"q\"; prev-id=\"x,y\","),
-            ("Grip-Timeout", "3"),
-            ("Grip-Set-Meta", "user=jo, id_format=\"a, b\""),
-            ("Grip-Set-Meta", "user=alice; ignored=1"),
-            ("Grip-Status", "304 Not There"),
-            ("Grip-Link", "</next?a=1>; rel=next; timeout=0"),
-            ("Grip-Link", "<http://o/gone>; rel=gone, <other>"),
-            ("Grip-Last", "a; last-id=9, b"),
-            ("Grip-Expose-Headers", "x-a, Content-Type"),
-            ("X-A", "1"),
-            ("X-B", "2"),
-        ],
-        "",
-    )
-    .unwrap();
-    assert_eq!(found.hold, Hold::Response);
-    assert_eq!(
-        found.channels,
-        [
-            channel("a", Some("1"), &["skip-self"]),
-            channel("b", None, &["build-id", "nobody"]),
-            channel("\"q\"", Some("x,y"), &[]),
-        ]
-    );
-    assert_eq!(found.timeout_s, TIMEOUT_MIN_S);
-    let meta: Vec<_> = found
-        .meta
-        .iter()
-        .map(|(k, v)| (k.as_str(), v.as_str()))
-        .collect();
-    assert_eq!(meta, [("user", "alice"), ("id_format", "a, b")]);
-    assert_eq!(
-        (found.reply.code, found.reply.reason.as_deref()),
-        (304, Some("Not There"))
-    );
-    assert_eq!(
-        found.next,
-        Some(NextLink {
-            uri: "/next?a=1".to_owned(),
-            timeout_s: 0
-        })
-    );
-    assert_eq!(found.gone.as_deref(), Some("http://o/gone"));
-    assert_eq!(found.reply.headers, [Header::new("X-A", "1")]);
-}
-
-#[test]
-fn defaults_and_limits() {
-    let found = read(&[("Grip-Link", "<n>; rel=next")], "").unwrap();
-    assert_eq!(found.hold, Hold::None);
-    assert_eq!(found.timeout_s, 55);
-    assert_eq!(found.next.unwrap().timeout_s, 120);
+fn instructions() {
+    for (response, expected) in cases(include_str!("instructions.txt")) {
+        let (fields, body) = response.split_once(" || ").unwrap_or((response, ""));
+        let fields = { fields.split(" | ") }.map(|field| field.split_once(": ").unwrap());
+        let found = read(&fields.collect::<Vec<_>>(), body).unwrap();
+        assert_eq!(describe(&found), expected, "{response}");
+    }
     let many = (0..25).map(|n| n.to_string()).collect::<Vec<_>>().join(",");
     let found = read(&[("Grip-Channel", &many)], "").unwrap();
     assert_eq!(found.channels.len(), 20);
-    let keep = |value: &str| {
-        read(&[("Grip-Keep-Alive", value)], "")
-            .unwrap()
-            .keep_alive
-            .unwrap()
-    };
-    assert_eq!(keep("a=b; timeout=0").timeout_s, 1);
-    assert_eq!(keep("a=b; timeout=0").data, b"a=b");
-    assert_eq!(keep("aGkK; format=base64; mode=interval").data, b"hi\n");
-    assert_eq!(keep(r"\x41\q\\; format=cstring").data, br"A\");
-    // A broken parameter list is no keep-alive at all.
-    assert_eq!(
-        read(&[("Grip-Keep-Alive", "a; mode=\"idle")], "")
-            .unwrap()
-            .keep_alive,
-        None
-    );
 }
 
 #[test]
@@ -160,67 +80,6 @@ fn refused_headers() {
 }
 
 const DOCUMENT: (&str, &str) = ("Content-Type", "application/grip-instruct; charset=utf-8");
-
-#[test]
-fn a_document_overrules_headers() {
-    // The first is what gripcontrol 4.4.0 writes for a stream.
-    let found = read(
-        &[DOCUMENT, ("X-Gone", "1")],
-        concat!(
-            r#"{"hold": {"mode": "stream", "channels": [{"name": "c", "prev-id": "7"}]},"#,
-            r#" "response": {"body": "hi\n"}}"#,
-        ),
-    )
-    .unwrap();
-    assert_eq!(found.hold, Hold::Stream);
-    assert_eq!(found.channels, [channel("c", Some("7"), &[])]);
-    assert_eq!(found.reply.headers, []);
-    assert_eq!(found.reply.body, ReplyBody::Replaced(b"hi\n".to_vec()));
-
-    let found = read(
-        &[
-            DOCUMENT,
-            ("Grip-Status", "202 Fine"),
-            ("Grip-Link", "<n>; rel=next"),
-        ],
-        r#"{"hold": {"channels": [{"name": "c", "filters": ["skip-self"]}], "timeout": "90",
-            "keep-alive": {"content-bin": "aGk", "timeout": 0}, "meta": {"user": "u"}},
-            "response": {"headers": [["A", "1"], ["A", "2"]], "body-bin": "AAE="}}"#,
-    )
-    .unwrap();
-    assert_eq!(found.hold, Hold::Response);
-    assert_eq!(found.timeout_s, 90);
-    assert_eq!(found.channels, [channel("c", None, &["skip-self"])]);
-    assert_eq!(
-        found.keep_alive,
-        Some(KeepAlive {
-            data: b"hi".to_vec(),
-            timeout_s: 1,
-            mode: KeepAliveMode::Interval
-        })
-    );
-    assert_eq!(found.meta, [("user".to_owned(), "u".to_owned())]);
-    assert!(found.next.is_some());
-    assert_eq!(
-        (found.reply.code, found.reply.reason.as_deref()),
-        (202, Some("Fine"))
-    );
-    assert_eq!(
-        found.reply.headers,
-        [Header::new("A", "1"), Header::new("A", "2")]
-    );
-    assert_eq!(found.reply.body, ReplyBody::Replaced(vec![0, 1]));
-
-    let found = read(
-        &[DOCUMENT],
-        r#"{"response": {"code": 404, "headers": {"K": "V"}}}"#,
-    )
-    .unwrap();
-    assert_eq!(
-        (found.hold, found.reply.code, found.reply.reason),
-        (Hold::None, 404, None)
-    );
-}
 
 #[test]
 fn refused_documents() {

@@ -201,7 +201,7 @@ fn condition(section: &Section) -> Result<Route, RouteErrorKind> {
             "debug" => route.debug = true,
             "aco" => route.auto_cross_origin = true,
             "header" => route.headers.push(header(value)?),
-            "no_grip" => route.grip = false,
+            "no_grip" => route.no_grip = true,
             "log_level" => {
                 route.log_level = Some(
                     value

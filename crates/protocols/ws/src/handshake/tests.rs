@@ -1,3 +1,5 @@
+use throng_types::cases;
+
 use super::*;
 
 /// The example of section 1.3.
@@ -12,51 +14,32 @@ const REQUEST: [(&str, &str); 6] = [
 const NONCE: [u8; 16] = *b"the sample nonce";
 const ACCEPT: &str = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=";
 
-/// The fields of a request, with some replaced, or removed by `None`, and some more behind them.
-fn fields<'a>(
-    changes: &[(&str, Option<&'a str>)],
-    more: &[(&'a str, &'a str)],
-) -> Vec<(&'a str, &'a [u8])> {
-    let changed = REQUEST.iter().filter_map(|(name, value)| {
-        let change = changes.iter().find(|(changed, _)| changed == name);
-        Some((*name, change.map_or(Some(*value), |(_, value)| *value)?))
-    });
-    let new = changes.iter().filter_map(|(name, value)| {
-        let known = REQUEST.iter().find(|(known, _)| known == name);
-        // Only names of the request and of `NEW` are changed in these tests.
-        let name = NEW.iter().find(|new| *new == name);
-        Some((*name.filter(|_| known.is_none())?, (*value)?))
-    });
-    let all = changed.chain(new).chain(more.iter().copied());
-    all.map(|(name, value)| (name, value.as_bytes())).collect()
-}
-
-/// Fields that the example has not.
-const NEW: [&str; 1] = ["sec-websocket-extensions"];
-
-/// A lookup in `headers` with some replaced, or removed by `None`.
-fn lookup<'a>(
-    headers: &'a [(&'a str, &'a str)],
-    changes: &'a [(&'a str, Option<&'a str>)],
-) -> impl Fn(&str) -> Option<&'a str> {
-    move |name| {
-        if let Some((_, value)) = changes.iter().find(|(changed, _)| *changed == name) {
-            return *value;
-        }
-        let found = headers.iter().find(|(known, _)| *known == name);
-        found.map(|(_, value)| *value)
+/// These fields with one of them replaced, by `NAME: VALUE`, or removed, by `NAME`; with one more,
+/// if there is none of that name.
+fn changed<'a>(fields: &[(&'a str, &'a str)], change: &'a str) -> Vec<(&'a str, &'a str)> {
+    let (changed, value) = match change.split_once(": ") {
+        Some((name, value)) => (name, Some(value)),
+        None => (change, None),
+    };
+    let mut fields = fields.to_vec();
+    let at = fields.iter().position(|(name, _)| *name == changed);
+    if let Some(at) = at {
+        fields.remove(at);
     }
+    if let Some(value) = value {
+        fields.insert(at.unwrap_or(fields.len()), (changed, value));
+    }
+    fields
 }
 
-fn accept_with<'a>(
-    changes: &'a [(&'a str, Option<&'a str>)],
-) -> Result<Accept<'a>, HandshakeError> {
-    accept("GET", fields(changes, &[]))
+fn accept_get<'a>(fields: &[(&'a str, &'a str)]) -> Result<Accept<'a>, HandshakeError> {
+    let fields = fields.iter();
+    accept("GET", fields.map(|(name, value)| (*name, value.as_bytes())))
 }
 
 #[test]
 fn the_example_of_the_rfc() {
-    let accepted = accept_with(&[]).expect("the example");
+    let accepted = accept_get(&REQUEST).expect("the example");
     assert_eq!(accepted.key, ACCEPT.as_bytes());
     assert_eq!(
         accepted.protocols.iter().collect::<Vec<_>>(),
@@ -79,96 +62,51 @@ fn the_example_of_the_rfc() {
 }
 
 #[test]
-fn fields_are_read_as_lists_without_case() {
-    for changes in [
-        ("connection", "keep-alive, Upgrade"),
-        ("connection", " KEEP-ALIVE ,,\tuPGRADE\t"),
-        ("upgrade", "WebSocket"),
-        ("upgrade", "h2c, websocket"),
-        ("sec-websocket-version", " 13 "),
-        ("sec-websocket-key", " dGhlIHNhbXBsZSBub25jZQ=="),
-        (
-            "sec-websocket-extensions",
-            "permessage-deflate; client_max_window_bits",
-        ),
-    ] {
-        let (name, value) = changes;
-        let accepted = accept_with(&[(name, Some(value))]).map(|accepted| accepted.key);
-        assert_eq!(
-            accepted,
-            Ok(*b"s3pPLMBiTxaQ9kYGzzhZRbK+xOo="),
-            "{changes:?}"
-        );
-    }
-}
-
-#[test]
-fn protocols_that_are_not_tokens_are_not_offered() {
-    for (value, expected) in [
-        (None, &[][..]),
-        (Some(""), &[]),
-        (Some(" , ,"), &[]),
-        (Some("a b, c\u{e9}, d\", (e)"), &[]),
-        (
-            Some("graphql-transport-ws ,v1.x"),
-            &["graphql-transport-ws", "v1.x"],
-        ),
-    ] {
-        let changes = [("sec-websocket-protocol", value)];
-        let accepted = accept_with(&changes).expect("protocols are optional");
-        assert_eq!(accepted.protocols.iter().collect::<Vec<_>>(), expected);
-    }
-}
-
-#[test]
-fn refusals() {
-    let lines = include_str!("refused.txt").lines();
-    let lines: Vec<&str> = lines.filter(|line| !line.starts_with('#')).collect();
-    for line in &lines {
-        let (field, expected) = line.split_once(" => ").expect("FIELD => REFUSAL");
-        let change = match field.split_once(": ") {
-            Some((name, value)) => (name, Some(value)),
-            None => (field, None),
+fn requests_are_accepted_or_refused() {
+    for (change, expected) in cases(include_str!("requests.txt")) {
+        let fields = changed(&REQUEST, change);
+        let told = match accept_get(&fields) {
+            Ok(accepted) => {
+                assert_eq!(accepted.key, ACCEPT.as_bytes(), "{change}");
+                let protocols: Vec<&str> = accepted.protocols.iter().collect();
+                format!("accepted {}", protocols.join(" "))
+            }
+            Err(refused) => format!("{refused:?} {}", refused.status()),
         };
-        let refused = accept_with(&[change]).expect_err("it is not a handshake");
-        assert_eq!(
-            format!("{refused:?} {}", refused.status()),
-            expected,
-            "{field}"
-        );
+        assert_eq!(told.trim_end(), expected, "{change}");
     }
-    assert_eq!(lines.len(), 17);
     for method in ["POST", "get", "CONNECT", ""] {
-        let refused = accept(method, fields(&[], &[]));
+        let refused = accept(
+            method,
+            REQUEST.map(|(name, value)| (name, value.as_bytes())),
+        );
         assert_eq!(refused, Err(HandshakeError::Method));
     }
 }
 
 #[test]
 fn lists_go_over_several_lines() {
-    let accepted = |changes: &[(&str, Option<&str>)], more: &[(&str, &str)]| {
-        let accepted = accept("GET", fields(changes, more));
-        accepted.map(|accept| {
-            accept
-                .protocols
-                .iter()
-                .map(str::to_owned)
-                .collect::<Vec<_>>()
-        })
+    let protocols = |fields: &[(&str, &str)]| {
+        let accepted = accept_get(fields).expect("lists");
+        accepted.protocols.iter().collect::<Vec<_>>().join(" ")
     };
-    let offered = Ok(vec!["chat".to_owned(), "superchat".to_owned()]);
     for (name, first, second) in [
         ("connection", "keep-alive", "Upgrade"),
         ("connection", "Upgrade", "keep-alive"),
         ("Upgrade", "h2c", "websocket"),
         ("upgrade", "websocket", "h2c"),
     ] {
-        let lower = name.to_lowercase();
-        let changed = accepted(&[(&lower, Some(first))], &[(name, second)]);
-        assert_eq!(changed, offered, "{name}: {first}, {second}");
+        let change = format!("{}: {first}", name.to_lowercase());
+        let mut fields = changed(&REQUEST, &change);
+        fields.push((name, second));
+        assert_eq!(
+            protocols(&fields),
+            "chat superchat",
+            "{name}: {first}, {second}"
+        );
     }
-    let three = accepted(&[], &[("Sec-WebSocket-Protocol", "v1, \u{e9}")]);
-    assert_eq!(three.unwrap(), ["chat", "superchat", "v1"]);
+    let three = [&REQUEST[..], &[("Sec-WebSocket-Protocol", "v1, \u{e9}")]].concat();
+    assert_eq!(protocols(&three), "chat superchat v1");
     // These two are no lists.
     for (name, value) in [
         ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="),
@@ -176,12 +114,14 @@ fn lists_go_over_several_lines() {
         ("Sec-WebSocket-Version", "13"),
         ("sec-websocket-version", "8"),
     ] {
-        let repeated = accepted(&[], &[(name, value)]);
-        assert_eq!(repeated, Err(HandshakeError::Repeated), "{name}: {value}");
+        let repeated = [&REQUEST[..], &[(name, value)]].concat();
+        let refused = accept_get(&repeated);
+        assert_eq!(refused, Err(HandshakeError::Repeated), "{name}: {value}");
     }
     let bytes = [("connection", &b"\xff"[..]), ("CONNECTION", b"upgrade")];
-    let rest = fields(&[("connection", None)], &[]);
-    assert!(accept("GET", rest.into_iter().chain(bytes)).is_ok());
+    let rest = changed(&REQUEST, "connection").into_iter();
+    let rest = rest.map(|(name, value)| (name, value.as_bytes()));
+    assert!(accept("GET", rest.chain(bytes)).is_ok());
 }
 
 #[test]
@@ -228,32 +168,15 @@ fn answers_are_checked() {
         ("connection", "Upgrade"),
         ("sec-websocket-accept", ACCEPT),
     ];
-    let check = |changes: &[(&str, Option<&str>)], expected| {
-        let checked = check_response(101, lookup(&answer, changes), NONCE);
-        assert_eq!(checked, expected, "{changes:?}");
-    };
-    check(&[], Ok(()));
-    check(&[("upgrade", Some("WEBSOCKET"))], Ok(()));
-    check(&[("sec-websocket-extensions", Some(""))], Ok(()));
-    check(&[("upgrade", None)], Err(UpgradeError::Upgrade));
-    check(&[("upgrade", Some("h2c"))], Err(UpgradeError::Upgrade));
-    check(&[("connection", None)], Err(UpgradeError::Connection));
-    check(
-        &[("connection", Some("close"))],
-        Err(UpgradeError::Connection),
-    );
-    check(&[("sec-websocket-accept", None)], Err(UpgradeError::Accept));
-    let lower = ACCEPT.to_ascii_lowercase();
-    check(
-        &[("sec-websocket-accept", Some(&lower))],
-        Err(UpgradeError::Accept),
-    );
-    check(
-        &[("sec-websocket-extensions", Some("permessage-deflate"))],
-        Err(UpgradeError::Extension),
-    );
-    for status in [200, 302, 401, 503] {
-        let checked = check_response(status, lookup(&answer, &[]), NONCE);
-        assert_eq!(checked, Err(UpgradeError::Status(status)));
+    for (change, expected) in cases(include_str!("answers.txt")) {
+        let (status, change) = change.split_once(' ').unwrap_or((change, "-"));
+        let fields = changed(&answer, change);
+        let header = |name: &str| {
+            let found = fields.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| *value)
+        };
+        let checked = check_response(status.parse().unwrap(), header, NONCE);
+        let told = checked.map_or_else(|error| format!("{error:?}"), |()| "good".to_owned());
+        assert_eq!(told, expected, "{change}");
     }
 }

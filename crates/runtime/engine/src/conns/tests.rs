@@ -63,6 +63,14 @@ fn connection(conns: &mut Conns<u32>, listener: &TcpListener) -> (TcpStream, Con
     (peer, id)
 }
 
+/// A table with one connection, whose peer the test is.
+fn alone() -> (Conns<u32>, TcpStream, ConnId) {
+    let mut conns = table();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (peer, id) = connection(&mut conns, &listener);
+    (conns, peer, id)
+}
+
 /// Takes the connections that have closed, with the reasons.
 fn gone(conns: &mut Conns<u32>) -> Vec<(ConnId, Closed)> {
     std::iter::from_fn(|| conns.take_closed())
@@ -107,9 +115,7 @@ fn ten_thousand_connections_leave_nothing_behind() {
 
 #[test]
 fn an_ending_connection_has_time_as_long_as_it_makes_progress() {
-    let mut conns = table();
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let (mut peer, id) = connection(&mut conns, &listener);
+    let (mut conns, mut peer, id) = alone();
     let total = 24 << 20;
     conns.set_now(at(1000));
     conns.act(id.index(), |_, _, fx| {
@@ -267,9 +273,7 @@ fn deliver(conns: &mut Conns<u32>, id: ConnId, text: &[u8]) {
 /// Only room that the kernel reports leads to another call, whatever is queued meanwhile.
 #[test]
 fn a_blocked_connection_costs_no_calls_while_more_is_queued() {
-    let mut conns = table();
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let (mut peer, id) = connection(&mut conns, &listener);
+    let (mut conns, mut peer, id) = alone();
     let mut all = 0;
     while conns.queued_bytes(id) == 0 {
         deliver(&mut conns, id, &[b'x'; 64 << 10]);
@@ -306,9 +310,7 @@ fn read(peer: &mut TcpStream, bytes: usize) -> String {
 
 #[test]
 fn held_deliveries_wait_for_the_first_words_and_for_nothing_else() {
-    let mut conns = table();
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let (mut peer, id) = connection(&mut conns, &listener);
+    let (mut conns, mut peer, id) = alone();
     conns.act(id.index(), |_, _, fx| {
         fx.out.extend(b"head ");
         fx.hold(true);
@@ -332,9 +334,7 @@ fn held_deliveries_wait_for_the_first_words_and_for_nothing_else() {
 
 #[test]
 fn own_bytes_leave_a_held_queue_that_was_blocked() {
-    let mut conns = table();
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let (mut peer, id) = connection(&mut conns, &listener);
+    let (mut conns, mut peer, id) = alone();
     let large = 24 << 20;
     conns.act(id.index(), |_, _, fx| fx.hold(true));
     deliver(&mut conns, id, b"held");
@@ -400,9 +400,7 @@ fn a_held_connection_can_end_and_leaves_no_hold_behind() {
 
 #[test]
 fn held_deliveries_can_be_forgotten_and_the_connection_goes_on() {
-    let mut conns = table();
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let (mut peer, id) = connection(&mut conns, &listener);
+    let (mut conns, mut peer, id) = alone();
     conns.act(id.index(), |_, _, fx| fx.hold(true));
     deliver(&mut conns, id, b"first ");
     // What is held before and after the last words never leaves.

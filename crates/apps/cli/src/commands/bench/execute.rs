@@ -120,7 +120,7 @@ fn limits_hit(finished: &Finished) -> Vec<String> {
                 ConnectFailure::ConnectTimeout => errno::ETIMEDOUT,
                 _ => return None,
             };
-            let explanation = explain_errno(number, Role::Loadgen)?;
+            let explanation = explain_errno(number)?;
             Some(format!(
                 "{count} connects failed: {}",
                 explanation.on(&report)

@@ -27,6 +27,10 @@ impl Reply {
         bytes.map_or(Self::Nil, |bytes| Self::Bulk(bytes.clone()))
     }
 
+    pub(crate) fn bulks<'a>(all: impl Iterator<Item = &'a Vec<u8>>) -> Self {
+        Self::Array(all.map(|it| Self::Bulk(it.clone())).collect())
+    }
+
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         let line = |out: &mut Vec<u8>, kind: char, rest: &dyn Display| {
             out.extend(format!("{kind}{rest}\r\n").into_bytes());

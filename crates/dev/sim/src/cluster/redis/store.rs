@@ -19,10 +19,13 @@ enum Value {
     Text,
     Hash(BTreeMap<Vec<u8>, Vec<u8>>),
     Set(BTreeSet<Vec<u8>>),
-    Stream {
-        entries: BTreeMap<Id, Fields>,
-        last: Id,
-    },
+    Stream(Stream),
+}
+
+#[derive(Clone, Default)]
+struct Stream {
+    entries: BTreeMap<Id, Fields>,
+    last: Id,
 }
 
 /// Writes that Redis takes none of.
@@ -46,7 +49,7 @@ impl Data {
     /// was anything.
     pub(crate) fn meddle(&mut self, net: &Net) -> bool {
         let is_of_stream = |value: &Value| match value {
-            Value::Stream { .. } => true,
+            Value::Stream(_) => true,
             Value::Hash(hash) => hash.contains_key(&b"g"[..]),
             _ => false,
         };
@@ -60,7 +63,7 @@ impl Data {
         }
         let key = &of_streams[net.below(of_streams.len())];
         match self.keys.get_mut(key) {
-            Some((Value::Stream { entries, .. }, _)) if net.percent(50) => {
+            Some((Value::Stream(Stream { entries, .. }), _)) if net.percent(50) => {
                 let count = net.between(1, 3).min(entries.len());
                 (0..count).for_each(|_| drop(entries.pop_first()));
             }
@@ -81,6 +84,18 @@ pub(crate) struct Call<'a> {
 }
 
 const WRONG_TYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
+
+/// Acts on the value of a key, if it is of one type; each begins empty.
+macro_rules! with_each {
+    ($($name:ident: $kind:ident($type:ty);)+) => {
+        $(fn $name(&mut self, key: &[u8], act: impl FnOnce(&mut $type) -> Reply) -> Reply {
+            self.with(key, Value::$kind(Default::default()), |value| match value {
+                Value::$kind(value) => act(value),
+                _ => Reply::Error(WRONG_TYPE.to_owned()),
+            })
+        })+
+    };
+}
 
 impl Call<'_> {
     /// Carries a command out; `None` if it is none of those on data.
@@ -129,12 +144,9 @@ impl Call<'_> {
                 Reply::Array(more.iter().map(|it| Reply::bulk(hash.get(it))).collect())
             }),
             "HLEN" => self.with_hash(&key, |hash| Reply::Int(hash.len() as i64)),
-            "HVALS" => self.with_hash(&key, |hash| {
-                Reply::Array(hash.values().map(|it| Reply::bulk(Some(it))).collect())
-            }),
+            "HVALS" => self.with_hash(&key, |hash| Reply::bulks(hash.values())),
             "HGETALL" => self.with_hash(&key, |hash| {
-                let pairs = hash.iter().flat_map(|(name, value)| [name, value]);
-                Reply::Array(pairs.map(|it| Reply::bulk(Some(it))).collect())
+                Reply::bulks(hash.iter().flat_map(|(name, value)| [name, value]))
             }),
             "HSET" => self.with_hash(&key, |hash| {
                 let mut new = 0;
@@ -162,16 +174,12 @@ impl Call<'_> {
                 Reply::Set(set.iter().map(|it| Reply::bulk(Some(it))).collect())
             }),
             "SRANDMEMBER" => self.with_set(&key, |set| {
-                let some = set.iter().take(number(more.first()) as usize);
-                Reply::Array(some.map(|it| Reply::bulk(Some(it))).collect())
+                Reply::bulks(set.iter().take(number(more.first()) as usize))
             }),
             "XADD" => self.add(&key, more),
-            "XDEL" => self.with_stream(&key, |entries, _| {
-                Reply::Int(
-                    more.iter()
-                        .filter(|it| entries.remove(&id(it, 0)).is_some())
-                        .count() as i64,
-                )
+            "XDEL" => self.with_stream(&key, |stream| {
+                let gone = more.iter().map(|it| stream.entries.remove(&id(it, 0)));
+                Reply::Int(gone.flatten().count() as i64)
             }),
             "XRANGE" => self.range(&key, &more[0], &more[1], more.get(3), false),
             "XREVRANGE" => self.range(&key, &more[1], &more[0], more.get(3), true),
@@ -202,7 +210,7 @@ impl Call<'_> {
         let is_empty = match self.value(key) {
             Some(Value::Hash(hash)) => hash.is_empty(),
             Some(Value::Set(set)) => set.is_empty(),
-            Some(Value::Stream { last, .. }) => *last == (0, 0),
+            Some(Value::Stream(stream)) => stream.last == (0, 0),
             _ => false,
         };
         if is_empty {
@@ -211,37 +219,10 @@ impl Call<'_> {
         reply
     }
 
-    fn with_hash(
-        &mut self,
-        key: &[u8],
-        act: impl FnOnce(&mut BTreeMap<Vec<u8>, Vec<u8>>) -> Reply,
-    ) -> Reply {
-        self.with(key, Value::Hash(BTreeMap::new()), |value| match value {
-            Value::Hash(hash) => act(hash),
-            _ => Reply::Error(WRONG_TYPE.to_owned()),
-        })
-    }
-
-    fn with_set(&mut self, key: &[u8], act: impl FnOnce(&mut BTreeSet<Vec<u8>>) -> Reply) -> Reply {
-        self.with(key, Value::Set(BTreeSet::new()), |value| match value {
-            Value::Set(set) => act(set),
-            _ => Reply::Error(WRONG_TYPE.to_owned()),
-        })
-    }
-
-    fn with_stream(
-        &mut self,
-        key: &[u8],
-        act: impl FnOnce(&mut BTreeMap<Id, Fields>, &mut Id) -> Reply,
-    ) -> Reply {
-        let new = Value::Stream {
-            entries: BTreeMap::new(),
-            last: (0, 0),
-        };
-        self.with(key, new, |value| match value {
-            Value::Stream { entries, last } => act(entries, last),
-            _ => Reply::Error(WRONG_TYPE.to_owned()),
-        })
+    with_each! {
+        with_hash: Hash(BTreeMap<Vec<u8>, Vec<u8>>);
+        with_set: Set(BTreeSet<Vec<u8>>);
+        with_stream: Stream(Stream);
     }
 
     /// `SET key value [NX] [PX ms]`.
@@ -259,7 +240,7 @@ impl Call<'_> {
     fn add(&mut self, key: &[u8], more: &[Vec<u8>]) -> Reply {
         let most = number(more.get(1)) as usize;
         let new = id(&more[2], 0);
-        self.with_stream(key, |entries, last| {
+        self.with_stream(key, |Stream { entries, last }| {
             if new <= *last {
                 let why = "ERR The ID specified in XADD is equal or smaller than the target \
                            stream top item";
@@ -291,17 +272,14 @@ impl Call<'_> {
         let (from, with_from) = bound(from, 0);
         let (to, with_to) = bound(to, u64::MAX);
         let most = count.map_or(usize::MAX, |count| number(Some(count)) as usize);
-        self.with_stream(key, |entries, _| {
+        self.with_stream(key, |Stream { entries, .. }| {
             let is_in = |(id, _): &(&Id, &Fields)| {
                 (from < **id || with_from && from == **id) && (**id < to || with_to && **id == to)
             };
             let mut found: Vec<Reply> = { entries.iter().filter(is_in) }
                 .map(|((a, b), fields)| {
-                    let fields = fields.iter().map(|it| Reply::bulk(Some(it)));
-                    Reply::Array(vec![
-                        Reply::text(format!("{a}-{b}")),
-                        Reply::Array(fields.collect()),
-                    ])
+                    let id = Reply::text(format!("{a}-{b}"));
+                    Reply::Array(vec![id, Reply::bulks(fields.iter())])
                 })
                 .collect();
             if is_reversed {
@@ -313,7 +291,7 @@ impl Call<'_> {
     }
 }
 
-pub(super) fn number(text: Option<&Vec<u8>>) -> u64 {
+pub(crate) fn number(text: Option<&Vec<u8>>) -> u64 {
     text.map_or(0, |text| signed(text).max(0) as u64)
 }
 
@@ -323,7 +301,8 @@ fn signed(text: &[u8]) -> i64 {
         .unwrap_or_else(|_| panic!("not a number: {text}"))
 }
 
-fn id(text: &[u8], missing: u64) -> Id {
+/// Reads an id, which may lack its second number.
+pub(crate) fn id(text: &[u8], missing: u64) -> Id {
     let text = String::from_utf8_lossy(text);
     match text.split_once('-') {
         Some((a, b)) => (signed(a.as_bytes()) as u64, signed(b.as_bytes()) as u64),

@@ -49,22 +49,6 @@ impl Reader<'_> {
         *head
     }
 
-    pub(super) fn i8(&mut self) -> i8 {
-        i8::from_be_bytes(self.take())
-    }
-
-    pub(super) fn i16(&mut self) -> i16 {
-        i16::from_be_bytes(self.take())
-    }
-
-    pub(super) fn i32(&mut self) -> i32 {
-        i32::from_be_bytes(self.take())
-    }
-
-    pub(super) fn i64(&mut self) -> i64 {
-        i64::from_be_bytes(self.take())
-    }
-
     fn many(&mut self, length: usize) -> Vec<u8> {
         let (head, rest) = self.0.split_at(length);
         self.0 = rest;
@@ -99,26 +83,29 @@ impl Reader<'_> {
 #[derive(Default)]
 pub(super) struct Out(pub(super) Vec<u8>);
 
+/// Reads and writes numbers of each size.
+macro_rules! numbers {
+    ($($size:ident)+) => {
+        impl Reader<'_> {
+            $(pub(super) fn $size(&mut self) -> $size {
+                $size::from_be_bytes(self.take())
+            })+
+        }
+
+        impl Out {
+            $(pub(super) fn $size(&mut self, number: $size) {
+                self.0.extend(number.to_be_bytes());
+            })+
+        }
+    };
+}
+
+numbers! { i8 i16 i32 i64 }
+
 impl Out {
     /// Begins as most answers do, with the time for which a client is held back.
     pub(super) fn begun() -> Self {
         Self(vec![0; 4])
-    }
-
-    pub(super) fn i8(&mut self, number: i8) {
-        self.0.extend(number.to_be_bytes());
-    }
-
-    pub(super) fn i16(&mut self, number: i16) {
-        self.0.extend(number.to_be_bytes());
-    }
-
-    pub(super) fn i32(&mut self, number: i32) {
-        self.0.extend(number.to_be_bytes());
-    }
-
-    pub(super) fn i64(&mut self, number: i64) {
-        self.0.extend(number.to_be_bytes());
     }
 
     pub(super) fn text(&mut self, text: &str) {

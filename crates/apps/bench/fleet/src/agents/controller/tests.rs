@@ -2,6 +2,8 @@
 //! die.
 
 use proptest::prelude::{prop_assert, proptest};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use throng_bench_measure::{Histograms, Sample, Sums};
 use throng_bench_plan::{ClientTransport, Dialect, Target, Workload};
 
@@ -17,19 +19,28 @@ fn scenario() -> Scenario {
     )
 }
 
-fn progress(upgraded: u64) -> Box<Progress> {
+fn progress(upgraded: u64) -> ToController {
     let mut counters = RunCounters::default();
     counters.attempted = upgraded;
     counters.upgraded = upgraded;
     let mut interval = Histograms::default();
     interval.delivery.record_us(1234);
-    Box::new(Progress {
+    ToController::Progress(Box::new(Progress {
         sample: Sample::default(),
         counters,
         deliveries: DeliveryCounts::default(),
         interval,
         sums: Sums::default(),
-    })
+    }))
+}
+
+/// Passes a message through its bytes.
+fn over_the_wire<M: Serialize + DeserializeOwned>(message: &M) -> M {
+    let mut wire = Vec::new();
+    encode(message, &mut wire).unwrap();
+    let (message, used) = decode(&wire).unwrap().unwrap();
+    assert_eq!(used, wire.len());
+    message
 }
 
 /// A controller and agents in one place: every message passes through its bytes, and takes 100 µs.
@@ -64,10 +75,7 @@ impl World {
     }
 
     fn bring(&mut self, agent: usize, message: &ToController) {
-        let mut wire = Vec::new();
-        encode(message, &mut wire).unwrap();
-        let (message, used) = decode(&wire).unwrap().unwrap();
-        assert_eq!(used, wire.len());
+        let message = over_the_wire(message);
         self.now_us += 100;
         self.controller.on_message(agent, message, self.now_us);
         self.deliver();
@@ -77,9 +85,7 @@ impl World {
         let outcome = self.controller.take_outcome();
         self.events.extend(outcome.events);
         for (agent, message) in outcome.messages {
-            let mut wire = Vec::new();
-            encode(&message, &mut wire).unwrap();
-            let (message, _) = decode(&wire).unwrap().unwrap();
+            let message = over_the_wire(&message);
             self.now_us += 100;
             let mut replies = Vec::new();
             let (side, offset) = &mut self.agents[agent];
@@ -93,21 +99,9 @@ impl World {
         }
     }
 
-    fn ready(&mut self, agent: usize) {
-        let message = self.agents[agent].0.report(ToController::Ready).unwrap();
-        self.bring(agent, &message);
-    }
-
-    fn report(&mut self, agent: usize, upgraded: u64) {
-        let message = self.agents[agent]
-            .0
-            .report(ToController::Progress(progress(upgraded)))
-            .unwrap();
-        self.bring(agent, &message);
-    }
-
-    fn finish(&mut self, agent: usize) {
-        let message = self.agents[agent].0.report(ToController::Done).unwrap();
+    /// Lets an agent report, as its own side allows.
+    fn report(&mut self, agent: usize, message: ToController) {
+        let message = self.agents[agent].0.report(message).unwrap();
         self.bring(agent, &message);
     }
 
@@ -137,12 +131,12 @@ fn a_run_goes_from_the_token_to_the_end() {
         );
     }
     world.actions.clear();
-    world.ready(0);
+    world.report(0, ToController::Ready);
     assert!(
         world.actions.is_empty(),
         "nobody starts before all are ready"
     );
-    world.ready(1);
+    world.report(1, ToController::Ready);
     let Some(&ControllerEvent::Started { at_us }) = world.events.last() else {
         panic!("not started: {:?}", world.events);
     };
@@ -156,13 +150,13 @@ fn a_run_goes_from_the_token_to_the_end() {
             "agent {agent}: {local}, {exact}"
         );
     }
-    world.report(0, 10);
-    world.report(1, 20);
-    world.report(0, 15);
+    world.report(0, progress(10));
+    world.report(1, progress(20));
+    world.report(0, progress(15));
     assert_eq!(world.controller.totals().0.upgraded, 35);
-    world.finish(0);
+    world.report(0, ToController::Done);
     assert!(!world.finished());
-    world.finish(1);
+    world.report(1, ToController::Done);
     assert!(world.finished());
     let summaries = world.controller.summaries();
     assert!((summaries[0].offset_us - 5_000_000).abs() <= 100);
@@ -176,16 +170,16 @@ fn a_run_goes_from_the_token_to_the_end() {
 #[test]
 fn an_agent_that_dies_is_counted_and_the_run_goes_on() {
     let mut world = World::new(&["secret", "secret"], &[0, 0]);
-    world.ready(0);
-    world.ready(1);
-    world.report(0, 10);
-    world.report(1, 20);
+    world.report(0, ToController::Ready);
+    world.report(1, ToController::Ready);
+    world.report(0, progress(10));
+    world.report(1, progress(20));
     world.disconnect(0);
     let (counters, _) = world.controller.totals();
     assert_eq!((counters.alive(), counters.lost()), (20, 10));
     assert_eq!(counters.lost_reasons(), [(LostReason::AgentLost, 10)]);
     assert!(!world.finished());
-    world.finish(1);
+    world.report(1, ToController::Done);
     assert!(world.finished());
     assert!(world.controller.summaries()[0].lost);
     world.disconnect(1);
@@ -198,8 +192,8 @@ fn an_agent_that_dies_is_counted_and_the_run_goes_on() {
 #[test]
 fn an_agent_that_dies_before_the_start_holds_nobody_up() {
     let mut world = World::new(&["secret", "secret", "secret"], &[0, 0, 0]);
-    world.ready(0);
-    world.ready(2);
+    world.report(0, ToController::Ready);
+    world.report(2, ToController::Ready);
     world.disconnect(1);
     assert!(matches!(
         world.events.last(),
@@ -211,7 +205,7 @@ fn an_agent_that_dies_before_the_start_holds_nobody_up() {
 #[test]
 fn silence_is_a_loss_while_there_is_something_to_say() {
     let mut world = World::new(&["secret", "secret"], &[0, 0]);
-    world.ready(0);
+    world.report(0, ToController::Ready);
     let later = world.now_us + 11_000_000;
     world.controller.on_tick(later);
     let out = world.controller.take_outcome().messages;
@@ -281,11 +275,7 @@ fn messages_out_of_turn_are_refused_on_both_sides() {
 fn an_agent_that_cannot_says_why() {
     let mut world = World::new(&["secret"], &[0]);
     let reason = "nofile binds at 20000".into();
-    let message = world.agents[0]
-        .0
-        .report(ToController::Cannot { reason })
-        .unwrap();
-    world.bring(0, &message);
+    world.report(0, ToController::Cannot { reason });
     assert!(world.events.iter().any(
         |event| matches!(event, ControllerEvent::Lost { reason, .. } if reason.contains("nofile"))
     ));
@@ -295,8 +285,8 @@ fn an_agent_that_cannot_says_why() {
 #[test]
 fn a_stop_reaches_those_who_run() {
     let mut world = World::new(&["secret", "secret"], &[0, 0]);
-    world.ready(0);
-    world.ready(1);
+    world.report(0, ToController::Ready);
+    world.report(1, ToController::Ready);
     world.actions.clear();
     world.controller.stop();
     world.deliver();
@@ -306,9 +296,9 @@ fn a_stop_reaches_those_who_run() {
         .map(|(_, action)| action.clone())
         .collect();
     assert_eq!(kinds, [ToAgent::Stop, ToAgent::Stop]);
-    world.report(0, 3);
-    world.finish(0);
-    world.finish(1);
+    world.report(0, progress(3));
+    world.report(0, ToController::Done);
+    world.report(1, ToController::Done);
     assert!(world.finished());
 }
 
@@ -316,7 +306,7 @@ fn a_stop_reaches_those_who_run() {
 fn a_step_is_done_when_all_who_are_left_have_done_it() {
     let mut world = World::new(&["secret", "secret", "secret"], &[0, 0, 0]);
     for agent in 0..3 {
-        world.ready(agent);
+        world.report(agent, ToController::Ready);
     }
     world.actions.clear();
     let step = RateStep {
@@ -334,14 +324,13 @@ fn a_step_is_done_when_all_who_are_left_have_done_it() {
     for (rounds, lost) in [(1, false), (2, true)] {
         world.controller.step(step);
         world.deliver();
-        let message = world.agents[0].0.report(ToController::StepDone).unwrap();
-        world.bring(0, &message);
-        world.bring(1, &message);
+        world.report(0, ToController::StepDone);
+        world.report(1, ToController::StepDone);
         assert_eq!(done(&world), rounds - 1, "one is still at it");
         if lost {
             world.disconnect(2);
         } else {
-            world.bring(2, &message);
+            world.report(2, ToController::StepDone);
         }
         assert_eq!(done(&world), rounds);
     }
@@ -364,7 +353,7 @@ fn a_step_is_done_when_all_who_are_left_have_done_it() {
 #[test]
 fn a_step_that_makes_no_sense_is_refused() {
     let mut world = World::new(&["secret"], &[0]);
-    world.ready(0);
+    world.report(0, ToController::Ready);
     for (per_s, begin_us, end_us) in [
         (0.0, 0, 1),
         (-1.0, 0, 1),

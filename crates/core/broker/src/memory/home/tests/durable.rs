@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::*;
 use crate::memory::home::home_of;
-use crate::{Acknowledge, Begins, Head, Lineage, LogEntry, Reached, Replay, Restored, Store};
+use crate::{Acknowledge, Head, Lineage, LogEntry, Reached, Replay, Restored, Store};
 
 /// Records, and how many copies are wanted and done.
 #[derive(Default)]
@@ -141,34 +141,4 @@ fn recover(home: &mut Home, channel: &str, since: Position, now: Now) -> Option<
         Recovery::Whole(publications) => Some(texts(&publications)),
         _ => None,
     }
-}
-
-/// The folder of a process that ended well comes back, after others have gone on from it.
-#[test]
-fn a_copy_from_before_counts_up_to_its_own_end() {
-    let mut log = Log::default();
-    let (mut home, tape) = log.next(at(0));
-    let early = publish(&mut home, "kept:a", "1", 1);
-    let last = publish(&mut home, "kept:a", "2", 1);
-    tape.state().records.push(LogEntry::closed());
-    log.end(&tape, 3);
-    let mut backup = Log(log.0.clone(), log.1 + 1);
-    let (mut home, _) = log.next(at(2));
-    assert_eq!(recover(&mut home, "kept:a", last, at(2)), Some(Vec::new()));
-    let beyond = ["3", "4"].map(|data| publish(&mut home, "kept:a", data, 2));
-    // Another life of the copy, with the nonce that it draws.
-    backup.0.push(backup.0[0].clone());
-    backup.0[1].0.begins = Begins::NextEpochs;
-    backup.0[1].0.lineage = backup.0[0].0.lineage.next(77);
-    backup.0[1].1.clear();
-    let (mut home, _) = backup.next(at(3));
-    for data in ["other 3", "other 4", "other 5"] {
-        publish(&mut home, "kept:a", data, 3);
-    }
-    for beyond in beyond {
-        assert_eq!(recover(&mut home, "kept:a", beyond, at(3)), None);
-    }
-    let known = recover(&mut home, "kept:a", early, at(3));
-    assert_eq!(known.expect("whole").len(), 4);
-    home.check();
 }
