@@ -29,7 +29,8 @@ pub use self::values::{
 pub trait Stage {
     fn variables(&mut self) -> &mut Variables;
 
-    /// Takes one step, in which variables were replaced. It may panic, too.
+    /// Takes one step, in which variables were replaced, but for those in steps that stand below
+    /// `until` or `steps`. It may panic, too.
     ///
     /// # Errors
     /// Why it does not hold.
