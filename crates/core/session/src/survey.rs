@@ -1,5 +1,7 @@
 //! Surveys of the server API over all shards, and the shards' replies.
 
+use std::collections::BTreeMap;
+
 use throng_auth::SubscriptionOptions;
 use throng_types::{ChannelName, Load, Position, Save};
 
@@ -153,6 +155,41 @@ pub enum SurveyReply {
     Elsewhere(Vec<NodeReply>),
     /// Some other node did not reply in time, or could not be asked.
     Unanswered,
+}
+
+impl SurveyReply {
+    /// The replies of this node's shards, and those of other nodes; `None` for these if one is
+    /// missing.
+    pub fn split(replies: Vec<Self>) -> (Vec<Self>, Option<Vec<NodeReply>>) {
+        let mut others = Some(Vec::new());
+        let mut own = Vec::with_capacity(replies.len());
+        for reply in replies {
+            match reply {
+                Self::Elsewhere(nodes) => others = Some(nodes),
+                Self::Unanswered => others = None,
+                reply => own.push(reply),
+            }
+        }
+        (own, others)
+    }
+
+    /// The channels of all shards and nodes whose names are wanted, each with its number of
+    /// subscribers.
+    pub fn sum_channels(
+        (own, others): (Vec<Self>, Vec<NodeReply>),
+        is_wanted: impl Fn(&str) -> bool,
+    ) -> BTreeMap<ChannelName, u32> {
+        let others = others.into_iter().flat_map(|node| node.replies);
+        let channels = own.into_iter().chain(others).flat_map(|reply| match reply {
+            Self::Channels(channels) => channels,
+            _ => Vec::new(),
+        });
+        let mut sums = BTreeMap::new();
+        for (name, count) in channels.filter(|(name, _)| is_wanted(name.as_str())) {
+            *sums.entry(name).or_insert(0) += count;
+        }
+        sums
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Save)]

@@ -2,8 +2,6 @@
 //!
 //! Rule for "full": an answer has [`ROWS_MAX`] rows at most, and the number of all matches.
 
-use std::collections::BTreeMap;
-
 use throng_centrifuge::api::{
     ApiResult, ConnectionInfo, ConnectionsRequest, ConnectionsResult, Method, NamePattern,
     NodeInfo, ServerApiError,
@@ -34,16 +32,16 @@ impl Surveyed {
         cx: &Cx<'_>,
         write: impl FnOnce(Result<ApiResult<'_>, ServerApiError>),
     ) {
-        let (replies, others) = split(replies);
+        let (replies, others) = SurveyReply::split(replies);
         let Some(others) = others else {
             // An answer that leaves a node out would pass for one of all.
             return write(Err(ServerApiError::Unanswered));
         };
         match self {
             Self::Channels { pattern, limit } => {
-                let others = others.into_iter().flat_map(|node| node.replies);
-                let replies = replies.into_iter().chain(others);
-                let channels = sum_channels(replies.collect(), &NamePattern::new(pattern));
+                let pattern = NamePattern::new(pattern);
+                let is_wanted = |name: &str| pattern.matches(name);
+                let channels = SurveyReply::sum_channels((replies, others), is_wanted);
                 let mut channels: Vec<(&str, u32)> = channels
                     .iter()
                     .map(|(name, count)| (name.as_str(), *count))
@@ -97,20 +95,6 @@ impl Surveyed {
     }
 }
 
-/// The replies of this node's shards, and those of other nodes; no such if one is missing.
-fn split(replies: Vec<SurveyReply>) -> (Vec<SurveyReply>, Option<Vec<NodeReply>>) {
-    let mut others = Some(Vec::new());
-    let mut own = Vec::with_capacity(replies.len());
-    for reply in replies {
-        match reply {
-            SurveyReply::Elsewhere(nodes) => others = Some(nodes),
-            SurveyReply::Unanswered => others = None,
-            reply => own.push(reply),
-        }
-    }
-    (own, others)
-}
-
 fn node_info<'a>(
     (uid, version, uptime_s): (&'a str, &'a str, u32),
     count: &NodeCount,
@@ -125,22 +109,6 @@ fn node_info<'a>(
         num_subs: count.subscriptions,
         uptime_s,
     }
-}
-
-/// One count per channel, by name; a channel may have subscribers on several shards.
-fn sum_channels(replies: Vec<SurveyReply>, pattern: &NamePattern) -> BTreeMap<ChannelName, u32> {
-    let mut sums = BTreeMap::new();
-    for reply in replies {
-        let SurveyReply::Channels(channels) = reply else {
-            continue;
-        };
-        for (name, count) in channels {
-            if pattern.matches(name.as_str()) {
-                *sums.entry(name).or_insert(0) += count;
-            }
-        }
-    }
-    sums
 }
 
 /// Rows of an answer by default.
