@@ -1,0 +1,337 @@
+//! Frames of clients: `{"event":…,"channel":…,"data":…}`, one event each.
+//!
+//! `data` of the protocol's own events may be an object, or a JSON string that contains one:
+//! libraries differ. What is signed is kept as it came.
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+use throng_types::{coded_enum, error_text};
+
+/// Prefix of events that clients send to each other.
+const CLIENT_EVENT: &str = "client-";
+
+/// One frame of a client. Names and signatures are as they came, unchecked.
+#[derive(Debug)]
+pub enum ClientFrame<'a> {
+    Ping,
+    Pong,
+    Subscribe {
+        channel: String,
+        /// `KEY:SIGNATURE`; empty for none.
+        auth: String,
+        /// Member of a presence channel, as its back end signed it.
+        channel_data: Option<String>,
+    },
+    Unsubscribe {
+        channel: String,
+    },
+    SignIn {
+        auth: String,
+        /// User as the back end signed it: JSON that [`SignedInUser::parse`] reads.
+        user_data: String,
+    },
+    /// An event for the other subscribers of a channel; its name begins with `client-`.
+    Event {
+        event: String,
+        channel: String,
+        data: &'a RawValue,
+    },
+    /// An event of the protocol that nothing depends on.
+    Other,
+}
+
+coded_enum! {
+    /// Reason for refusing a frame. The connection stays.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum MalformedFrame {
+        /// Sentence for the event `pusher:error`.
+        fn reason;
+        NotAnEvent = "the message is not a JSON object with an event";
+        Unnamed = "clients may send events whose names begin with client- or pusher:";
+        Data = "the event lacks data, or its data are of the wrong type";
+        User = "the user is not a JSON object with an id";
+        Member = "channel_data is not a JSON object with a user_id";
+    }
+}
+
+error_text!(MalformedFrame.reason);
+
+#[derive(Deserialize)]
+struct Envelope<'a> {
+    event: String,
+    #[serde(default)]
+    channel: Option<String>,
+    #[serde(borrow, default)]
+    data: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Subscription {
+    channel: String,
+    #[serde(default)]
+    auth: Option<String>,
+    #[serde(default)]
+    channel_data: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Named {
+    channel: String,
+}
+
+#[derive(Deserialize)]
+struct Credentials {
+    auth: String,
+    user_data: String,
+}
+
+impl<'a> ClientFrame<'a> {
+    /// Reads the payload of one text frame.
+    pub fn parse(frame: &'a str) -> Result<Self, MalformedFrame> {
+        let Envelope {
+            event,
+            channel,
+            data,
+        } = serde_json::from_str(frame).map_err(|_| MalformedFrame::NotAnEvent)?;
+        Ok(match &*event {
+            "pusher:ping" => Self::Ping,
+            "pusher:pong" => Self::Pong,
+            "pusher:subscribe" => {
+                let Subscription {
+                    channel,
+                    auth,
+                    channel_data,
+                } = inner(data)?;
+                let auth = auth.unwrap_or_default();
+                Self::Subscribe {
+                    channel,
+                    auth,
+                    channel_data,
+                }
+            }
+            "pusher:unsubscribe" => {
+                let Named { channel } = inner(data)?;
+                Self::Unsubscribe { channel }
+            }
+            "pusher:signin" => {
+                let Credentials { auth, user_data } = inner(data)?;
+                Self::SignIn { auth, user_data }
+            }
+            name if name.starts_with(CLIENT_EVENT) => Self::Event {
+                event,
+                channel: channel.ok_or(MalformedFrame::Data)?,
+                data: data.unwrap_or(RawValue::NULL),
+            },
+            name if name.starts_with("pusher:") => Self::Other,
+            _ => return Err(MalformedFrame::Unnamed),
+        })
+    }
+}
+
+/// Reads `data`: an object, or a string that contains one.
+fn inner<T: DeserializeOwned>(data: Option<&RawValue>) -> Result<T, MalformedFrame> {
+    let text = data.ok_or(MalformedFrame::Data)?.get();
+    let result = if text.starts_with('"') {
+        serde_json::from_str::<String>(text).and_then(|text| serde_json::from_str(&text))
+    } else {
+        serde_json::from_str(text)
+    };
+    result.map_err(|_| MalformedFrame::Data)
+}
+
+/// A user id: a string or a number. Numbers are written as texts from then on.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum UserId {
+    Text(String),
+    Number(serde_json::Number),
+}
+
+impl UserId {
+    /// The id as text; `None` if it is empty.
+    fn into_text(self) -> Option<String> {
+        let text = match self {
+            Self::Text(text) => text,
+            Self::Number(number) => number.to_string(),
+        };
+        (!text.is_empty()).then_some(text)
+    }
+}
+
+/// A member of a presence channel, as `channel_data` names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChannelUser {
+    pub user_id: String,
+    /// JSON about the user, as it came; `None` if there was none.
+    pub user_info: Option<String>,
+}
+
+/// A user that a sign-in names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SignedInUser {
+    pub id: String,
+    /// JSON about the user, as it came; `None` if there was none.
+    pub user_info: Option<String>,
+    /// Ids of users whose comings and goings the client wants to hear of.
+    pub watchlist: Vec<String>,
+}
+
+impl ChannelUser {
+    pub fn parse(channel_data: &str) -> Result<Self, MalformedFrame> {
+        #[derive(Deserialize)]
+        struct Fields<'a> {
+            user_id: UserId,
+            #[serde(borrow, default)]
+            user_info: Option<&'a RawValue>,
+        }
+        let fields = serde_json::from_str::<Fields<'_>>(channel_data).ok();
+        let parsed = fields.and_then(|fields| {
+            Some(Self {
+                user_id: fields.user_id.into_text()?,
+                user_info: fields.user_info.map(|info| info.get().to_owned()),
+            })
+        });
+        parsed.ok_or(MalformedFrame::Member)
+    }
+}
+
+impl SignedInUser {
+    /// Reads `user_data`. The id must be a string, which pusher-js insists on.
+    pub fn parse(user_data: &str) -> Result<Self, MalformedFrame> {
+        #[derive(Deserialize)]
+        struct Fields<'a> {
+            id: String,
+            #[serde(borrow, default)]
+            user_info: Option<&'a RawValue>,
+            #[serde(default)]
+            watchlist: Option<Vec<String>>,
+        }
+        let fields = serde_json::from_str::<Fields<'_>>(user_data).ok();
+        let fields = fields.filter(|fields| !fields.id.is_empty());
+        let fields = fields.ok_or(MalformedFrame::User)?;
+        Ok(Self {
+            id: fields.id,
+            user_info: fields.user_info.map(|info| info.get().to_owned()),
+            watchlist: fields.watchlist.unwrap_or_default(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn shown(frame: &str) -> String {
+        match ClientFrame::parse(frame) {
+            Ok(frame) => format!("{frame:?}"),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn data_may_be_an_object_or_a_string() {
+        let object = r#"{"event":"pusher:subscribe","data":{"channel":"a","auth":"k:s"}}"#;
+        let text = r#"{"event":"pusher:subscribe","data":"{\"channel\":\"a\",\"auth\":\"k:s\"}"}"#;
+        assert_eq!(shown(object), shown(text));
+        assert!(shown(object).contains(r#"channel: "a", auth: "k:s", channel_data: None"#));
+    }
+
+    #[test]
+    fn frames_of_every_kind() {
+        let raw = r#"{"event":"client-x","channel":"c","data":{"a": [1]}}"#;
+        let Ok(ClientFrame::Event {
+            event,
+            channel,
+            data,
+        }) = ClientFrame::parse(raw)
+        else {
+            panic!("{}", shown(raw));
+        };
+        assert_eq!(
+            (&*event, &*channel, data.get()),
+            ("client-x", "c", r#"{"a": [1]}"#)
+        );
+        for (frame, expected) in [
+            (r#"{"event":"pusher:ping","data":{}}"#, "Ping"),
+            (r#"{"event":"pusher:pong"}"#, "Pong"),
+            (
+                concat!(
+                    r#"{"event":"pusher:subscribe","#,
+                    r#""data":{"channel":"a","auth":"","channel_data":null}}"#,
+                ),
+                r#"Subscribe { channel: "a", auth: "", channel_data: None }"#,
+            ),
+            (
+                r#"{"event":"pusher:unsubscribe","data":{"channel":"a"}}"#,
+                r#"Unsubscribe { channel: "a" }"#,
+            ),
+            (
+                r#"{"event":"pusher:signin","data":{"auth":"k:s","user_data":"{}"}}"#,
+                r#"SignIn { auth: "k:s", user_data: "{}" }"#,
+            ),
+            (r#"{"event":"pusher:new","data":{}}"#, "Other"),
+            ("[]", "the message is not a JSON object with an event"),
+            ("{", "the message is not a JSON object with an event"),
+            (
+                r#"{"event":1}"#,
+                "the message is not a JSON object with an event",
+            ),
+            (
+                r#"{"event":"x","channel":"c"}"#,
+                "clients may send events whose names begin with client- or pusher:",
+            ),
+        ] {
+            assert_eq!(shown(frame), expected, "{frame}");
+        }
+        for lacking in [
+            r#"{"event":"pusher:subscribe"}"#,
+            r#"{"event":"pusher:subscribe","data":{"channel":1}}"#,
+            r#"{"event":"pusher:signin","data":{"auth":"k:s"}}"#,
+            r#"{"event":"client-x"}"#,
+        ] {
+            let expected = "the event lacks data, or its data are of the wrong type";
+            assert_eq!(shown(lacking), expected, "{lacking}");
+        }
+    }
+
+    #[test]
+    fn users_and_members() {
+        let member = ChannelUser::parse(r#"{"user_id":7,"user_info":{"a": 1}}"#).unwrap();
+        assert_eq!(
+            (&*member.user_id, member.user_info.as_deref()),
+            ("7", Some(r#"{"a": 1}"#))
+        );
+        assert_eq!(
+            ChannelUser::parse(r#"{"user_id":"é"}"#).unwrap().user_id,
+            "é"
+        );
+        for wrong in ["", "{}", r#"{"user_id":""}"#, r#"{"user_id":[1]}"#] {
+            assert_eq!(
+                ChannelUser::parse(wrong),
+                Err(MalformedFrame::Member),
+                "{wrong}"
+            );
+        }
+        let user = SignedInUser::parse(r#"{"id":"7","watchlist":["8","9"]}"#).unwrap();
+        assert_eq!((&*user.id, user.watchlist.len()), ("7", 2));
+        for wrong in ["", r#"{"id":7}"#, r#"{"id":""}"#] {
+            assert_eq!(
+                SignedInUser::parse(wrong),
+                Err(MalformedFrame::User),
+                "{wrong}"
+            );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_or_refused(text: String) {
+            let _ = ClientFrame::parse(&text);
+            let _ = ChannelUser::parse(&text);
+            let _ = SignedInUser::parse(&text);
+        }
+    }
+}
