@@ -14,16 +14,19 @@ mod grip;
 mod origin;
 mod plan;
 mod proxy;
+mod pusher;
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use throng_broker::ChannelOptions;
 use throng_gateway_appwrite::Appwrite;
 use throng_gateway_centrifuge::Centrifuge;
 use throng_gateway_grip::Grip;
 use throng_gateway_plain::Plain;
+use throng_gateway_pusher::Pusher;
 use throng_hub::Format;
 use throng_metrics::Gauge;
 use throng_session::{
@@ -119,6 +122,7 @@ gateways! {$
     centrifuge: Centrifuge,
     appwrite: Appwrite,
     grip: Grip,
+    pusher: Pusher,
 }
 
 // Behind the macros, which it uses.
@@ -271,6 +275,16 @@ impl Gateways {
     /// Namespaces in which clients have no business.
     pub(crate) fn namespaces() -> Arc<[&'static str]> {
         NAMESPACES.concat().into()
+    }
+
+    /// Options of the channels in a gateway's namespace.
+    pub(crate) fn channel_options(namespace: &str) -> ChannelOptions {
+        each! {
+            if G::NAMESPACES.contains(&namespace) {
+                return G::channel_options(namespace);
+            }
+        }
+        ChannelOptions::default()
     }
 
     /// Takes what sessions share anew: options of gateways have changed.

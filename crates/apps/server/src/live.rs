@@ -19,7 +19,7 @@ use throng_proxy::Block;
 use throng_session::{Guard, Guards, SessionLimits, WorkLimits};
 use throng_types::Overflow;
 
-use crate::gateways::{GatewayMail, OwnPort};
+use crate::gateways::{GatewayMail, Gateways, OwnPort};
 use crate::options::StartError;
 use crate::token_keys::{KeptKeys, TokenKeys};
 
@@ -158,7 +158,7 @@ fn namespaces(config: &Config, closed: &[&'static str]) -> NamespaceOptions {
     // The gateways' own.
     for &name in closed {
         named.retain(|(known, _)| &**known != name);
-        named.push((name.into(), ChannelOptions::default()));
+        named.push((name.into(), Gateways::channel_options(name)));
     }
     NamespaceOptions::new(channel_options(&config.channel, config), named)
 }

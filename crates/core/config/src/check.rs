@@ -46,6 +46,7 @@ pub(crate) fn check(
     checks.feeds();
     checks.appwrite();
     checks.grip();
+    checks.apps();
 }
 
 struct Checks<'a> {

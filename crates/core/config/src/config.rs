@@ -6,8 +6,8 @@ use throng_types::ChannelName;
 
 use crate::kind::{Fault, Input, Kind, ListenAddress, Rule, Text};
 use crate::options::{
-    Appwrite, Auth, Broker, ChannelOptions, Drain, Engine, Feed, Grip, History, Limits, Listen,
-    Log, Proxy, Stream, Tls, Websocket,
+    AppOptions, Appwrite, Auth, Broker, ChannelOptions, Drain, Engine, Feed, Grip, History, Limits,
+    Listen, Log, Proxy, Stream, Tls, Websocket,
 };
 use crate::secret::{PRINTED, Secret, is_placeholder, is_published, signing_secret_fault};
 use crate::section::{OptionSpec, Section};
@@ -32,6 +32,7 @@ pub struct Config {
     pub proxy: Option<Proxy>,
     pub appwrite: Option<Appwrite>,
     pub grip: Option<Grip>,
+    pub apps: Vec<AppOptions>,
 }
 
 impl Config {

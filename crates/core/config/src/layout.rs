@@ -5,8 +5,8 @@ use throng_types::nearest;
 
 use crate::config::{Config, Namespace};
 use crate::options::{
-    Appwrite, AppwriteProject, Auth, Broker, ChannelOptions, Drain, Engine, Feed, Grip, GripRoute,
-    History, Limits, Listen, Log, Proxy, ProxyBackend, Stream, Tls, TlsSite, Websocket,
+    AppOptions, Appwrite, AppwriteProject, Auth, Broker, ChannelOptions, Drain, Engine, Feed, Grip,
+    GripRoute, History, Limits, Listen, Log, Proxy, ProxyBackend, Stream, Tls, TlsSite, Websocket,
 };
 use crate::section::{OptionSpec, Section, Sections};
 
@@ -53,6 +53,7 @@ pub(crate) fn sections() -> Vec<(Shape, Box<dyn Section>)> {
         (Shape::Repeated, Box::new(AppwriteProject::default())),
         (Shape::Optional, Box::new(Grip::default())),
         (Shape::Repeated, Box::new(GripRoute::default())),
+        (Shape::Repeated, Box::new(AppOptions::default())),
     ]
 }
 
@@ -123,6 +124,7 @@ impl Config {
         if let Some(grip) = &self.grip {
             all.add(Shape::Optional, grip);
         }
+        all.add_list(&self.apps);
         all.0
     }
 }

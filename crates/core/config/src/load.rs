@@ -120,6 +120,7 @@ impl<'a> Loader<'a> {
         self.optional(root, &mut config.proxy);
         self.optional(root, &mut config.appwrite);
         self.optional(root, &mut config.grip);
+        self.repeated(root, "app", "app", &mut config.apps);
     }
 
     /// Fills a section that is there by its heading or by any of its options.

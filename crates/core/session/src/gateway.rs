@@ -14,7 +14,7 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use throng_broker::{Draft, Published, Refusal};
+use throng_broker::{ChannelOptions, Draft, Published, Refusal};
 use throng_hub::{Answer, Hub, Patch};
 use throng_metrics::Gauge;
 use throng_types::{
@@ -142,6 +142,11 @@ pub trait Gateway: Sized + 'static {
     const CLIENT_PATHS: &'static str = "";
     /// Its paths on the API port, for the hint at a path where nothing is.
     const API_PATHS: &'static [&'static str] = &[];
+
+    /// Options of the channels in one of [`Gateway::NAMESPACES`].
+    fn channel_options(namespace: &str) -> ChannelOptions {
+        ChannelOptions::default()
+    }
 
     /// Returns the state that its sessions share; the same value each time.
     fn shared(&self) -> Rc<Self::Shared>;

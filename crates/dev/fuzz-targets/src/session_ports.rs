@@ -13,7 +13,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, LazyLock};
 
 use throng_appwrite::Platforms;
-use throng_auth::{ApiKeys, KeyConfig, Verifier};
+use throng_auth::{ApiKeys, KeyConfig, Origins, Verifier};
 use throng_broker::{ChannelOptions, NamespaceOptions, PresenceOptions, ProxySwitches, Retention};
 use throng_engine::Effects;
 use throng_gateway_appwrite::{Appwrite, AppwriteProject, AppwriteShared, EventHubOptions};
@@ -22,9 +22,12 @@ use throng_gateway_grip::{
     Grip, GripOptions, GripShared, Order as GripOrder, PortKind, RouteBook, ZmqSocket,
 };
 use throng_gateway_plain::Plain;
+use throng_gateway_pusher::{Pusher, PusherApp, PusherShared};
 use throng_grip::routes::parse_routes;
 use throng_http1::origin::RequestRest;
 use throng_hub::{Answer, Command, ReplyTo};
+use throng_pusher::AppKeys;
+use throng_pusher::api::EventLimits;
 use throng_server::Sessions;
 use throng_server::gateways::{Gateways, Listed, Session, Slot};
 use throng_session::{Admission, Event, Http, Order, Port, SessionLimits, Shared as SessionShared};
@@ -52,6 +55,21 @@ fn appwrite() -> AppwriteShared {
         platforms: Platforms::new(&["localhost"]),
     };
     AppwriteShared::new(vec![project], Arc::new(Nobody))
+}
+
+fn pusher() -> PusherShared {
+    let app = PusherApp {
+        id: "1".into(),
+        keys: AppKeys::new("k", ["s"]),
+        origins: Origins::new(["*"], false).expect("any origin"),
+        client_events: true,
+        activity_timeout_s: 120,
+        limits: EventLimits {
+            name_bytes_max: 20,
+            data_bytes_max: 100,
+        },
+    };
+    PusherShared { apps: vec![app] }
 }
 
 static SHARED: LazyLock<Shared> = LazyLock::new(|| {
@@ -143,6 +161,7 @@ fn gateways() -> Gateways {
         centrifuge: Some(Slot::new(Centrifuge::default())),
         appwrite: Some(Slot::new(appwrite)),
         grip: Some(Slot::new(Grip::new(grip, Box::new(NoBackends)))),
+        pusher: Some(Slot::new(Pusher::new(pusher()))),
     }
 }
 

@@ -11,6 +11,7 @@ use throng_engine::MailboxSender;
 use throng_gateway_centrifuge::{Centrifuge, Mail as CentrifugeMail};
 use throng_gateway_grip::{Grip, OriginClient};
 use throng_gateway_plain::Plain;
+use throng_gateway_pusher::{Pusher, PusherShared};
 use throng_metrics::Counters;
 use throng_outward::{Deliver, Host};
 use throng_session::{BackendMail, Backends as AskedBackends, ProxyOptions};
@@ -20,6 +21,7 @@ use super::appwrite_feed::MakePeer;
 use super::grip::reload::{Fresh, Reload};
 use super::grip::{self, GripPlan};
 use super::proxy::{ProxyPart, ProxyPlan, SharedClient};
+use super::pusher;
 use super::{GatewayMail, Gateways, Listed as _, OwnPort, Slot, Sources};
 use crate::options::StartError;
 use crate::shard::ShardMail;
@@ -31,6 +33,7 @@ pub(crate) struct GatewaysPlan {
     proxy: Option<ProxyPlan>,
     asker: SharedClient,
     grip: Option<GripPlan>,
+    pusher: Option<PusherShared>,
 }
 
 /// Gateways of one shard, on their way to its thread.
@@ -39,6 +42,7 @@ pub(crate) struct GatewaysPart {
     plain: Option<ProxyPart>,
     centrifuge: Option<ProxyPart>,
     grip: Option<GripPlan>,
+    pusher: Option<PusherShared>,
 }
 
 /// Returns the faults in the files that `[grip]` names: first those with which a server may start,
@@ -66,6 +70,7 @@ impl GatewaysPlan {
             proxy: ProxyPlan::new(config)?,
             asker: SharedClient::default(),
             grip: GripPlan::new(config)?,
+            pusher: pusher::shared(config)?,
             config: config.clone(),
         })
     }
@@ -168,6 +173,7 @@ impl GatewaysPlan {
             plain: None,
             centrifuge: None,
             grip: self.grip.clone(),
+            pusher: self.pusher.clone(),
         });
         parts.collect()
     }
@@ -189,6 +195,7 @@ impl GatewaysPart {
             centrifuge: Some(Slot::new(asking(centrifuge, Centrifuge::with_backends))),
             appwrite: self.appwrite.map(|part| Slot::new(part.gateway())),
             grip: grip.map(|(plan, backends)| Slot::new(plan.gateway(backends))),
+            pusher: self.pusher.map(|shared| Slot::new(Pusher::new(shared))),
         }
     }
 }

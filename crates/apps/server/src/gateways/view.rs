@@ -14,7 +14,9 @@ use throng_session::{
 };
 use throng_types::{Actions, ConnId, Frame, Now, Overflow, ShardId, Slots};
 
-use super::{Appwrite, Centrifuge, GatewayMail, Gateways, Grip, Listed, Plain, Session, Slot};
+use super::{
+    Appwrite, Centrifuge, GatewayMail, Gateways, Grip, Listed, Plain, Pusher, Session, Slot,
+};
 use crate::outbox::Outboxes;
 use crate::peers::payer;
 use crate::sessions::{recount, standing};

@@ -282,3 +282,41 @@ impl Checks<'_> {
         }
     }
 }
+
+/// The longest id of an app: with the longest channel of Pusher's it is a name of the hub.
+const APP_ID_BYTES_MAX: usize = 36;
+
+impl Checks<'_> {
+    pub(super) fn apps(&mut self) {
+        let apps = &self.config.apps;
+        for (index, app) in apps.iter().enumerate() {
+            let path = element("app", index);
+            let at = |key: &str| format!("{path}.{key}");
+            let before = &apps[..index];
+            for (key, value) in [("id", &app.id), ("key", &app.key)] {
+                if value.is_empty() && !self.failed_under(&at(key)) {
+                    self.problem(&path, format!("{path} has no {key}: add {key} = \"…\""));
+                }
+            }
+            if !app.id.is_empty() && !is_name(&app.id, APP_ID_BYTES_MAX) {
+                let text = "an id has 1 to 36 ASCII letters, digits, \"-\", \"_\" and \".\"";
+                self.wrong(&at("id"), text);
+            } else if before.iter().any(|other| other.id == app.id) {
+                self.wrong(
+                    &at("id"),
+                    format!("another app has the id {:?} too", app.id),
+                );
+            }
+            if before.iter().any(|other| other.key == app.key) {
+                self.wrong(
+                    &at("key"),
+                    format!("another app has the key {:?} too", app.key),
+                );
+            }
+            if app.secret.is_none() && !self.failed_under(&at("secret")) {
+                let message = format!("{path} has no secret: add secret = \"…\"");
+                self.problem(&path, message);
+            }
+        }
+    }
+}

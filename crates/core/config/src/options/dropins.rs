@@ -1,11 +1,11 @@
-//! The options of the replacements for other servers: Appwrite Realtime and Pushpin.
+//! The options of the replacements for other servers: Appwrite Realtime, Pushpin and Pusher.
 
 use std::net::SocketAddr;
 
-use super::{HOUR, SECOND};
+use super::{HOUR, KIB, MIB, SECOND};
 use crate::kind::{
     Bool, Count, Duration, Endpoint, ForwardedFor, ForwardedForText, HttpUrl, List, MetricPrefix,
-    Opt, PathPrefix, RedisUrl, SecretText, Text,
+    Opt, PathPrefix, RedisUrl, SecretText, Size, Text, WebOrigin,
 };
 use crate::secret::Secret;
 use crate::section::section;
@@ -205,5 +205,33 @@ section! {
         /// Time limit for a backend's answer, and before that for it to take any of the request.
         response_timeout_ms as "response_timeout": u64, Duration = 60 * SECOND,
             range(10, 24 * HOUR), zero("as long as it takes");
+    }
+}
+
+section! {
+    /// One app of Pusher's clients and back ends: clients connect to `/app/KEY`, and back ends send
+    /// signed requests to `/apps/ID`. Repeat the section for each.
+    "app" AppOptions {
+        /// The app's id: 1 to 36 ASCII letters, digits, `-`, `_` and `.`.
+        id: String, Text, restart, example("\"1\"");
+        /// The public key, which clients connect with.
+        key: String, Text, restart, example("\"app-key\"");
+        /// The secret that back ends sign with.
+        secret: Option<Secret>, Opt<SecretText>, restart, secret,
+            example("\"a long random text\""), unset("needed");
+        /// The secret before it, which still counts while back ends change to the new one.
+        previous_secret: Option<Secret>, Opt<SecretText>, restart, secret,
+            example("\"another long random text\""), unset("only `secret` counts");
+        /// The origins of web pages that may connect, as in `auth.allowed_origins`. `*` allows all:
+        /// a page can do nothing that a back end has not signed.
+        allowed_origins: Vec<String>, List<WebOrigin> = vec!["*".to_owned()], restart;
+        /// Whether clients may send events (`client-…`) to each other in private and presence
+        /// channels.
+        client_events: bool, Bool = false, restart;
+        /// The most bytes of an event's data. Pusher takes 10 KiB.
+        event_bytes_max: u64, Size = 100 * KIB, restart, range(KIB, 16 * MIB);
+        /// Silence after which clients send a ping.
+        activity_timeout_ms as "activity_timeout": u64, Duration = 120 * SECOND, restart,
+            range(SECOND, HOUR);
     }
 }

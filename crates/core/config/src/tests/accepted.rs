@@ -243,7 +243,13 @@ fn every_option_can_be_set_from_every_layer() {
     let once = options().into_iter().filter(|option| {
         !matches!(
             option.section,
-            "namespace" | "feed" | "proxy.backend" | "grip.route" | "appwrite.project" | "tls.site"
+            "namespace"
+                | "feed"
+                | "proxy.backend"
+                | "grip.route"
+                | "appwrite.project"
+                | "tls.site"
+                | "app"
         )
     });
     for option in once {
@@ -320,6 +326,7 @@ fn the_commented_file_holds_the_defaults() {
                         | "proxy"
                         | "proxy.backend"
                         | "tls.site"
+                        | "app"
                 )
         })
         .collect();

@@ -1,0 +1,525 @@
+//! One client: frames in, frames and orders out.
+//!
+//! Invariants
+//! - After a close frame was written, nothing else is.
+//! - `channels` has every channel that the hub was asked for and has not refused.
+
+use throng_auth::{Algorithm, TokenFault};
+use throng_broker::{Recovery, Refusal, Subscribed};
+use throng_hub::{Answer, Command};
+use throng_metrics::Counter;
+use throng_pusher::{
+    ChannelAccess, ChannelKind, ClientFrame, CloseCode, ErrorScope, EventData, PONG, SignedInUser,
+    SubscriptionFailure, channel_message, server_to_user, user_message,
+};
+use throng_session::encode::ws_text;
+use throng_session::{Beat, CloseReason, Event, Heard, WebSocket, Work};
+use throng_types::{ChannelName, Disconnect, Position, Publication, Save, Unsubscribe};
+use throng_ws::{Masking, Opcode, WsLimits, encode_ping};
+
+use crate::forms::{self, EVENTS};
+use crate::refusal::sentence_of;
+use crate::socket_id::socket_id;
+use crate::{Cx, PusherApp};
+
+/// Place of an app that is not there.
+pub(crate) const NO_APP: u16 = u16::MAX;
+
+/// Tokens of commands to the hub.
+const SUBSCRIBE: u32 = 0;
+const CLIENT_EVENT: u32 = 1;
+
+#[derive(Save)]
+pub struct PusherConnection {
+    pub(crate) ws: WebSocket<State>,
+    /// Once it has subscribed or signed in.
+    more: Option<Box<More>>,
+}
+
+/// State in the WebSocket's spare bytes.
+#[derive(Save)]
+pub(crate) struct State {
+    /// Place of its app, which is found again by its id.
+    #[save(skip)]
+    pub(crate) app: u16,
+}
+
+#[derive(Default, Save)]
+struct More {
+    /// Bound: `limits.channels_per_connection`, and the user's own.
+    channels: Vec<Subscription>,
+    /// Id of the user that has signed in.
+    user: Option<Box<str>>,
+}
+
+#[derive(Save)]
+struct Subscription {
+    channel: ChannelName,
+    /// Whether the hub has answered.
+    is_live: bool,
+}
+
+impl PusherConnection {
+    /// Greets a client whose handshake was answered.
+    pub(crate) fn open(app: u16, cx: &mut Cx<'_>) -> Self {
+        let connection = Self::new(app, cx);
+        let timeout_s = cx.own.app(app).map_or(0, |app| app.activity_timeout_s);
+        let id = socket_id(&cx.shared.node, cx.id);
+        ws_text(cx.out, |out| {
+            throng_pusher::connection_established(&id, timeout_s, out)
+        });
+        connection.arm(cx);
+        connection
+    }
+
+    /// Refuses a client whose handshake was answered.
+    pub(crate) fn refused(why: CloseCode, cx: &mut Cx<'_>) -> Self {
+        let mut connection = Self::new(NO_APP, cx);
+        cx.shared.notices.refused("pusher", "", "", why.reason());
+        connection.disconnect(why, cx);
+        connection
+    }
+
+    fn new(app: u16, cx: &Cx<'_>) -> Self {
+        Self {
+            ws: WebSocket::new(State { app }, cx),
+            more: None,
+        }
+    }
+
+    /// Whether another process can go on with it: the hub has answered all.
+    pub(crate) fn moves(&self) -> bool {
+        self.ws.moves()
+            && self
+                .channels()
+                .iter()
+                .all(|subscription| subscription.is_live)
+    }
+
+    fn channels(&self) -> &[Subscription] {
+        self.more.as_ref().map_or(&[], |more| &more.channels)
+    }
+
+    fn subscription(&self, channel: &ChannelName) -> Option<&Subscription> {
+        { self.channels().iter() }.find(|subscription| subscription.channel == *channel)
+    }
+
+    /// Id of the user that has signed in; empty for none.
+    fn user(&self) -> &str {
+        let user = self.more.as_ref().and_then(|more| more.user.as_deref());
+        user.unwrap_or_default()
+    }
+
+    fn arm(&self, cx: &mut Cx<'_>) {
+        if !self.ws.is_closing() {
+            let beat_at = self.ws.beat_at(cx);
+            cx.set_deadline(beat_at);
+        }
+    }
+
+    pub(crate) fn event(&mut self, event: Event<'_>, cx: &mut Cx<'_>) {
+        if self.ws.is_closing() {
+            return;
+        }
+        match event {
+            Event::Bytes(input) => self.bytes(input, cx),
+            Event::Timeout => self.timeout(cx),
+            Event::Answer { token, answer } => self.answer(token, answer, cx),
+            Event::Publication(publication) => self.publication(publication, cx),
+            // Its client cannot tell what is missing, and begins anew.
+            Event::Drained { .. } => self.disconnect(CloseCode::OverCapacity, cx),
+            Event::Unsubscribed { channel, why } => self.unsubscribed(channel, why, cx),
+            Event::Close(why) => self.close(why, cx),
+            Event::Surveyed(_) | Event::Reloaded(_) | Event::Control(_) => {}
+        }
+    }
+
+    // ---- frames ----
+
+    fn bytes(&mut self, input: &mut [u8], cx: &mut Cx<'_>) {
+        let limits = WsLimits::new(cx.shared.limits.message_bytes_max);
+        let mut decoder = self.ws.take_decoder(cx);
+        let fed = decoder.feed(input, &limits, |event| {
+            match self.ws.hear(&event, cx) {
+                Heard::Nothing => {}
+                Heard::Alive => self.arm(cx),
+                Heard::Message { opcode, data } => {
+                    let text = str::from_utf8(data).ok().filter(|_| opcode == Opcode::Text);
+                    self.message(text.unwrap_or_default(), cx);
+                }
+            }
+            self.ws.flow()
+        });
+        self.ws.put_decoder(decoder, fed, cx);
+    }
+
+    fn message(&mut self, text: &str, cx: &mut Cx<'_>) {
+        let frame = ClientFrame::parse(text);
+        let work = match &frame {
+            Ok(ClientFrame::Subscribe { .. }) => Work::Subscribe,
+            Ok(ClientFrame::Event { .. }) => Work::Command,
+            _ => Work::Message,
+        };
+        // Who has paid nothing more is closed.
+        let Some(app) = cx
+            .own
+            .app(self.ws.state.app)
+            .filter(|_| self.ws.may(work, cx))
+        else {
+            return;
+        };
+        match frame {
+            Ok(ClientFrame::Ping) => ws_text(cx.out, |out| out.extend_from_slice(PONG)),
+            Ok(ClientFrame::Pong | ClientFrame::Other) => {}
+            Ok(ClientFrame::Subscribe {
+                channel,
+                auth,
+                channel_data,
+            }) => {
+                let data = channel_data.as_deref();
+                if let Err((failure, status, why)) = self.subscribe(app, &channel, &auth, data, cx)
+                {
+                    cx.shared
+                        .notices
+                        .refused("subscribe", &channel, self.user(), why);
+                    ws_text(cx.out, |out| {
+                        throng_pusher::subscription_error(&channel, failure, why, status, out);
+                    });
+                }
+            }
+            Ok(ClientFrame::Unsubscribe { channel }) => self.unsubscribe(app, &channel, cx),
+            Ok(ClientFrame::SignIn { auth, user_data }) => self.sign_in(app, &auth, &user_data, cx),
+            Ok(ClientFrame::Event {
+                event,
+                channel,
+                data,
+            }) => {
+                if let Err(why) =
+                    self.client_event(app, &event, &channel, EventData::Json(data), cx)
+                {
+                    let (code, scope) =
+                        (CloseCode::ClientEvent.code(), ErrorScope::Channel(&channel));
+                    ws_text(cx.out, |out| throng_pusher::error(code, why, scope, out));
+                }
+            }
+            Err(fault) => {
+                cx.count(Counter::BadRequests);
+                let (code, scope) = (CloseCode::Reconnect.code(), ErrorScope::Connection);
+                ws_text(cx.out, |out| {
+                    throng_pusher::error(code, fault.reason(), scope, out)
+                });
+            }
+        }
+    }
+
+    /// Checks a signature, and charges for it. Who brings too many bad ones is closed.
+    fn is_signed(&mut self, app: &PusherApp, auth: &str, message: &str, cx: &mut Cx<'_>) -> bool {
+        let is_good = app.keys.admits(auth, message);
+        let fault = (!is_good).then_some(TokenFault::Signature);
+        cx.shared
+            .meter
+            .token_checked(Some(Algorithm::Hs256), fault, cx.now);
+        if cx.shared.meter.has_lost_trust() {
+            self.disconnect(CloseCode::Unauthorized, cx);
+        }
+        is_good
+    }
+
+    // ---- channels ----
+
+    /// Subscribes, or says why not.
+    fn subscribe(
+        &mut self,
+        app: &PusherApp,
+        name: &str,
+        auth: &str,
+        channel_data: Option<&str>,
+        cx: &mut Cx<'_>,
+    ) -> Result<(), (SubscriptionFailure, u16, &'static str)> {
+        let unauthorized = |why| (SubscriptionFailure::AuthError, 401, why);
+        let kind = ChannelKind::of(name).ok_or((
+            SubscriptionFailure::AuthError,
+            400,
+            "no channel has this name",
+        ))?;
+        let channel = forms::hub_channel(app, name, kind);
+        let channel = channel.ok_or((
+            SubscriptionFailure::AuthError,
+            400,
+            "the channel's name is too long",
+        ))?;
+        if kind.access == ChannelAccess::User {
+            let is_own = !self.user().is_empty() && *name == server_to_user(self.user());
+            if !is_own {
+                return Err(unauthorized(
+                    "this channel is of another user; sign in first",
+                ));
+            }
+        }
+        if kind.access == ChannelAccess::Presence {
+            return Err((
+                SubscriptionFailure::ServerError,
+                501,
+                "presence channels are not served yet",
+            ));
+        }
+        if kind.is_signed() {
+            let message = channel_message(&socket_id(&cx.shared.node, cx.id), name, channel_data);
+            if !self.is_signed(app, auth, &message, cx) {
+                return Err(unauthorized(
+                    "the signature is not of this connection and channel",
+                ));
+            }
+        }
+        if let Some(known) = self.subscription(&channel) {
+            // The hub's answer tells those who wait for it.
+            if known.is_live {
+                ws_text(cx.out, |out| {
+                    throng_pusher::subscription_succeeded(name, out)
+                });
+            }
+            return Ok(());
+        }
+        if self.channels().len() >= cx.shared.limits.channels_max {
+            let why = "this connection has as many channels as it may have";
+            return Err((
+                SubscriptionFailure::LimitReached,
+                CloseCode::OverCapacity.code(),
+                why,
+            ));
+        }
+        self.ask_hub(channel, kind, cx);
+        Ok(())
+    }
+
+    fn ask_hub(&mut self, channel: ChannelName, kind: ChannelKind, cx: &mut Cx<'_>) {
+        let since = kind.is_cache.then_some(Position::START);
+        cx.subscribe(SUBSCRIBE, channel.clone(), EVENTS, since);
+        let is_live = false;
+        let more = self.more.get_or_insert_default();
+        more.channels.push(Subscription { channel, is_live });
+    }
+
+    fn answer(&mut self, token: u32, answer: Answer, cx: &mut Cx<'_>) {
+        match answer {
+            Answer::Subscribed { channel, result } => self.subscribed(&channel, result, cx),
+            Answer::Published {
+                result: Err(refusal),
+            } if token == CLIENT_EVENT => {
+                let (code, scope) = (CloseCode::ClientEvent.code(), ErrorScope::Connection);
+                let why = sentence_of(refusal);
+                ws_text(cx.out, |out| throng_pusher::error(code, why, scope, out));
+            }
+            _ => {}
+        }
+    }
+
+    fn subscribed(
+        &mut self,
+        channel: &ChannelName,
+        result: Result<Subscribed, Refusal>,
+        cx: &mut Cx<'_>,
+    ) {
+        let name = forms::own_name(channel);
+        match result {
+            Ok(subscribed) => {
+                let channels = self.more.iter_mut().flat_map(|more| &mut more.channels);
+                let mut channels = channels.filter(|known| known.channel == *channel);
+                let Some(subscription) = channels.next() else {
+                    return;
+                };
+                subscription.is_live = true;
+                // A sign-in has subscribed; its client asks for the answer if it wants one.
+                let kind = ChannelKind::of(name);
+                if kind.is_some_and(|kind| kind.access == ChannelAccess::User) {
+                    return;
+                }
+                ws_text(cx.out, |out| {
+                    throng_pusher::subscription_succeeded(name, out)
+                });
+                if kind.is_some_and(|kind| kind.is_cache) {
+                    begin_with_cache(name, subscribed, cx);
+                }
+            }
+            // Its client has unsubscribed meanwhile.
+            Err(Refusal::Cancelled) => {}
+            Err(refusal) => {
+                self.forget(channel);
+                let (failure, status) = (SubscriptionFailure::ServerError, 503);
+                let why = sentence_of(refusal);
+                ws_text(cx.out, |out| {
+                    throng_pusher::subscription_error(name, failure, why, status, out);
+                });
+            }
+        }
+    }
+
+    fn unsubscribe(&mut self, app: &PusherApp, name: &str, cx: &mut Cx<'_>) {
+        let kind = ChannelKind::of(name).filter(|kind| kind.access != ChannelAccess::User);
+        if let Some(channel) = kind.and_then(|kind| forms::hub_channel(app, name, kind))
+            && self.forget(&channel)
+        {
+            cx.unsubscribe(channel);
+        }
+    }
+
+    /// Forgets a channel; false if it is not subscribed to.
+    fn forget(&mut self, channel: &ChannelName) -> bool {
+        let Some(more) = self.more.as_mut() else {
+            return false;
+        };
+        let before = more.channels.len();
+        more.channels.retain(|known| known.channel != *channel);
+        more.channels.len() < before
+    }
+
+    /// The server has ended a subscription. A client cannot be told of one alone.
+    fn unsubscribed(&mut self, channel: &ChannelName, why: Unsubscribe, cx: &mut Cx<'_>) {
+        if self.forget(channel) {
+            let is_gap = why == Unsubscribe::InsufficientState;
+            let code = match is_gap {
+                true => CloseCode::OverCapacity,
+                false => CloseCode::Unauthorized,
+            };
+            self.disconnect(code, cx);
+        }
+    }
+
+    // ---- events ----
+
+    /// A publication that is not the same bytes for all.
+    fn publication(&mut self, publication: &Publication, cx: &mut Cx<'_>) {
+        if forms::is_termination(publication) {
+            return self.disconnect(CloseCode::Unauthorized, cx);
+        }
+        let left_out = publication
+            .publisher
+            .as_ref()
+            .map(|publisher| &*publisher.client);
+        if left_out.is_none_or(|client| *client != socket_id(&cx.shared.node, cx.id)) {
+            forms::encode_for_one(publication, cx.out);
+        }
+    }
+
+    /// Passes a client's event on, or says why not.
+    fn client_event(
+        &self,
+        app: &PusherApp,
+        event: &str,
+        name: &str,
+        data: EventData<'_>,
+        cx: &mut Cx<'_>,
+    ) -> Result<(), &'static str> {
+        if !app.client_events {
+            return Err("the app does not take client events");
+        }
+        let kind = ChannelKind::of(name).filter(|kind| kind.takes_client_events());
+        let kind = kind.ok_or("client events go to private and presence channels alone")?;
+        let channel =
+            forms::hub_channel(app, name, kind).ok_or("the channel's name is too long")?;
+        if !self
+            .subscription(&channel)
+            .is_some_and(|known| known.is_live)
+        {
+            return Err("client events go to channels that their sender subscribes to");
+        }
+        if event.len() > app.limits.name_bytes_max {
+            return Err("the name of the event is too long");
+        }
+        let bytes = match data {
+            EventData::Text(text) => text.len(),
+            EventData::Json(json) => json.get().len(),
+        };
+        if bytes > app.limits.data_bytes_max {
+            return Err("the data of the event are too long");
+        }
+        cx.count(Counter::PublicationsClient);
+        let own_id = socket_id(&cx.shared.node, cx.id);
+        let mut draft = forms::draft(channel, (event, data), None, Some(&own_id));
+        // A cache has what back ends say.
+        draft.skip_history = true;
+        let reply_to = cx.reply_to(CLIENT_EVENT);
+        cx.hub(Command::Publish { reply_to, draft });
+        Ok(())
+    }
+
+    fn sign_in(&mut self, app: &PusherApp, auth: &str, user_data: &str, cx: &mut Cx<'_>) {
+        let message = user_message(&socket_id(&cx.shared.node, cx.id), user_data);
+        let user = match self.is_signed(app, auth, &message, cx) {
+            true => SignedInUser::parse(user_data).ok(),
+            false => None,
+        };
+        let is_same = |user: &SignedInUser| self.user().is_empty() || self.user() == user.id;
+        let user = user.filter(is_same);
+        let kind = ChannelKind {
+            access: ChannelAccess::User,
+            is_cache: false,
+        };
+        let channel = user
+            .as_ref()
+            .and_then(|user| forms::hub_channel(app, &server_to_user(&user.id), kind));
+        let (Some(user), Some(channel)) = (user, channel) else {
+            cx.shared
+                .notices
+                .refused("signin", "", "", "the signature or the user is not good");
+            return self.disconnect(CloseCode::Unauthorized, cx);
+        };
+        if self.subscription(&channel).is_none() {
+            self.ask_hub(channel, kind, cx);
+        }
+        self.more.get_or_insert_default().user = Some(user.id.into());
+        ws_text(cx.out, |out| throng_pusher::signin_success(user_data, out));
+    }
+
+    // ---- time and the end ----
+
+    fn timeout(&mut self, cx: &mut Cx<'_>) {
+        match self.ws.beat(cx) {
+            Beat::Early => {}
+            Beat::NoPong => {
+                cx.count(Counter::closed(Disconnect::NoPong));
+                return self.disconnect(CloseCode::NoPong, cx);
+            }
+            Beat::Ping => {
+                encode_ping(Masking::Server, b"", cx.out);
+                self.ws.pinged(true, cx);
+            }
+        }
+        self.arm(cx);
+    }
+
+    fn close(&mut self, why: &CloseReason, cx: &mut Cx<'_>) {
+        cx.count(why.counter());
+        let code = match why {
+            CloseReason::Custom { code, reason } => return self.ws.close(*code, reason, cx),
+            CloseReason::Drain { .. } => CloseCode::OverCapacity,
+            CloseReason::Because(Disconnect::ConnectionLimit) => CloseCode::OverQuota,
+            CloseReason::Because(reason) if reason.reconnect() => CloseCode::OverCapacity,
+            CloseReason::Because(_) => CloseCode::Unauthorized,
+        };
+        self.disconnect(code, cx);
+    }
+
+    /// Ends the connection, and says why in an event before it.
+    fn disconnect(&mut self, code: CloseCode, cx: &mut Cx<'_>) {
+        if !self.ws.is_closing() {
+            let (number, reason) = (code.code(), code.reason());
+            ws_text(cx.out, |out| {
+                throng_pusher::error(number, reason, ErrorScope::Connection, out);
+            });
+            self.ws.close(number, reason, cx);
+        }
+    }
+}
+
+/// Writes the newest event of a channel, or that there is none.
+fn begin_with_cache(name: &str, subscribed: Subscribed, cx: &mut Cx<'_>) {
+    let newest = match subscribed.recovery {
+        Recovery::Whole(newest) => newest.into_iter().next_back(),
+        Recovery::NotAsked | Recovery::Lost => None,
+    };
+    match newest {
+        Some(newest) => forms::encode_for_one(&newest, cx.out),
+        None => ws_text(cx.out, |out| throng_pusher::cache_miss(name, out)),
+    }
+}

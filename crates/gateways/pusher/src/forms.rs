@@ -1,0 +1,118 @@
+//! Names of channels in the hub, and the wire form of deliveries.
+
+use throng_broker::{ChannelOptions, Draft, Retention};
+use throng_pusher::{ChannelKind, EventData, append_delivery, append_event};
+use throng_session::encode::ws_text;
+use throng_session::{Form, FormKind};
+use throng_types::{ChannelName, Payload, PayloadKind, Publication, Publisher};
+
+use crate::PusherApp;
+
+/// Namespace of channels that keep nothing.
+pub const NAMESPACE: &str = "pusher";
+/// Namespace of channels whose new subscribers get the newest event.
+pub const CACHE_NAMESPACE: &str = "pusher-cache";
+
+/// Time for which the newest event of a cache channel is kept: an hour, as in soketi.
+const CACHE_TTL_MS: u64 = 3_600_000;
+
+/// One text frame for each event.
+pub(crate) const EVENTS: Form = Form::new(0, FormKind::Noted);
+
+/// Tag of a publication that ends the connections of a user.
+const TERMINATE: &str = r#"{"pusher":"terminate"}"#;
+
+/// Options of the channels in one of the namespaces.
+pub(crate) fn channel_options(namespace: &str) -> ChannelOptions {
+    if namespace != CACHE_NAMESPACE {
+        return ChannelOptions::default();
+    }
+    ChannelOptions {
+        retention: Retention {
+            publications_max: 1,
+            ttl_ms: CACHE_TTL_MS,
+        },
+        recovery: true,
+        cache: true,
+        ..ChannelOptions::default()
+    }
+}
+
+/// The hub's name for a channel of an app; `None` if the channel's name is too long.
+pub(crate) fn hub_channel(app: &PusherApp, name: &str, kind: ChannelKind) -> Option<ChannelName> {
+    let namespace = match kind.is_cache {
+        true => CACHE_NAMESPACE,
+        false => NAMESPACE,
+    };
+    ChannelName::new(&format!("{namespace}:{}:{name}", app.id)).ok()
+}
+
+/// An app's name for a channel of the hub.
+pub(crate) fn own_name(channel: &ChannelName) -> &str {
+    let name = channel.as_str();
+    name.splitn(3, ':').last().unwrap_or(name)
+}
+
+/// Whether a channel of the hub is one of an app, and not a user's own.
+pub(crate) fn is_of_app(channel: &str, app_id: &str) -> bool {
+    let parts: Vec<&str> = channel.splitn(3, ':').collect();
+    let [namespace, app, name] = parts[..] else {
+        return false;
+    };
+    matches!(namespace, NAMESPACE | CACHE_NAMESPACE) && app == app_id && !name.starts_with('#')
+}
+
+/// Draft of an event. `left_out` is the connection that does not get it.
+pub(crate) fn draft(
+    channel: ChannelName,
+    event: (&str, EventData<'_>),
+    user_id: Option<&str>,
+    left_out: Option<&str>,
+) -> Draft {
+    let mut bytes = Vec::new();
+    append_event(event.0, event.1, user_id, &mut bytes);
+    let payload = Payload {
+        bytes: bytes.into(),
+        kind: PayloadKind::Json,
+    };
+    let publisher = left_out.map(|socket_id| Publisher {
+        client: socket_id.into(),
+        ..Publisher::default()
+    });
+    Draft {
+        publisher: publisher.map(Box::new),
+        ..Draft::new(channel, payload)
+    }
+}
+
+/// Draft of the order to end all connections of a user, for the user's channel.
+pub(crate) fn termination(channel: ChannelName) -> Draft {
+    Draft {
+        tags: Some(TERMINATE.into()),
+        ..Draft::new(channel, Payload::text(""))
+    }
+}
+
+pub(crate) fn is_termination(publication: &Publication) -> bool {
+    publication.tags.as_deref() == Some(TERMINATE)
+}
+
+/// Whether the frame is the same for all subscribers.
+fn is_shared(publication: &Publication) -> bool {
+    publication.publisher.is_none() && !is_termination(publication)
+}
+
+/// Appends the frame of an event, if it is the same for all subscribers.
+pub(crate) fn encode(publication: &Publication, out: &mut Vec<u8>) {
+    if is_shared(publication) {
+        encode_for_one(publication, out);
+    }
+}
+
+/// Appends the frame of an event for one subscriber that gets it.
+pub(crate) fn encode_for_one(publication: &Publication, out: &mut Vec<u8>) {
+    let channel = own_name(&publication.channel);
+    ws_text(out, |out| {
+        append_delivery(&publication.payload.bytes, channel, out)
+    });
+}

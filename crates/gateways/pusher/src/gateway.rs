@@ -1,0 +1,196 @@
+//! Pusher's clients as a gateway: their paths, and the session that a request becomes.
+
+use std::convert::Infallible;
+use std::rc::Rc;
+
+use throng_broker::ChannelOptions;
+use throng_http1::query;
+use throng_pusher::CloseCode;
+use throng_session::http::check_draining;
+use throng_session::{
+    Access, Claim, Class, Event, Flow, Form, Gateway, Incoming, Opened, Patch, Port, Reject,
+    Shared, Transport,
+};
+use throng_types::{ConnId, Load as _, Publication, Save, Saved};
+use throng_ws::handshake;
+
+use crate::connection::NO_APP;
+use crate::{
+    CACHE_NAMESPACE, Cx, NAMESPACE, PusherConnection, PusherShared, WaitingCall, api, forms,
+};
+
+const CLIENT: u8 = 0;
+const CALL: u8 = 1;
+
+/// The oldest version of the protocol whose clients understand ours.
+const VERSION_MIN: u32 = 5;
+
+#[derive(Save)]
+pub enum PusherSession {
+    Client(PusherConnection),
+    /// A call that waits for all shards. Boxed, because it is so for a moment.
+    #[save(skip)]
+    Call(Box<WaitingCall>),
+}
+
+/// Pusher's apps on one shard.
+pub struct Pusher {
+    shared: Rc<PusherShared>,
+}
+
+impl Pusher {
+    pub fn new(shared: PusherShared) -> Self {
+        Self {
+            shared: Rc::new(shared),
+        }
+    }
+}
+
+impl Gateway for Pusher {
+    type Session = PusherSession;
+    type Shared = PusherShared;
+    type Order = Infallible;
+    type Mail = Infallible;
+
+    const FORMS: &'static [Form] = &[forms::EVENTS];
+    const NAMESPACES: &'static [&'static str] = &[NAMESPACE, CACHE_NAMESPACE];
+    const CLIENT_PATHS: &'static str =
+        "  GET  /app/KEY                        Pusher's SDKs, if an [[app]] is configured\n";
+    const API_PATHS: &'static [&'static str] = &["/apps/ID/events", "/apps/ID/channels"];
+
+    fn channel_options(namespace: &str) -> ChannelOptions {
+        forms::channel_options(namespace)
+    }
+
+    fn shared(&self) -> Rc<PusherShared> {
+        self.shared.clone()
+    }
+
+    fn claim(_: &PusherShared, incoming: &Incoming<'_, '_>, _: &Shared) -> Option<Claim> {
+        claim(incoming.port, incoming.request.path())
+    }
+
+    fn off(port: Port, path: &str) -> Option<&'static str> {
+        claim(port, path)
+            .map(|_| "no app is configured; a section [[app]] in the configuration adds one")
+    }
+
+    fn open(
+        claim: &Claim,
+        incoming: &Incoming<'_, '_>,
+        cx: &mut Cx<'_>,
+    ) -> Result<Opened<PusherSession>, Reject> {
+        match claim.endpoint {
+            CALL => {
+                let opened = api::open(incoming, cx)?;
+                Ok(opened.map(|call| PusherSession::Call(Box::new(call))))
+            }
+            _ => {
+                let client = websocket(incoming, cx)?;
+                Ok(Opened::Session(PusherSession::Client(client)))
+            }
+        }
+    }
+
+    fn event(session: &mut PusherSession, event: Event<'_>, cx: &mut Cx<'_>) -> Flow {
+        match session {
+            PusherSession::Client(client) => client.event(event, cx),
+            PusherSession::Call(call) => return call.event(event, cx),
+        }
+        Flow::Stay
+    }
+
+    /// Without the identity: users of an app are not users of tokens.
+    fn class(session: &PusherSession) -> Class<'_> {
+        let is_client = matches!(session, PusherSession::Client(_));
+        Class {
+            transport: match is_client {
+                true => Transport::WebSocket,
+                false => Transport::Http,
+            },
+            is_client,
+            identity: None,
+        }
+    }
+
+    fn encode(
+        _: &PusherShared,
+        _: u8,
+        publication: &Publication,
+        _: Option<Patch<'_>>,
+        out: &mut Vec<u8>,
+    ) {
+        forms::encode(publication, out);
+    }
+
+    fn moves(session: &PusherSession) -> bool {
+        matches!(session, PusherSession::Client(client) if client.moves())
+    }
+
+    fn save_kept(&self, _: ConnId, session: &PusherSession, out: &mut Vec<u8>) -> bool {
+        let PusherSession::Client(client) = session else {
+            return false;
+        };
+        let app = self.shared.app(client.ws.state.app);
+        app.map(|app| app.id.save(out)).is_some()
+    }
+
+    fn load_kept(
+        &mut self,
+        _: ConnId,
+        session: &mut PusherSession,
+        from: &mut Saved<'_>,
+    ) -> Option<()> {
+        let id = Box::<str>::load(from)?;
+        if let PusherSession::Client(client) = session {
+            client.ws.state.app = self.shared.by_id(&id).unwrap_or(NO_APP);
+        }
+        Some(())
+    }
+}
+
+fn claim(port: Port, path: &str) -> Option<Claim> {
+    // An app has origins of its own, and keys that the front door does not know.
+    let own = |endpoint, methods| Claim {
+        checks_origin: false,
+        access: Access::Own,
+        ..Claim::endpoint(endpoint, methods)
+    };
+    if port == Port::Client && path.starts_with("/app/") {
+        return Some(own(CLIENT, "GET"));
+    }
+    let is_call = matches!(port, Port::Client | Port::Api) && path.starts_with("/apps/");
+    is_call.then(|| own(CALL, "GET, POST"))
+}
+
+/// Answers the handshake, and opens the session or refuses it. Refusals are frames, because
+/// libraries decide by them whether to come back.
+fn websocket(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<PusherConnection, Reject> {
+    let accept = incoming.accept_websocket()?;
+    check_draining(cx.shared)?;
+    handshake::encode_response(&accept, None, None, cx.out);
+    Ok(match admit(incoming, cx) {
+        Ok(app) => PusherConnection::open(app, cx),
+        Err(why) => PusherConnection::refused(why, cx),
+    })
+}
+
+/// Finds the app that a client asks for, in its place.
+fn admit(incoming: &Incoming<'_, '_>, cx: &Cx<'_>) -> Result<u16, CloseCode> {
+    let request = incoming.request;
+    let key = request.path().strip_prefix("/app/").unwrap_or_default();
+    let place = cx.own.by_key(key).ok_or(CloseCode::NoApp)?;
+    let app = cx.own.app(place).ok_or(CloseCode::NoApp)?;
+    if let Some((_, version)) = query::pairs(request.query()).find(|(name, _)| name == "protocol") {
+        let version: u32 = version.parse().map_err(|_| CloseCode::BadVersion)?;
+        if version < VERSION_MIN {
+            return Err(CloseCode::OldVersion);
+        }
+    }
+    let host = request.header("host").unwrap_or_default();
+    let origin = request.header("origin");
+    match origin.is_none_or(|origin| app.origins.matches(origin, host)) {
+        true => Ok(place),
+        false => Err(CloseCode::Unauthorized),
+    }
+}
