@@ -7,6 +7,9 @@ use crate::value::Value;
 
 /// The deepest nesting that is read; an item needs five levels.
 pub const DEPTH_MAX: usize = 32;
+/// Nesting that is read of the server's own items: one may have come as JSON, which may nest 128
+/// levels deep, and is wrapped once more.
+pub(crate) const OWN_DEPTH_MAX: usize = 160;
 
 /// Why bytes are not a tnetstring. All of them are the sender's fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -29,7 +32,12 @@ pub enum TnetError {
 /// Reads the first tnetstring of a whole message and says how many bytes it has.
 /// Bytes behind it are the caller's affair.
 pub fn decode(input: &[u8]) -> Result<(Value, usize), TnetError> {
-    let (value, rest) = element(input, DEPTH_MAX)?;
+    decode_nested(input, DEPTH_MAX)
+}
+
+/// Reads with a bound of the caller's own on the nesting.
+pub(crate) fn decode_nested(input: &[u8], depth_max: usize) -> Result<(Value, usize), TnetError> {
+    let (value, rest) = element(input, depth_max)?;
     Ok((value, input.len() - rest.len()))
 }
 

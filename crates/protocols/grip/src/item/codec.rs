@@ -1,14 +1,15 @@
 //! Reads items in every coding, and writes the form in which one travels through the server.
 
-use throng_types::{ChannelName, Load, Save, Saved};
+use serde::Deserialize as _;
+use throng_http1::field::Header;
+use throng_types::ChannelName;
 
 use super::{
-    HttpResponseItem, HttpStreamItem, Item, ItemBody, PatchOperations, ResponseItem, WsKind,
-    WsMessageItem,
+    HttpResponseItem, HttpStreamItem, Item, ItemBody, ResponseItem, WsKind, WsMessageItem,
 };
 use crate::headers::headers_of;
 use crate::tnet::{self, TnetError};
-use crate::value::{Coding, DocumentError, Fields, Value};
+use crate::value::{Coding, DocumentError, Fields, NewObject, Value};
 
 /// The longest name of a channel, in bytes. Pushpin has no bound; clients and backends that put
 /// names into headers have one below this.
@@ -110,6 +111,14 @@ pub fn zmq_sub_item(parts: &[impl AsRef<[u8]>]) -> Result<Item, ItemError> {
         coding,
         Some(crate::headers::text(channel.as_ref())),
     )?)
+}
+
+/// Reads an item that [`Item::encode`] wrote. None for bytes that are none.
+pub(super) fn decode_item(channel: &ChannelName, bytes: &[u8]) -> Option<Item> {
+    let (value, rest) = tnet::decode_nested(bytes, tnet::OWN_DEPTH_MAX).ok()?;
+    let whole = rest == bytes.len();
+    let channel = Some(channel.as_str().to_owned());
+    whole.then(|| read(value, Coding::Tnetstring, channel).ok())?
 }
 
 fn parts_fault(found: usize, expected: usize) -> ItemError {
@@ -215,8 +224,7 @@ fn http_response(mut format: Fields) -> Result<HttpResponseItem, DocumentError> 
         Some((body, _)) => ItemBody::Whole(body),
         None => match format.take("body-patch") {
             Some(Value::List(operations)) => {
-                let operations = operations.into_iter().map(Value::into_json);
-                ItemBody::Patch(PatchOperations(operations.collect()))
+                ItemBody::Patch(operations.into_iter().map(Value::into_json).collect())
             }
             Some(_) => return Err(format.wrong_type("body-patch")),
             None => return Err(format.missing("one of body, body-bin and body-patch")),
@@ -288,42 +296,116 @@ fn ws_message(mut format: Fields) -> Result<WsMessageItem, DocumentError> {
 /// Stands in front of an encoded item, so that nobody takes other data for one.
 const MARK: &[u8] = b"\0GRIP\0";
 
+fn texts(list: &Option<Vec<String>>) -> Option<Value> {
+    let list = list.as_ref()?.iter().map(|text| Value::from(&**text));
+    Some(Value::List(list.collect()))
+}
+
+fn only_action(name: &str) -> NewObject {
+    NewObject::default().with("action", name)
+}
+
 impl Item {
     /// Appends the item, without its channel, so that [`Item::decode`] reads the same. False,
     /// and nothing appended, if no transport gets anything of it.
     pub fn encode(&self, out: &mut Vec<u8>) -> bool {
-        let response = self.http_response.as_ref();
-        let response = response.filter(|form| **form != HttpResponseItem::Nothing);
-        let stream = self.http_stream.as_ref();
-        let stream = stream.filter(|form| **form != HttpStreamItem::Nothing);
-        let message = self.ws_message.as_ref();
-        let message = message.filter(|form| **form != WsMessageItem::Nothing);
+        let [response, stream, message] = [
+            self.http_response.as_ref().and_then(response),
+            self.http_stream.as_ref().and_then(stream),
+            self.ws_message.as_ref().and_then(message),
+        ];
         if response.is_none() && stream.is_none() && message.is_none() {
             return false;
         }
+        let formats = NewObject::default()
+            .with_some("http-response", response)
+            .with_some("http-stream", stream)
+            .with_some("ws-message", message);
+        let meta = self.meta.iter();
+        let meta = meta.fold(NewObject::default(), |meta, (key, value)| {
+            meta.with(key, &**value)
+        });
+        let item = NewObject::default()
+            .with("formats", formats)
+            .with_some("id", self.id.as_deref())
+            .with_some("prev-id", self.prev_id.as_deref())
+            .with_some("no-seq", self.no_seq.then_some(true))
+            .with_some("meta", (!self.meta.is_empty()).then_some(meta));
         out.extend_from_slice(MARK);
-        (&self.id, &self.prev_id, self.no_seq, &self.meta).save(out);
-        (response, stream, message).save(out);
+        tnet::encode(&item.into(), out);
         true
     }
 
     /// Reads what [`Item::encode`] wrote. None for anything else.
     #[must_use]
     pub fn decode(channel: &ChannelName, bytes: &[u8]) -> Option<Self> {
-        let mut from = Saved::new(bytes.strip_prefix(MARK)?);
-        let (id, prev_id, no_seq, meta) = Load::load(&mut from)?;
-        let (http_response, http_stream, ws_message) = Load::load(&mut from)?;
-        let item = Self {
-            channel: channel.clone(),
-            id,
-            prev_id,
-            no_seq,
-            meta,
-            http_response,
-            http_stream,
-            ws_message,
-        };
-        from.is_empty().then_some(item)
+        decode_item(channel, bytes.strip_prefix(MARK)?)
+    }
+}
+
+fn response(item: &HttpResponseItem) -> Option<NewObject> {
+    let item = match item {
+        HttpResponseItem::Send(item) => item,
+        HttpResponseItem::Hint => return Some(only_action("hint")),
+        HttpResponseItem::Nothing => return None,
+    };
+    let pair = |header: &Header| {
+        let value = Value::Bytes(header.value.to_vec());
+        Value::List(vec![(&*header.name).into(), value])
+    };
+    let object = NewObject::default()
+        .with("code", u64::from(item.code))
+        .with_some("reason", item.reason.as_deref())
+        .with(
+            "headers",
+            Value::List(item.headers.iter().map(pair).collect()),
+        )
+        .with_some("content-filters", texts(&item.content_filters));
+    Some(match &item.body {
+        ItemBody::Whole(body) => object.with("body-bin", Value::Bytes(body.clone())),
+        ItemBody::Patch(operations) => {
+            // Any JSON is a value.
+            let operations = operations.iter().flat_map(Value::deserialize);
+            object.with("body-patch", Value::List(operations.collect()))
+        }
+    })
+}
+
+fn stream(item: &HttpStreamItem) -> Option<NewObject> {
+    match item {
+        HttpStreamItem::Send {
+            content,
+            content_filters,
+        } => Some(
+            NewObject::default()
+                .with("content-bin", Value::Bytes(content.clone()))
+                .with_some("content-filters", texts(content_filters)),
+        ),
+        HttpStreamItem::Hint => Some(only_action("hint")),
+        HttpStreamItem::Close => Some(only_action("close")),
+        HttpStreamItem::Nothing => None,
+    }
+}
+
+fn message(item: &WsMessageItem) -> Option<NewObject> {
+    match item {
+        WsMessageItem::Send {
+            kind,
+            content,
+            content_filters,
+        } => Some(
+            NewObject::default()
+                .with("type", kind.name())
+                .with("content-bin", Value::Bytes(content.clone()))
+                .with_some("content-filters", texts(content_filters)),
+        ),
+        WsMessageItem::Close { code, reason } => Some(
+            only_action("close")
+                .with("reason", &**reason)
+                .with_some("code", code.map(u64::from)),
+        ),
+        WsMessageItem::Refresh => Some(only_action("refresh")),
+        WsMessageItem::Nothing => None,
     }
 }
 

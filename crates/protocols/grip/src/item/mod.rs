@@ -8,7 +8,7 @@ mod json_patch;
 #[cfg(test)]
 mod tests;
 
-use throng_types::{ChannelName, Load, Save, Saved, coded_enum};
+use throng_types::{ChannelName, Save, coded_enum};
 
 use crate::headers::{Header, is_grip};
 use crate::instruct::HeldReply;
@@ -41,19 +41,17 @@ pub struct Item {
 }
 
 /// Form of an item for held responses.
-#[derive(Clone, Debug, PartialEq, Save)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum HttpResponseItem {
     Send(Box<ResponseItem>),
     /// Nothing, but the backend is asked again.
     Hint,
     /// An action without a meaning for held responses: nothing happens.
-    #[save(skip)]
     Nothing,
 }
 
 /// An answer for held responses.
-#[derive(Clone, Debug, PartialEq, Save)]
-#[save(check = Self::has_known_code)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ResponseItem {
     /// Status code, from 0 to 999.
     pub code: u16,
@@ -68,33 +66,15 @@ pub struct ResponseItem {
 }
 
 /// The body of a [`ResponseItem`].
-#[derive(Clone, Debug, PartialEq, Save)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum ItemBody {
     /// These bytes replace the body.
     Whole(Vec<u8>),
     /// The held response's body, read as JSON, with these operations (see [`patch_body`]).
-    Patch(PatchOperations),
+    Patch(Vec<serde_json::Value>),
 }
 
-/// Operations of a patch, any JSON each. They are saved as JSON.
 #[derive(Clone, Debug, PartialEq)]
-pub struct PatchOperations(pub Vec<serde_json::Value>);
-
-impl Save for PatchOperations {
-    fn save(&self, out: &mut Vec<u8>) {
-        let json = serde_json::to_vec(&self.0);
-        json.unwrap_or_default().save(out);
-    }
-}
-
-impl Load for PatchOperations {
-    fn load(from: &mut Saved<'_>) -> Option<Self> {
-        let json = Vec::<u8>::load(from)?;
-        serde_json::from_slice(&json).ok().map(Self)
-    }
-}
-
-#[derive(Clone, Debug, PartialEq, Save)]
 pub enum HttpStreamItem {
     /// Appends bytes to the stream.
     Send {
@@ -108,13 +88,11 @@ pub enum HttpStreamItem {
     /// Ends the stream after what is queued.
     Close,
     /// An action without a meaning for streams: nothing happens.
-    #[save(skip)]
     Nothing,
 }
 
 /// Form of an item for WebSockets.
-#[derive(Clone, Debug, PartialEq, Save)]
-#[save(check = Self::fits)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum WsMessageItem {
     /// Sends a message or control frame.
     Send {
@@ -134,7 +112,6 @@ pub enum WsMessageItem {
     /// WebSocket-over-HTTP: the backend is asked (an empty request).
     Refresh,
     /// An action without a meaning for WebSockets: nothing happens.
-    #[save(skip)]
     Nothing,
 }
 
@@ -171,21 +148,7 @@ impl WsKind {
     }
 }
 
-impl WsMessageItem {
-    /// Whether a frame may carry it, if it is a message.
-    fn fits(&self) -> bool {
-        match self {
-            Self::Send { kind, content, .. } => kind.fits(content),
-            Self::Close { .. } | Self::Refresh | Self::Nothing => true,
-        }
-    }
-}
-
 impl ResponseItem {
-    const fn has_known_code(&self) -> bool {
-        self.code <= 999
-    }
-
     /// Lays the item over the response that is held, whose body is `held_body`: the head, without
     /// `Grip-*` and `Content-Length`, and the body before content filters.
     ///
@@ -225,7 +188,7 @@ impl ResponseItem {
         };
         let body = match &self.body {
             ItemBody::Whole(body) => body.clone(),
-            ItemBody::Patch(operations) => patch_body(held_body, &operations.0),
+            ItemBody::Patch(operations) => patch_body(held_body, operations),
         };
         (reply, body)
     }
