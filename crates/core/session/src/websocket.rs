@@ -281,7 +281,7 @@ impl<T> WebSocket<T> {
     // ---- signs of life ----
 
     /// Milliseconds from one ping to the next; 0 for none.
-    fn interval_ms<S, O>(&self, cx: &Context<'_, S, O>) -> u64 {
+    pub fn interval_ms<S, O>(&self, cx: &Context<'_, S, O>) -> u64 {
         match self.flags.has(Flags::IS_STREAM) {
             true => cx.shared.limits.stream_keepalive_ms,
             false => cx.shared.limits.ping_interval_ms,

@@ -172,7 +172,7 @@ fn connected(ws: &mut Socket, command: u32, subs: &[(&str, SubscribeResult<'_>)]
     let ends_at = ws.identity().and_then(|it| it.expires_at_unix_s);
     // Where a backend is asked when it expires, the client could do nothing about it.
     let ends_at = ends_at.filter(|_| !ws.is_backends());
-    let ping_ms = cx.shared.limits.ping_interval_ms;
+    let ping_ms = ws.ws.interval_ms(cx);
     let result = ConnectResult {
         client: client.as_str(),
         version: cx.shared.version,

@@ -8,9 +8,9 @@
 //! the fields of an object.
 //!
 //! Server, before connections: `with proxied` (backends), `full` (they have no room), `unasked`
-//! (about nothing), `personal`, `anonymous`, `pings SECONDS`, `messages PER_SECOND`,
-//! `keys-to-come`. Later: `no-room` and `room` between shards, `renews` (backends without room),
-//! `publish CHANNEL DATA`, `tagged CHANNEL TAGS DATA`.
+//! (about nothing), `personal`, `anonymous`, `pings SECONDS`, `keep-alives SECONDS` of streams,
+//! `messages PER_SECOND`, `keys-to-come`. Later: `no-room` and `room` between shards, `renews`
+//! (backends without room), `publish CHANNEL DATA`, `tagged CHANNEL TAGS DATA`.
 //!
 //! Each of these begins a connection: `opens TARGET | HEADER`, a WebSocket; `ann`, one that has
 //! connected as ann; `known {result}`, one that a backend let in; `listens PATH {connect}`;
@@ -255,6 +255,9 @@ impl Story {
             "personal" => server.change(|shared| shared.personal_channel = true),
             "anonymous" => server.change(|shared| shared.anonymous = true),
             "pings" => server.change(|it| it.limits.ping_interval_ms = u64::from(number()) * 1000),
+            "keep-alives" => {
+                server.change(|it| it.limits.stream_keepalive_ms = u64::from(number()) * 1000);
+            }
             "messages" => server.change(|shared| {
                 let limits = WorkLimits {
                     messages_per_s_max: number(),
