@@ -17,6 +17,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use throng_types::{date, mix};
 
+use crate::filter::truthy;
 use crate::identity::{ANY, GUESTS, USERS};
 use crate::json;
 
@@ -230,16 +231,6 @@ fn modern_role(role: &str) -> &str {
         "role:guest" => GUESTS,
         "role:member" => USERS,
         role => role,
-    }
-}
-
-fn truthy(value: &Value) -> bool {
-    match value {
-        Value::Null => false,
-        Value::Bool(truth) => *truth,
-        Value::Number(number) => number.as_f64() != Some(0.0),
-        Value::String(text) => !text.is_empty() && text != "0",
-        Value::Array(_) | Value::Object(_) => true,
     }
 }
 

@@ -20,6 +20,26 @@ const FILE: &str = concat!(
     r#""payload":{"$id":"F","name":"\u00e9\/x","size":12,"$permissions":[]}}}"#,
 );
 
+#[test]
+fn what_changes_permissions_is_true_to_php() {
+    for (value, is_true) in [
+        ("true", true),
+        ("false", false),
+        ("null", false),
+        ("1", true),
+        ("0", false),
+        ("\"1\"", true),
+        ("\"0\"", false),
+        ("[]", false),
+        ("{}", false),
+        ("[0]", true),
+    ] {
+        let changed = format!("\"permissionsChanged\":{value}");
+        let event = parse(&FILE.replace("\"permissionsChanged\":false", &changed)).unwrap();
+        assert_eq!(event.permissions_changed, is_true, "{value}");
+    }
+}
+
 /// The feed's thread reads a message once and every shard looks at it.
 #[test]
 fn messages_are_shared_among_threads() {

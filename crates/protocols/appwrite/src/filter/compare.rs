@@ -69,7 +69,8 @@ fn spaceship(a: &Value, b: &Value, depth: usize) -> Ordering {
     }
 }
 
-fn truthy(value: &Value) -> bool {
+/// Whether PHP takes a value for true.
+pub(crate) fn truthy(value: &Value) -> bool {
     match value {
         Value::Null => false,
         Value::Bool(truth) => *truth,

@@ -13,6 +13,7 @@ mod parse;
 use std::fmt;
 use std::sync::Arc;
 
+pub(crate) use compare::truthy;
 use parse::{Condition, Operator, all};
 use serde_json::{Map, Value};
 use throng_types::{Load, Save, Saved};
