@@ -470,6 +470,25 @@ impl Session {
 mod tests {
     use super::*;
 
+    /// A configured namespace of that name would be shut without a word.
+    #[test]
+    fn nobody_configures_a_namespace_of_a_gateway() {
+        for name in &*Gateways::namespaces() {
+            let text = format!("[[namespace]]\nname = \"{name}\"\n");
+            let file = Some(throng_config::ConfigFile {
+                name: "throng.toml".to_owned(),
+                text,
+            });
+            let sources = throng_config::Sources {
+                file,
+                env: Vec::new(),
+                flags: Vec::new(),
+                pushpin: None,
+            };
+            assert!(throng_config::Config::load(&sources).is_err(), "{name}");
+        }
+    }
+
     #[test]
     fn a_session_stays_small() {
         // Every idle connection pays this.

@@ -49,6 +49,9 @@ pub(crate) fn check(
     checks.apps();
 }
 
+/// Namespaces of the server's own channels and of those that gateways keep for themselves.
+const RESERVED: [&str; 4] = ["throng", "grip", "pusher", "pusher-cache"];
+
 struct Checks<'a> {
     config: &'a Config,
     origins: &'a ValueOrigins,
@@ -269,6 +272,9 @@ impl Checks<'_> {
             } else if !name.is_empty() && !seen.insert(name) {
                 let text =
                     format!("the namespace {name:?} appears twice; join the two or rename one");
+                self.wrong(&at, text);
+            } else if RESERVED.contains(&&**name) {
+                let text = format!("{name:?} is for Throng's own channels: choose another name");
                 self.wrong(&at, text);
             }
             self.channel(&path, &namespace.options);
