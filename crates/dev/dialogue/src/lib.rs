@@ -44,7 +44,7 @@ pub trait Stage {
     /// Checks that nothing is left that the story does not tell.
     ///
     /// # Errors
-    /// What is left.
+    /// The first thing that is left.
     fn end(&mut self) -> Outcome {
         Ok(())
     }

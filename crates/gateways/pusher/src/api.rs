@@ -3,7 +3,7 @@
 use throng_broker::Draft;
 use throng_metrics::Counter;
 use throng_pusher::api::{BadEvent, InfoAttributes, PusherCall, SignedQuery, Trigger};
-use throng_pusher::{ChannelAccess, ChannelKind, EventData, server_to_user};
+use throng_pusher::{ChannelKind, EventData};
 use throng_session::http::Later;
 use throng_session::{Context, Incoming, Opened, PublishOutcome, Reject, Work, respond_json};
 
@@ -132,12 +132,7 @@ fn drafts(app: &PusherApp, trigger: &Trigger) -> Result<Vec<Draft>, Refused> {
 }
 
 fn terminate(app: &PusherApp, user: &str) -> Result<Vec<Draft>, Refused> {
-    let kind = ChannelKind {
-        access: ChannelAccess::User,
-        is_cache: false,
-    };
-    let channel = forms::hub_channel(app, &server_to_user(user), kind);
-    let channel = channel.ok_or((400, "the user's id is too long"))?;
+    let channel = forms::user_channel(app, user).ok_or((400, "the user's id is too long"))?;
     Ok(vec![forms::termination(channel)])
 }
 

@@ -288,12 +288,12 @@ impl PusherConnection {
                 why,
             ));
         }
-        self.ask_hub(channel, kind, cx);
+        self.ask_hub(channel, kind.is_cache, cx);
         Ok(())
     }
 
-    fn ask_hub(&mut self, channel: ChannelName, kind: ChannelKind, cx: &mut Cx<'_>) {
-        let since = kind.is_cache.then_some(Position::START);
+    fn ask_hub(&mut self, channel: ChannelName, is_cache: bool, cx: &mut Cx<'_>) {
+        let since = is_cache.then_some(Position::START);
         cx.subscribe(SUBSCRIBE, channel.clone(), EVENTS, since);
         let is_live = false;
         let more = self.more.get_or_insert_default();
@@ -451,13 +451,7 @@ impl PusherConnection {
         };
         let is_same = |user: &SignedInUser| self.user().is_empty() || self.user() == user.id;
         let user = user.filter(is_same);
-        let kind = ChannelKind {
-            access: ChannelAccess::User,
-            is_cache: false,
-        };
-        let channel = user
-            .as_ref()
-            .and_then(|user| forms::hub_channel(app, &server_to_user(&user.id), kind));
+        let channel = { user.as_ref() }.and_then(|user| forms::user_channel(app, &user.id));
         let (Some(user), Some(channel)) = (user, channel) else {
             cx.shared
                 .notices
@@ -465,7 +459,7 @@ impl PusherConnection {
             return self.disconnect(CloseCode::Unauthorized, cx);
         };
         if self.subscription(&channel).is_none() {
-            self.ask_hub(channel, kind, cx);
+            self.ask_hub(channel, false, cx);
         }
         self.more.get_or_insert_default().user = Some(user.id.into());
         ws_text(cx.out, |out| throng_pusher::signin_success(user_data, out));

@@ -1,7 +1,9 @@
 //! Names of channels in the hub, and the wire form of deliveries.
 
 use throng_broker::{ChannelOptions, Draft, Retention};
-use throng_pusher::{ChannelKind, EventData, append_delivery, append_event};
+use throng_pusher::{
+    ChannelAccess, ChannelKind, EventData, append_delivery, append_event, server_to_user,
+};
 use throng_session::encode::ws_text;
 use throng_session::{Form, FormKind};
 use throng_types::{ChannelName, Payload, PayloadKind, Publication, Publisher};
@@ -45,6 +47,15 @@ pub(crate) fn hub_channel(app: &PusherApp, name: &str, kind: ChannelKind) -> Opt
         false => NAMESPACE,
     };
     ChannelName::new(&format!("{namespace}:{}:{name}", app.id)).ok()
+}
+
+/// The hub's name for the channel of a user; `None` if the user's id is too long.
+pub(crate) fn user_channel(app: &PusherApp, user_id: &str) -> Option<ChannelName> {
+    let kind = ChannelKind {
+        access: ChannelAccess::User,
+        is_cache: false,
+    };
+    hub_channel(app, &server_to_user(user_id), kind)
 }
 
 /// An app's name for a channel of the hub.

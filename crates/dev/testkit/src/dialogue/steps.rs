@@ -263,7 +263,7 @@ impl Story {
     /// Checks that a value fits a pattern of JSON, which may set variables.
     ///
     /// # Errors
-    /// What differs.
+    /// The first difference.
     pub fn fit(&mut self, found: &Value, pattern: &Value) -> Outcome {
         self.variables.fit(found, pattern)
     }

@@ -57,7 +57,7 @@ impl QueryFilter {
     /// Reads the query texts of one subscription.
     ///
     /// # Errors
-    /// What stock would answer, with `fault` wrapping the text as the place of the queries asks
+    /// The answer of stock, with `fault` wrapping the text as the place of the queries asks
     /// ([`RealtimeError::UrlQuery`] or [`RealtimeError::MessageQuery`]);
     /// [`RealtimeError::Internal`] where PHP would stumble; the same wrapped fault for our own
     /// limits.
