@@ -59,6 +59,9 @@
 //!   A member is not told of itself before the reply to its own subscribe. They may be dropped when
 //!   there is little room, and in channels whose subscribers keep only the latest delivery: the
 //!   list is authoritative. Publications are never dropped for them.
+//! - Of members with [`Announced::Users`] the broker announces the first connection of a user that
+//!   is listed in the channel, on whichever node, and the last one that is not any more; also
+//!   where a node died. Either may be told twice, but what is told last is true.
 //! - An answer with all members is refused ([`crate::Refusal::TooLong`]) rather than cut.
 //! - When a node dies, its members leave the list after a time that the broker chooses; in memory
 //!   they end with the process.
@@ -71,14 +74,23 @@ use throng_types::{ChannelName, Payload, Position, Publication, Publisher, Save}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ticket(pub u32);
 
+/// Comings and goings that subscribers of a channel are told of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Save)]
+pub enum Announced {
+    Nothing,
+    /// Those of each connection.
+    Connections,
+    /// Those of a user: its first connection and its last one. Only of members that are listed.
+    Users,
+}
+
 /// A member of a channel, as its presence options show it.
 #[derive(Clone, Debug, PartialEq, Eq, Save)]
 pub struct ChannelMember {
     /// The member; its public id is unique.
     pub who: Arc<Publisher>,
     pub is_listed: bool,
-    /// Whether subscribers of the channel are told when it comes and goes.
-    pub is_announced: bool,
+    pub announced: Announced,
 }
 
 /// Version of a publication by the publisher's own count.

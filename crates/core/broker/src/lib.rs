@@ -17,8 +17,8 @@ mod store;
 
 pub use channel_map::ChannelMap;
 pub use contract::{
-    Acknowledge, ChannelMember, Draft, HistoryPage, HistoryQuery, Outcome, Present, Published,
-    Receiver, Recovery, Refusal, Reply, Request, Subscribed, Ticket, Version,
+    Acknowledge, Announced, ChannelMember, Draft, HistoryPage, HistoryQuery, Outcome, Present,
+    Published, Receiver, Recovery, Refusal, Reply, Request, Subscribed, Ticket, Version,
 };
 pub use memory::{
     Broker, BrokerMail, BrokerStats, Budget, DELIVERIES_MAX, MemoryOptions, REQUESTS_MAX, home_of,

@@ -34,8 +34,8 @@ pub use home::{BrokerStats, MemoryOptions, home_of};
 pub use outbox::{BrokerMail, DELIVERIES_MAX, REQUESTS_MAX};
 
 use crate::{
-    Acknowledge, Draft, LiveOptions, Moving, Outcome, Published, Receiver, Refusal, Remote, Reply,
-    Request, Restored, Store, Ticket,
+    Acknowledge, Announced, Draft, LiveOptions, Moving, Outcome, Published, Receiver, Refusal,
+    Remote, Reply, Request, Restored, Store, Ticket,
 };
 use home::Home;
 use outbox::{HELD_MAX, Held, Holding, Outbox};
@@ -431,11 +431,8 @@ impl Broker {
                 ticket,
                 channel,
                 since,
-                presence,
+                presence: _,
             } => {
-                if let Some(presence) = presence.filter(|presence| presence.is_listed) {
-                    self.home.members.add(&channel, &presence.who);
-                }
                 let subscribed = self.home.subscribe(from, &channel, since, now);
                 (ticket, Outcome::Subscribed(Ok(subscribed)))
             }
@@ -443,12 +440,7 @@ impl Broker {
                 self.home.leave(from, &channel, now);
                 return None;
             }
-            Request::Quit { channel, presence } => {
-                if presence.is_listed {
-                    self.home.members.remove(&channel, &presence.who.client);
-                }
-                return None;
-            }
+            Request::Quit { .. } => return None,
             Request::Present {
                 ticket,
                 channel,
@@ -487,7 +479,8 @@ impl Broker {
 
     /// Carries out a request, replies, and then announces the coming or going.
     fn carry_out(&mut self, from: ShardId, request: Request, now: Now, hub: &mut impl Receiver) {
-        let announcement = announcement(&request, now);
+        let is_users = self.home.members.note(&request);
+        let announcement = announcement(&request, is_users, now);
         if let Some(reply) = self.serve(from, request, now, hub) {
             if from == self.shard {
                 hub.reply(reply);
@@ -517,8 +510,9 @@ impl Broker {
     }
 }
 
-/// The coming or going that a request causes, once it has taken effect.
-fn announcement(request: &Request, now: Now) -> Option<Arc<Publication>> {
+/// The coming or going that a request causes, once it has taken effect. `is_users` if it is the
+/// user's, and not of one connection alone.
+fn announcement(request: &Request, is_users: bool, now: Now) -> Option<Arc<Publication>> {
     let (channel, presence, told) = match request {
         Request::Subscribe {
             channel,
@@ -540,7 +534,12 @@ fn announcement(request: &Request, now: Now) -> Option<Arc<Publication>> {
         tags: None,
         time_unix_ms: now.unix_ms,
     };
-    { presence.is_announced }.then(|| publication().shared())
+    let is_told = match presence.announced {
+        Announced::Nothing => false,
+        Announced::Connections => true,
+        Announced::Users => is_users,
+    };
+    is_told.then(|| publication().shared())
 }
 
 fn is_remote(channel: &ChannelName) -> bool {

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use throng_broker::{
-    Broker, BrokerMail, ChannelMember, ChannelOptions, DELIVERIES_MAX, Draft, MemoryOptions,
-    NamespaceOptions, Outcome, REQUESTS_MAX, Refusal, Reply, Request, Ticket, home_of,
+    Announced, Broker, BrokerMail, ChannelMember, ChannelOptions, DELIVERIES_MAX, Draft,
+    MemoryOptions, NamespaceOptions, Outcome, REQUESTS_MAX, Refusal, Reply, Request, Ticket,
+    home_of,
 };
 use throng_broker_suite::{HubMessage, TestHub};
 use throng_types::json::payload_of;
@@ -155,7 +156,7 @@ fn so_many_comings_wait_for_a_mailbox() {
         presence: Some(ChannelMember {
             who: Arc::new(Publisher::default()),
             is_listed: false,
-            is_announced: true,
+            announced: Announced::Connections,
         }),
     };
     let comings_max = DELIVERIES_MAX / 16;

@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use throng_broker::{ChannelMember, ChannelOptions, PresenceOptions, Recovery, Refusal, Retention};
+use throng_broker::{
+    Announced, ChannelMember, ChannelOptions, PresenceOptions, Recovery, Refusal, Retention,
+};
 use throng_hub::{Answer, Command, FormKind, Format, Hub, ReplyTo};
 use throng_solo::{Heard, conn, draft, fan_out, hub_of, name, name_at, namespaces};
 use throng_types::{ConnId, Load as _, Now, Parts, Position, Publisher, Save, Saved, ShardId};
@@ -80,7 +82,7 @@ fn subscribe(hub: &mut Hub, heard: &mut Heard, index: u32, channel: &str, format
     let presence = channel.starts_with("kept").then(|| ChannelMember {
         who: Arc::new(who),
         is_listed: true,
-        is_announced: false,
+        announced: Announced::Nothing,
     });
     let command = Command::Subscribe {
         reply_to: ReplyTo::new(conn(index), 1),

@@ -13,7 +13,7 @@
 
 use std::sync::Arc;
 
-use throng_broker::{ChannelMember, ChannelOptions, PresenceOptions, Present, Refusal};
+use throng_broker::{Announced, ChannelMember, ChannelOptions, PresenceOptions, Present, Refusal};
 use throng_dialogue::{AssertingStage, check_list, number, play_asserting};
 use throng_hub::{Answer, Command, FormKind, Format, Hub, ReplyTo};
 use throng_solo::{Heard, fan_out, hub, name_at, namespaces};
@@ -44,7 +44,7 @@ struct Scene {
     heard: [Heard; 2],
     channel: ChannelName,
     /// Whether comings and goings are announced.
-    is_announced: bool,
+    announced: Announced,
     next_token: u32,
 }
 
@@ -64,7 +64,7 @@ impl Scene {
             hubs: [0, 1].map(|shard| hub(ShardId(shard), 2, &namespaces)),
             heard: [sink(), sink()],
             channel: name_at(ShardId(0), "seen:"),
-            is_announced: true,
+            announced: Announced::Connections,
             next_token: 0,
         }
     }
@@ -89,7 +89,7 @@ impl Scene {
         let member = ChannelMember {
             who,
             is_listed: true,
-            is_announced: self.is_announced,
+            announced: self.announced,
         };
         let command = Command::Subscribe {
             reply_to: ReplyTo::new(Self::conn(shard, index), self.next_token),
@@ -278,7 +278,7 @@ fn a_storm_of_comings_is_bounded() {
 fn a_hundred_thousand_are_counted_and_not_listed() {
     const OF_EACH: u32 = 50_000;
     let mut scene = Scene::new();
-    scene.is_announced = false;
+    scene.announced = Announced::Nothing;
     for index in 0..OF_EACH {
         for shard in [0, 1] {
             scene.ask(shard, index, false);

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use throng_auth::SubscriptionOptions;
-use throng_broker::{BackendId, ChannelMember, Recovery, Refusal, Subscribed};
+use throng_broker::{Announced, BackendId, ChannelMember, Recovery, Refusal, Subscribed};
 use throng_centrifuge::proxy::ProxyCall;
 use throng_centrifuge::{ErrorCode, Reply, Subscribe, TagFilter};
 use throng_hub::Format;
@@ -241,7 +241,10 @@ impl Manner {
                 chan_info: own.info.clone(),
             }),
             is_listed,
-            is_announced,
+            announced: match is_announced {
+                true => Announced::Connections,
+                false => Announced::Nothing,
+            },
         };
         Self {
             format: if hears { format.with_news() } else { format },

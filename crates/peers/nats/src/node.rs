@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
-use throng_broker::{ChannelMap, ChannelMember, Draft, Present};
+use throng_broker::{Announced, ChannelMap, ChannelMember, Draft, Present};
 use throng_nats_link::{CredentialsFile, ServerAddress};
 use throng_nats_protocol::write;
 use throng_remote::{
@@ -369,6 +369,9 @@ impl Nats {
             Flight::Row(subscribe) => self.listed(subscribe, payload),
             Flight::RowAgain(member, old) => self.listed_again(member, old, payload),
             Flight::Unlisted(channel, presence) => self.unlisted(&channel, &presence, payload),
+            Flight::User(channel, presence, step) => {
+                self.user_found(&channel, &presence, step, payload);
+            }
             Flight::OwnRows(comparison) => self.own_rows(comparison, payload),
             Flight::RowMoved(channel, client) => self.moved(channel, client, payload),
             Flight::RowTaken(channel, presence, serial) => {
@@ -409,6 +412,8 @@ pub(crate) enum Flight {
     RowAgain(Member, Option<String>),
     /// A member who has left is to be removed from the list.
     Unlisted(ChannelName, ChannelMember),
+    /// The oldest row of a member's user in a channel.
+    User(ChannelName, Box<ChannelMember>, UserStep),
     /// The subjects of this node's own members.
     OwnRows(Comparison),
     /// Whether this node, and nobody else, has removed its own row from before.
@@ -431,6 +436,17 @@ pub(crate) enum Flight {
     Orphan(String),
     OrphanGone(ChannelMember, ChannelName),
     Nothing,
+}
+
+/// Reason to look for the oldest row of a user; see [`Nats::came`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum UserStep {
+    /// A member has come, and its row was stored under this number.
+    Came(u64),
+    /// A row of the user was removed.
+    Left,
+    /// News that the user has left were told.
+    Told,
 }
 
 /// A step that follows when NATS has taken all that was written before.
@@ -513,6 +529,8 @@ pub(crate) struct Row {
     pub(crate) presence: ChannelMember,
     /// Serial of the subscribe that it came with.
     pub(crate) serial: u64,
+    /// Number under which NATS stored it first; 0 if it came from another process.
+    pub(crate) seq: u64,
     /// NATS has said that it lists it, under this node's name of now.
     pub(crate) is_stored: bool,
     /// Set once its subscribe was answered.
@@ -545,11 +563,11 @@ pub(crate) struct Gather {
     pub(crate) members: Vec<Arc<Publisher>>,
 }
 
-/// A member as the bytes of its message: whether that is announced, the channel, and the
+/// A member as the bytes of its message: what is announced of it, the channel, and the
 /// form of a publication without data.
 pub(crate) fn body(channel: &ChannelName, presence: &ChannelMember) -> Vec<u8> {
     let name = channel.as_str().as_bytes();
-    let mut out = vec![b'1', u8::from(presence.is_announced)];
+    let mut out = vec![b'1', presence.announced as u8];
     out.extend_from_slice(&(name.len() as u32).to_be_bytes());
     out.extend_from_slice(name);
     out.extend_from_slice(&blob::of_somebody(&presence.who));
@@ -567,7 +585,11 @@ pub(crate) fn read_body(bytes: &[u8]) -> Option<(ChannelName, ChannelMember)> {
     let presence = ChannelMember {
         who,
         is_listed: true,
-        is_announced: announced == 1,
+        announced: match announced {
+            1 => Announced::Connections,
+            2 => Announced::Users,
+            _ => Announced::Nothing,
+        },
     };
     (form == b'1').then_some((channel, presence))
 }

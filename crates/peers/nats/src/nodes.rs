@@ -13,7 +13,6 @@ use crate::api;
 use crate::link::Message;
 use crate::node::Nats;
 use crate::node::{Flight, read_body};
-use crate::record::Kind;
 
 /// Members that are removed at once.
 const STEP: usize = 500;
@@ -149,8 +148,8 @@ impl Nats {
         channel: &throng_types::ChannelName,
         payload: &[u8],
     ) {
-        if api::purged(payload).is_ok_and(|count| count > 0) && presence.is_announced {
-            self.tell(channel, presence, Kind::Left);
+        if api::purged(payload).is_ok_and(|count| count > 0) {
+            self.went(channel, presence);
         }
         self.heal(channel, presence);
     }
@@ -211,7 +210,7 @@ pub(crate) mod tests {
     use std::collections::BTreeSet;
     use std::sync::Arc;
 
-    use throng_broker::{ChannelMember, Request, Ticket};
+    use throng_broker::{Announced, ChannelMember, Request, Ticket};
     use throng_remote::{NodeIo, RemoteOptions, Verbs as _};
     use throng_types::{ChannelName, Publisher};
 
@@ -345,7 +344,7 @@ pub(crate) mod tests {
                 presence: Some(ChannelMember {
                     who: Arc::new(who.clone()),
                     is_listed: true,
-                    is_announced: false,
+                    announced: Announced::Nothing,
                 }),
             };
             node.request(0, subscribe);
@@ -372,7 +371,7 @@ pub(crate) mod tests {
         let presence = ChannelMember {
             who: Arc::new(Publisher::default()),
             is_listed: true,
-            is_announced: false,
+            announced: Announced::Nothing,
         };
         node.take_somebody(ChannelName::new("c").expect("a name"), presence);
         let taken = |it: &Flight| matches!(it, Flight::RowTaken(..));

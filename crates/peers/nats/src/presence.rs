@@ -10,7 +10,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use throng_broker::{ChannelMember, Outcome, Refusal};
+use throng_broker::{Announced, ChannelMember, Outcome, Refusal};
 use throng_remote::{NodeChannels as _, PendingSubscribe, blob};
 use throng_types::ChannelName;
 
@@ -18,7 +18,7 @@ use crate::api;
 use crate::link::Message;
 use crate::names::token;
 use crate::node::Nats;
-use crate::node::{Comparison, Flight, Member, Row, body, read_body};
+use crate::node::{Comparison, Flight, Member, Row, UserStep, body, read_body};
 use crate::record::{Item, Kind, Record};
 
 /// The most members of a channel that are counted: JetStream lists no more subjects at once.
@@ -49,6 +49,7 @@ impl Nats {
         self.rows.entry(key).or_default().push(Row {
             presence: presence.clone(),
             serial: subscribe.serial,
+            seq: 0,
             is_stored: false,
             is_in: false,
             is_gone: false,
@@ -106,9 +107,10 @@ impl Nats {
     /// NATS has said whether a member is listed.
     pub(crate) fn listed(&mut self, subscribe: PendingSubscribe, payload: &[u8]) {
         match api::stored(payload) {
-            Ok(_) => {
+            Ok(seq) => {
                 if let Some(row) = self.row(&subscribe) {
                     row.is_stored = true;
+                    row.seq = seq;
                 }
                 self.look_for(subscribe);
             }
@@ -142,7 +144,7 @@ impl Nats {
         if row.presence.is_listed {
             self.unlist(channel, &row.presence);
         }
-        if row.presence.is_announced {
+        if row.presence.announced == Announced::Connections {
             self.tell(channel, &row.presence, Kind::Left);
         }
     }
@@ -186,6 +188,9 @@ impl Nats {
                 "NATS did not remove a member who has left"
             );
             self.compare_at_ms = Some(self.core.io.now_ms + MEND_MS);
+        } else if presence.announced == Announced::Users && !self.lists(channel, presence, &subject)
+        {
+            self.went(channel, presence);
         }
         self.heal(channel, presence);
     }
@@ -222,6 +227,67 @@ impl Nats {
         };
         let subject = self.names.channel(channel, self.core.keeps(channel));
         self.say(&subject, &record.encode());
+    }
+
+    // ---- users ----
+
+    /// Announces a member who has come. A user has come with the connection whose row is its
+    /// oldest: one that came earlier and is gone had nobody beside it.
+    pub(crate) fn came(&mut self, channel: &ChannelName, presence: &ChannelMember, seq: u64) {
+        match presence.announced {
+            Announced::Nothing => {}
+            Announced::Connections => self.tell(channel, presence, Kind::Joined),
+            Announced::Users => self.look_for_user(channel, presence, UserStep::Came(seq)),
+        }
+    }
+
+    /// Announces a member who has left, or its user if no row of it is left. Somebody may come
+    /// while that is told, and be told before it: so rows are looked for once more.
+    pub(crate) fn went(&mut self, channel: &ChannelName, presence: &ChannelMember) {
+        match presence.announced {
+            Announced::Nothing => {}
+            Announced::Connections => self.tell(channel, presence, Kind::Left),
+            Announced::Users => self.look_for_user(channel, presence, UserStep::Left),
+        }
+    }
+
+    /// Asks the leader, which has every row that was stored.
+    fn look_for_user(&mut self, channel: &ChannelName, presence: &ChannelMember, step: UserStep) {
+        let who = format!("{}.*", token(&presence.who.user));
+        let subject = self.names.member(&token(channel.as_str()), "*", &who);
+        let body = format!("{{\"seq\":1,\"next_by_subj\":\"{subject}\"}}");
+        let stream = self.names.stream("members");
+        let flight = Flight::User(channel.clone(), Box::new(presence.clone()), step);
+        self.api(flight, "STREAM.MSG.GET", &stream, &body);
+    }
+
+    /// Takes the oldest row of a member's user. What the leader cannot say now is told twice rather
+    /// than never.
+    pub(crate) fn user_found(
+        &mut self,
+        channel: &ChannelName,
+        presence: &ChannelMember,
+        step: UserStep,
+        payload: &[u8],
+    ) {
+        let oldest = api::message(payload);
+        match (step, oldest) {
+            (UserStep::Came(seq), oldest) => {
+                if oldest.flatten().is_none_or(|oldest| oldest.seq >= seq) {
+                    self.tell(channel, presence, Kind::Joined);
+                }
+            }
+            (UserStep::Left, Some(None)) => {
+                self.tell(channel, presence, Kind::Left);
+                self.look_for_user(channel, presence, UserStep::Told);
+            }
+            (UserStep::Told, Some(Some(oldest))) => {
+                if let Some((_, member)) = read_body(&oldest.payload) {
+                    self.tell(channel, &member, Kind::Joined);
+                }
+            }
+            (UserStep::Left | UserStep::Told, _) => {}
+        }
     }
 
     // ---- a new connection ----
@@ -356,7 +422,7 @@ impl Nats {
             let channel = member.0.clone();
             self.store_again(member, None);
             // Another node may have told that they left.
-            if presence.is_announced {
+            if presence.announced != Announced::Nothing {
                 self.tell(&channel, &presence, Kind::Joined);
             }
         }
@@ -371,7 +437,7 @@ impl Nats {
         let row = self.rows.get(&key).and_then(|rows| rows.first());
         let presence = row.map(|row| row.presence.clone());
         if !api::purged(payload).is_ok_and(|count| count > 0)
-            && let Some(presence) = presence.filter(|presence| presence.is_announced)
+            && let Some(presence) = presence.filter(|it| it.announced != Announced::Nothing)
         {
             self.tell(&channel, &presence, Kind::Joined);
         }

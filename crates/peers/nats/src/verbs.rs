@@ -14,7 +14,6 @@ use crate::link::{
 use crate::names::{Names, token};
 use crate::node::Nats;
 use crate::node::{Flight, Gather, Op, Row, Then};
-use crate::record::Kind;
 
 /// Time for which a question waits for a node to be there, in milliseconds.
 const ASK_MS: u64 = 5000;
@@ -231,10 +230,8 @@ impl Verbs for Nats {
             return;
         };
         row.is_in = true;
-        let (presence, is_gone) = (row.presence.clone(), row.is_gone);
-        if presence.is_announced {
-            self.tell(&subscribe.channel, &presence, Kind::Joined);
-        }
+        let (presence, seq, is_gone) = (row.presence.clone(), row.seq, row.is_gone);
+        self.came(&subscribe.channel, &presence, seq);
         if is_gone && let Some(row) = self.take_row(subscribe) {
             self.leave_row(&subscribe.channel, &row);
         }
@@ -277,6 +274,7 @@ impl Verbs for Nats {
     fn take_somebody(&mut self, channel: ChannelName, presence: ChannelMember) {
         let row = Row {
             serial: self.core.next_serial(),
+            seq: 0,
             is_stored: false,
             is_in: true,
             is_gone: false,

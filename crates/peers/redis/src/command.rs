@@ -10,6 +10,7 @@ pub(crate) enum Script {
     Look,
     Release,
     Come,
+    Tell,
     Quit,
     Present,
     Sweep,
@@ -17,11 +18,12 @@ pub(crate) enum Script {
 }
 
 impl Script {
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Publish,
         Self::Look,
         Self::Release,
         Self::Come,
+        Self::Tell,
         Self::Quit,
         Self::Present,
         Self::Sweep,
@@ -35,6 +37,7 @@ impl Script {
             Self::Look => include_str!("lua/look.lua"),
             Self::Release => include_str!("lua/release.lua"),
             Self::Come => include_str!("lua/come.lua"),
+            Self::Tell => include_str!("lua/tell.lua"),
             Self::Quit => include_str!("lua/quit.lua"),
             Self::Present => include_str!("lua/present.lua"),
             Self::Sweep => include_str!("lua/sweep.lua"),

@@ -55,6 +55,11 @@ impl Keys {
         self.of(channel, ":users")
     }
 
+    /// Key of the users whose coming was told.
+    pub(crate) fn told(&self, channel: &ChannelName) -> String {
+        self.of(channel, ":told")
+    }
+
     /// Channel on which a node sends to itself, to prove that it receives.
     pub(crate) fn probe(&self, incarnation: &str) -> String {
         format!("{}:node:{incarnation}", self.prefix)

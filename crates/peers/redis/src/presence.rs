@@ -11,7 +11,7 @@
 use std::ops::Bound::{Excluded, Unbounded};
 
 use redis::Value;
-use throng_broker::ChannelMember;
+use throng_broker::{Announced, ChannelMember};
 use throng_redis_link::value;
 use throng_remote::{BrokerFault, FLIGHTS_MAX, LEASE_MS, blob};
 use throng_types::ChannelName;
@@ -37,25 +37,34 @@ impl Redis {
     fn write_row(&mut self, channel: &ChannelName, presence: &ChannelMember, again: bool) {
         let incarnation = self.incarnation().to_owned();
         let user = &presence.who.user;
-        let announced = u8::from(presence.is_announced);
+        let announced = presence.announced as u8;
         let mut row = format!("{incarnation}{announced}{:08}{user}", user.len()).into_bytes();
         row.extend_from_slice(&blob::of_somebody(&presence.who));
         let (members, users) = (self.keys.members(channel), self.keys.users(channel));
+        let told = self.keys.told(channel);
         let (places, name) = (self.keys.places(&incarnation), self.keys.channel(channel));
         let again: &[u8] = if again { b"1" } else { b"0" };
         let client = presence.who.client.as_bytes();
         let args = [client, &row, again, channel.as_str().as_bytes()];
         let lease = format!("{}{incarnation}", self.keys.leases());
-        let keys = [&*members, &*users, &*places, &*name, &*lease];
+        let keys = [&*members, &*users, &*told, &*places, &*name, &*lease];
         self.call(Flight::Row, Script::Come, &keys, &args);
     }
 
-    /// Announces a member who has come, after the reply to its own subscribe.
+    /// Announces a member who has come, or its user, after the reply to its own subscribe.
     pub(crate) fn tell_joined(&mut self, channel: &ChannelName, presence: &ChannelMember) {
         let name = self.keys.channel(channel);
         let mut message = format!("j   {} ", self.core.io.unix_ms).into_bytes();
         message.extend_from_slice(&blob::of_somebody(&presence.who));
-        self.tell(&name, &message);
+        match presence.announced {
+            Announced::Nothing => {}
+            Announced::Connections => self.tell(&name, &message),
+            Announced::Users => {
+                let keys = [&*self.keys.told(channel), &*name];
+                let args = [presence.who.user.as_bytes(), &message];
+                self.call(Flight::Row, Script::Tell, &keys, &args);
+            }
+        }
     }
 
     /// Takes a member who has left out of the list.
@@ -67,12 +76,13 @@ impl Redis {
         let from = (channel.clone(), Box::from(""));
         let next = self.rows.range((Excluded(from), Unbounded)).next();
         let is_last = next.is_none_or(|((theirs, _), _)| theirs != channel);
-        let flags = [presence.is_announced, is_last];
-        let [announced, last] = flags.map(|flag| if flag { b"1" } else { b"0" }.as_slice());
+        let last: &[u8] = if is_last { b"1" } else { b"0" };
+        let announced = (presence.announced as u8).to_string();
+        let user_told = self.keys.told(channel);
         let (who, told) = (client.as_bytes(), blob::of_somebody(&presence.who));
         let (node, name) = (incarnation.as_bytes(), channel.as_str().as_bytes());
-        let args = [who, node, announced, &told, last, name];
-        let keys = [&*members, &*users, &*there, &*places];
+        let args = [who, node, announced.as_bytes(), &told, last, name];
+        let keys = [&*members, &*users, &*user_told, &*there, &*places];
         self.call(Flight::Row, Script::Quit, &keys, &args);
     }
 
@@ -203,8 +213,8 @@ impl Redis {
         let mut channels = channels.peekable();
         while let Some(channel) = channels.next() {
             let (members, users) = (self.keys.members(&channel), self.keys.users(&channel));
-            let there = self.keys.channel(&channel);
-            let keys = [&*members, &*users, &*there, &*places];
+            let (told, there) = (self.keys.told(&channel), self.keys.channel(&channel));
+            let keys = [&*members, &*users, &*told, &*there, &*places];
             let args = [incarnation.as_bytes(), channel.as_str().as_bytes()];
             let flight = match channels.peek() {
                 Some(_) => Flight::Nothing,
@@ -220,7 +230,7 @@ impl Redis {
 mod tests {
     use std::sync::Arc;
 
-    use throng_broker::{Request, Ticket};
+    use throng_broker::{Announced, Request, Ticket};
     use throng_remote::{Node as _, NodeIo, RemoteOptions, Verbs as _};
     use throng_types::Publisher;
 
@@ -259,7 +269,7 @@ mod tests {
         ChannelMember {
             who: Arc::new(who),
             is_listed: true,
-            is_announced: false,
+            announced: Announced::Nothing,
         }
     }
 

@@ -238,9 +238,7 @@ impl Verbs for Redis {
         let channel = subscribe.channel.clone();
         self.list(&channel, &presence);
         self.look_for(subscribe);
-        if presence.is_announced {
-            self.tell_joined(&channel, &presence);
-        }
+        self.tell_joined(&channel, &presence);
     }
 
     fn has_come(&mut self, _: &PendingSubscribe) {}

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use throng_types::{ChannelName, Publisher};
 
-use crate::{ChannelMap, Present, Refusal};
+use crate::{ChannelMap, Present, Refusal, Request};
 
 /// A member in the order of public ids.
 struct Member(Arc<Publisher>);
@@ -66,23 +66,25 @@ struct List {
 }
 
 impl List {
-    fn add(&mut self, who: &Arc<Publisher>) {
+    /// Adds a member; true if its user had none.
+    fn add(&mut self, who: &Arc<Publisher>) -> bool {
+        let is_first = !self.users.contains_key(&*who.user);
         self.remove(&who.client);
         self.members.insert(Member(who.clone()));
         *self.users.entry(User(who.clone())).or_default() += 1;
+        is_first
     }
 
-    fn remove(&mut self, client: &str) -> bool {
-        let Some(Member(who)) = self.members.take(client) else {
-            return false;
-        };
-        if let Some(count) = self.users.get_mut(&*who.user) {
-            *count -= 1;
-            if *count == 0 {
-                self.users.remove(&*who.user);
-            }
+    /// Removes a member, and says whether it was its user's last; `None` if it was not there.
+    fn remove(&mut self, client: &str) -> Option<bool> {
+        let Member(who) = self.members.take(client)?;
+        let count = self.users.get_mut(&*who.user)?;
+        *count -= 1;
+        let is_last = *count == 0;
+        if is_last {
+            self.users.remove(&*who.user);
         }
-        true
+        Some(is_last)
     }
 }
 
@@ -110,32 +112,44 @@ impl Members {
             .flat_map(|(channel, list)| list.members.iter().map(move |Member(who)| (channel, who)))
     }
 
-    /// Adds a member, or replaces its older data.
-    pub(super) fn add(&mut self, channel: &ChannelName, who: &Arc<Publisher>) {
-        let key = self.lists.key_or_insert(channel, List::default);
-        if let Some(list) = self.lists.at_mut(key) {
-            let before = list.members.len();
-            list.add(who);
-            self.total += list.members.len() - before;
+    /// Lists who comes with a request, or takes out who leaves; true if its user had no other
+    /// member before, or has none now.
+    pub(super) fn note(&mut self, request: &Request) -> bool {
+        match request {
+            Request::Subscribe {
+                channel,
+                presence: Some(presence),
+                ..
+            } if presence.is_listed => self.add(channel, &presence.who),
+            Request::Quit { channel, presence } if presence.is_listed => {
+                self.remove(channel, &presence.who.client) == Some(true)
+            }
+            _ => false,
         }
     }
 
-    /// Removes a member; false if it was not there.
-    pub(super) fn remove(&mut self, channel: &ChannelName, client: &str) -> bool {
-        let Some(key) = self.lists.key(channel) else {
-            return false;
-        };
+    /// Adds a member, or replaces its older data; true if its user had none.
+    pub(super) fn add(&mut self, channel: &ChannelName, who: &Arc<Publisher>) -> bool {
+        let key = self.lists.key_or_insert(channel, List::default);
         let Some(list) = self.lists.at_mut(key) else {
             return false;
         };
-        if !list.remove(client) {
-            return false;
-        }
+        let before = list.members.len();
+        let is_first = list.add(who);
+        self.total += list.members.len() - before;
+        is_first
+    }
+
+    /// Removes a member, and says whether it was its user's last; `None` if it was not there.
+    fn remove(&mut self, channel: &ChannelName, client: &str) -> Option<bool> {
+        let key = self.lists.key(channel)?;
+        let list = self.lists.at_mut(key)?;
+        let is_last = list.remove(client)?;
         self.total -= 1;
         if list.members.is_empty() {
             self.lists.remove(key);
         }
-        true
+        Some(is_last)
     }
 
     /// Counts members and users; lists all members if asked.
@@ -179,8 +193,13 @@ mod tests {
     fn members_come_once_and_go_once() {
         let channel = ChannelName::new("c").expect("a name");
         let mut members = Members::new(1);
-        for (client, user) in [("1", "ann"), ("2", "ann"), ("3", ""), ("1", "ann")] {
-            members.add(&channel, &who(client, user));
+        for (client, user, is_first) in [
+            ("1", "ann", true),
+            ("2", "ann", false),
+            ("3", "", true),
+            ("1", "ann", false),
+        ] {
+            assert_eq!(members.add(&channel, &who(client, user)), is_first);
         }
         let numbers = |members: &Members| {
             let present = members.present(&channel, false, 0).expect("numbers");
@@ -196,11 +215,16 @@ mod tests {
         // The same connection as another user.
         members.add(&channel, &who("3", "bob"));
         assert_eq!(numbers(&members), (3, 3, 2));
-        for (client, was_there) in [("1", true), ("1", false), ("2", true), ("4", false)] {
-            assert_eq!(members.remove(&channel, client), was_there, "{client}");
+        for (client, was_last) in [
+            ("1", Some(false)),
+            ("1", None),
+            ("2", Some(true)),
+            ("4", None),
+        ] {
+            assert_eq!(members.remove(&channel, client), was_last, "{client}");
         }
         assert_eq!(numbers(&members), (1, 1, 1));
-        assert!(members.remove(&channel, "3"));
+        assert_eq!(members.remove(&channel, "3"), Some(true));
         assert_eq!(numbers(&members), (0, 0, 0));
         assert!(members.lists.is_empty());
         // A request for the members gets a list, even an empty one.

@@ -65,6 +65,7 @@ macro_rules! tests {
             every_request_has_one_reply,
             nothing_is_lost_or_doubled_in_any_order,
             members_are_those_who_came_and_have_not_left,
+            users_come_with_their_first_connection_and_leave_with_their_last,
             who_comes_hears_of_it_after_its_reply,
             a_long_list_is_not_cut,
             an_older_version_is_not_published,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use throng_broker::{ChannelMember, Outcome, Present, Refusal, Request};
+use throng_broker::{Announced, ChannelMember, Outcome, Present, Refusal, Request};
 use throng_types::{PublicationKind, Publisher, ShardId};
 
 use crate::HubMessage;
@@ -12,6 +12,8 @@ use crate::tester::{Tester, name};
 
 /// A channel with a list of members that are told of each other.
 const CHANNEL: &str = "seen:a";
+/// Far more than any broker looks before it tells.
+const LOOKS_MAX: usize = 1000;
 
 fn presence(client: &str, user: &str) -> ChannelMember {
     ChannelMember {
@@ -21,7 +23,7 @@ fn presence(client: &str, user: &str) -> ChannelMember {
             ..Publisher::default()
         }),
         is_listed: true,
-        is_announced: true,
+        announced: Announced::Connections,
     }
 }
 
@@ -123,6 +125,89 @@ pub fn members_are_those_who_came_and_have_not_left(tester: &mut Tester) {
     let nobody = present(tester, CHANNEL, true).expect("an empty list");
     assert_eq!((nobody.clients, clients(&nobody)), (0, BTreeSet::new()));
     assert_eq!(tester.stats().map_or(0, |stats| stats.members), 0);
+}
+
+/// Takes what a shard is told of users until it knows that these are there, as a broker may look
+/// more than once before it tells. `told` has those who have come and not left. Returns the number
+/// of tellings.
+fn hear_users(
+    tester: &mut Tester,
+    shard: ShardId,
+    told: &mut BTreeSet<String>,
+    there: &BTreeSet<String>,
+) -> usize {
+    let mut count = hear_news(tester, shard, told);
+    for _ in 0..LOOKS_MAX {
+        if told == there {
+            return count;
+        }
+        present(tester, CHANNEL, false).expect("numbers");
+        count += hear_news(tester, shard, told);
+    }
+    panic!("{told:?} are told, and {there:?} are there");
+}
+
+fn hear_news(tester: &mut Tester, shard: ShardId, there: &mut BTreeSet<String>) -> usize {
+    let mut count = 0;
+    tester.settle();
+    while let Some(message) = tester.next(shard) {
+        let HubMessage::Delivery(publication) = message else {
+            continue;
+        };
+        let who = publication.publisher.as_ref().expect("somebody");
+        match publication.told {
+            PublicationKind::Joined => drop(there.insert(who.user.to_string())),
+            PublicationKind::Left => drop(there.remove(&*who.user)),
+            PublicationKind::Data => panic!("nobody has published"),
+        }
+        count += 1;
+    }
+    count
+}
+
+/// A listener from the start knows which users are there: it is told of each once, where one thing
+/// happens after the other, and of the truth last, where all happens at once.
+pub fn users_come_with_their_first_connection_and_leave_with_their_last(tester: &mut Tester) {
+    let few = tester.setup.shards.min(4);
+    let watcher = ShardId(few - 1);
+    tester.subscribe(watcher, CHANNEL, None);
+    tester.settle();
+    let mut there: BTreeMap<u64, ChannelMember> = BTreeMap::new();
+    let mut told = BTreeSet::new();
+    for step in 0..300 {
+        let is_quiet = step < 100;
+        let n = tester.rng.below(12);
+        let shard = ShardId((n % u64::from(few)) as u8);
+        let users = |there: &BTreeMap<u64, ChannelMember>| -> BTreeSet<String> {
+            { there.values() }
+                .map(|presence| presence.who.user.to_string())
+                .collect()
+        };
+        let before = users(&there);
+        match there.remove(&n) {
+            Some(presence) => quit(tester, shard, presence),
+            None => {
+                let presence = ChannelMember {
+                    announced: Announced::Users,
+                    ..presence(&format!("client {n:02}"), &format!("user {}", n % 5))
+                };
+                come(tester, shard, presence.clone());
+                there.insert(n, presence);
+            }
+        }
+        if is_quiet || step == 299 {
+            let after = users(&there);
+            let count = hear_users(tester, watcher, &mut told, &after);
+            let changed = before.symmetric_difference(&after).count();
+            assert!(!is_quiet || count == changed, "{count} for {changed}");
+        } else {
+            tester.step();
+        }
+    }
+    for (n, presence) in there {
+        quit(tester, ShardId((n % u64::from(few)) as u8), presence);
+    }
+    hear_users(tester, watcher, &mut told, &BTreeSet::new());
 }
 
 /// A member is listed before the reply to its subscribe, and its own coming arrives after it.

@@ -1,6 +1,6 @@
--- Somebody is present from now on. A row is the node's incarnation (16), whether it is announced
--- (1), the length of the user's name (8), that name, and the rest.
-local members, users, places, channel, lease = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+-- Somebody is present from now on. A row is the node's incarnation (16), what is announced (1: its
+-- own news, 2: its user's first and last), the length of the user's name (8), that name, and the rest.
+local members, users, told, places, channel, lease = unpack(KEYS)
 local client, row, again, name = ARGV[1], ARGV[2], ARGV[3] == '1', ARGV[4]
 local function user(r)
   return string.sub(r, 26, 25 + tonumber(string.sub(r, 18, 25)))
@@ -16,9 +16,13 @@ if before then
   end
 end
 redis.call('HSET', members, client, row)
-redis.call('HINCRBY', users, user(row), 1)
+-- Nodes of older versions leave what was told of the user before.
+if redis.call('HINCRBY', users, user(row), 1) == 1 and not before then
+  redis.call('HDEL', told, user(row))
+end
 redis.call('SADD', places, name)
-if again and not before and string.sub(row, 17, 17) == '1' then
+local announced = string.sub(row, 17, 17)
+if again and not before and (announced == '1' or announced == '2' and redis.call('HSETNX', told, user(row), 1) == 1) then
   redis.call(publish, channel, 'j   0 ' .. string.sub(row, 26 + #user(row)))
 end
 return 0
