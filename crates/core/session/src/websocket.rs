@@ -13,8 +13,8 @@ use throng_metrics::Counter;
 use throng_types::{ChannelName, ConnId, End, Millis, Now, Save};
 use throng_ws::handshake::{Accept, encode_response};
 use throng_ws::{
-    CloseFrame, DeflateOffer, Masking, Opcode, WsDecoder, WsError, WsEvent, WsLimits, WsRole,
-    encode_close, encode_close_answer, encode_pong,
+    CloseFrame, DeflateOffer, Masking, Opcode, WsDecoder, WsEvent, WsLimits, WsRole, encode_close,
+    encode_close_answer, encode_pong,
 };
 
 use crate::Context;
@@ -64,8 +64,6 @@ impl Flags {
 
 /// Work that a frame leaves to the gateway.
 pub enum Heard<'a> {
-    /// The frame is answered here, or needs no answer.
-    Nothing,
     /// The client has answered a ping: the deadline is to be set anew.
     Alive,
     Message {
@@ -157,25 +155,30 @@ impl<T> WebSocket<T> {
 
     // ---- reading ----
 
-    /// Lends the decoder, so that the gateway can be called during reading, and the allowance that
-    /// pays for the input; see [`WebSocket::put_decoder`].
-    pub fn take_decoder<S, O>(&mut self, cx: &Context<'_, S, O>) -> WsDecoder {
-        self.lend_allowance(cx);
-        std::mem::replace(&mut self.decoder, WsDecoder::new(WsRole::Server))
-    }
-
-    /// Takes both back. A fault of the client's ends the connection.
-    pub fn put_decoder<R, S, O>(
-        &mut self,
-        decoder: WsDecoder,
-        fed: Result<R, WsError>,
+    /// Reads input of a session's client, and lets the session act on what is not answered here.
+    /// The allowance pays for it meanwhile. A fault of the client's ends the connection.
+    pub fn feed<C, S, O>(
+        (session, ws): (&mut C, fn(&mut C) -> &mut Self),
+        (input, limits): (&mut [u8], &WsLimits),
         cx: &mut Context<'_, S, O>,
+        mut act: impl FnMut(&mut C, Heard<'_>, &mut Context<'_, S, O>),
     ) {
-        self.decoder = decoder;
-        self.take_allowance_back(cx);
+        let own = ws(session);
+        own.lend_allowance(cx);
+        // Lent, because the session is called while it reads.
+        let mut decoder = std::mem::replace(&mut own.decoder, WsDecoder::new(WsRole::Server));
+        let fed = decoder.feed(input, limits, |event| {
+            if let Some(heard) = ws(session).hear(&event, cx) {
+                act(session, heard, cx);
+            }
+            ws(session).flow()
+        });
+        let own = ws(session);
+        own.decoder = decoder;
+        own.take_allowance_back(cx);
         if let Err(fault) = fed {
             cx.count(Counter::BadRequests);
-            self.close(fault.close_code(), fault.reason(), cx);
+            own.close(fault.close_code(), fault.reason(), cx);
         }
     }
 
@@ -201,7 +204,7 @@ impl<T> WebSocket<T> {
             .charge_own(&mut self.allowance, work, cx.now);
     }
 
-    pub const fn flow(&self) -> ControlFlow<()> {
+    const fn flow(&self) -> ControlFlow<()> {
         if self.is_closing() {
             ControlFlow::Break(())
         } else {
@@ -209,19 +212,19 @@ impl<T> WebSocket<T> {
         }
     }
 
-    /// Answers control frames, and gives messages to the gateway.
-    pub fn hear<'e, S, O>(
+    /// Answers control frames, and returns what is left to the gateway.
+    fn hear<'e, S, O>(
         &mut self,
         event: &'e WsEvent<'_>,
         cx: &mut Context<'_, S, O>,
-    ) -> Heard<'e> {
+    ) -> Option<Heard<'e>> {
         match event {
             WsEvent::Ping(payload) => {
                 if self.may(Work::Message, cx) {
                     encode_pong(Masking::Server, payload, cx.out);
                 }
             }
-            WsEvent::Pong(_) if self.alive(cx) => return Heard::Alive,
+            WsEvent::Pong(_) if self.alive(cx) => return Some(Heard::Alive),
             WsEvent::Pong(_) => {
                 self.may(Work::Message, cx);
             }
@@ -233,13 +236,13 @@ impl<T> WebSocket<T> {
             WsEvent::Message { opcode, data } => {
                 cx.count(Counter::MessagesIn);
                 if self.flags.has(Flags::INFLATES) && !self.may_inflate(data.len(), cx) {
-                    return Heard::Nothing;
+                    return None;
                 }
                 let opcode = *opcode;
-                return Heard::Message { opcode, data };
+                return Some(Heard::Message { opcode, data });
             }
         }
-        Heard::Nothing
+        None
     }
 
     /// Charges a piece of work to the client; false if its allowance is used up, and then the

@@ -206,16 +206,13 @@ impl Connection {
             return;
         }
         let limits = WsLimits::new(cx.own.limits.message_bytes_max);
-        let mut decoder = self.ws.take_decoder(cx);
-        let fed = decoder.feed(input, &limits, |event| {
-            match self.ws.hear(&event, cx) {
-                Heard::Nothing => {}
-                Heard::Alive => self.arm(cx),
-                Heard::Message { data, .. } => self.hear(data, cx),
-            }
-            self.ws.flow()
+        let input = (input, &limits);
+        WebSocket::feed((self, |one| &mut one.ws), input, cx, |one, heard, cx| {
+            match heard {
+                Heard::Alive => one.arm(cx),
+                Heard::Message { data, .. } => one.hear(data, cx),
+            };
         });
-        self.ws.put_decoder(decoder, fed, cx);
     }
 
     /// Handles a message, which waits while the client's identity is looked up.

@@ -3,7 +3,7 @@
 use throng_centrifuge::Push;
 use throng_hub::Answer;
 use throng_session::{
-    Answered, Beat, Event, Heard, InitialSubscription, OPENING, Opening, Payer, Work,
+    Answered, Beat, Event, Heard, InitialSubscription, OPENING, Opening, Payer, WebSocket, Work,
 };
 use throng_types::json::payload_of;
 use throng_types::{ChannelName, Disconnect, Save, Unsubscribe};
@@ -81,17 +81,14 @@ impl Socket {
             // It carries nothing in this direction.
             return;
         }
-        let mut decoder = self.ws.take_decoder(cx);
-        let fed = decoder.feed(input, &self.ws.limits(cx), |event| {
-            match self.ws.hear(&event, cx) {
-                Heard::Nothing => {}
-                Heard::Alive => self.arm(cx),
+        let input = (input, &self.ws.limits(cx));
+        WebSocket::feed((self, |one| &mut one.ws), input, cx, |one, heard, cx| {
+            match heard {
+                Heard::Alive => one.arm(cx),
                 // Text or binary is no difference, as in Centrifugo.
-                Heard::Message { data, .. } => self.message(data, cx),
+                Heard::Message { data, .. } => one.message(data, cx),
             }
-            self.ws.flow()
         });
-        self.ws.put_decoder(decoder, fed, cx);
     }
 
     fn message(&mut self, data: &[u8], cx: &mut Cx<'_>) {

@@ -183,17 +183,14 @@ impl PublisherSession {
         }
         let limits = WsLimits::new(cx.shared.limits.publish_bytes_max + LINE_BYTES_MAX);
         let mut drafts = Vec::new();
-        let mut decoder = self.ws.take_decoder(cx);
-        let fed = decoder.feed(input, &limits, |event| {
-            match self.ws.hear(&event, cx) {
-                Heard::Nothing => {}
-                Heard::Alive => self.arm(cx),
-                Heard::Message { data, .. } => self.message(data, &mut drafts, cx),
-            }
-            self.ws.flow()
+        let input = (input, &limits);
+        WebSocket::feed((self, |one| &mut one.ws), input, cx, |one, heard, cx| {
+            match heard {
+                Heard::Alive => one.arm(cx),
+                Heard::Message { data, .. } => one.message(data, &mut drafts, cx),
+            };
         });
         self.order(&mut drafts, cx);
-        self.ws.put_decoder(decoder, fed, cx);
         if self.open.len() >= OPEN_MAX && !self.is_paused {
             self.is_paused = true;
             cx.pause(true);

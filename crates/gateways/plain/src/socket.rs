@@ -99,19 +99,14 @@ impl SocketSession {
     }
 
     fn bytes(&mut self, input: &mut [u8], cx: &mut Cx<'_>) {
-        let mut decoder = self.ws.take_decoder(cx);
-        let fed = decoder.feed(input, &self.ws.limits(cx), |event| {
-            match self.ws.hear(&event, cx) {
-                Heard::Nothing => {}
-                Heard::Alive => self.arm(cx),
+        let input = (input, &self.ws.limits(cx));
+        WebSocket::feed((self, |one| &mut one.ws), input, cx, |one, heard, cx| {
+            match heard {
+                Heard::Alive => one.arm(cx),
                 // This endpoint only delivers; messages are counted and not used.
-                Heard::Message { .. } => {
-                    self.ws.may(Work::Message, cx);
-                }
+                Heard::Message { .. } => _ = one.ws.may(Work::Message, cx),
             }
-            self.ws.flow()
         });
-        self.ws.put_decoder(decoder, fed, cx);
     }
 
     fn timeout(&mut self, cx: &mut Cx<'_>) {

@@ -138,19 +138,14 @@ impl PusherConnection {
 
     fn bytes(&mut self, input: &mut [u8], cx: &mut Cx<'_>) {
         let limits = WsLimits::new(cx.shared.limits.message_bytes_max);
-        let mut decoder = self.ws.take_decoder(cx);
-        let fed = decoder.feed(input, &limits, |event| {
-            match self.ws.hear(&event, cx) {
-                Heard::Nothing => {}
-                Heard::Alive => self.arm(cx),
-                Heard::Message { opcode, data } => {
-                    let text = str::from_utf8(data).ok().filter(|_| opcode == Opcode::Text);
-                    self.message(text.unwrap_or_default(), cx);
-                }
-            }
-            self.ws.flow()
+        let input = (input, &limits);
+        WebSocket::feed((self, |one| &mut one.ws), input, cx, |one, heard, cx| {
+            let Heard::Message { opcode, data } = heard else {
+                return one.arm(cx);
+            };
+            let text = str::from_utf8(data).ok().filter(|_| opcode == Opcode::Text);
+            one.message(text.unwrap_or_default(), cx);
         });
-        self.ws.put_decoder(decoder, fed, cx);
     }
 
     fn message(&mut self, text: &str, cx: &mut Cx<'_>) {
