@@ -72,7 +72,8 @@ impl ChannelName {
     #[must_use]
     pub fn namespace(&self) -> Option<&str> {
         let name = self.0.strip_prefix('$').unwrap_or(&self.0);
-        name.split_once(':').map(|(namespace, _)| namespace)
+        let end = name.bytes().position(|byte| byte == b':')?;
+        Some(&name[..end])
     }
 
     /// A hash of the name that is the same in every shard and every run (FNV-1a, 64 bits):

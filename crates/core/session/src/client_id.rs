@@ -26,6 +26,8 @@ pub struct NodeKey {
 pub struct ClientId([u8; 36]);
 
 const DASHES: [usize; 4] = [8, 13, 18, 23];
+/// Places of the two digits of each byte.
+const PLACES: [usize; 16] = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34];
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
 impl NodeKey {
@@ -59,16 +61,10 @@ impl NodeKey {
     fn sealed(&self, conn: ConnId, mark: u64) -> ClientId {
         let plain = u128::from(conn.to_bits()) << 64 | u128::from(mark);
         let sealed = self.block.seal(plain.to_be_bytes());
-        let mut digits = sealed
-            .iter()
-            .flat_map(|byte| [byte >> 4, byte & 15])
-            .map(|digit| DIGITS[usize::from(digit)]);
         let mut text = [b'-'; 36];
-        for (at, byte) in text.iter_mut().enumerate() {
-            if !DASHES.contains(&at) {
-                // 32 digits for 32 places.
-                *byte = digits.next().unwrap_or(b'0');
-            }
+        for (at, byte) in PLACES.into_iter().zip(sealed) {
+            text[at] = DIGITS[usize::from(byte >> 4)];
+            text[at + 1] = DIGITS[usize::from(byte & 15)];
         }
         ClientId(text)
     }

@@ -50,14 +50,16 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// A claim on the usual terms: an endpoint, these methods, origins checked.
+    /// A claim on the usual terms: an endpoint, these methods, origins checked. Answers preflights
+    /// if OPTIONS is the last of the methods.
+    #[inline]
     pub fn endpoint(endpoint: u8, methods: &'static str) -> Self {
         Self {
             endpoint,
             rank: Rank::Endpoint,
             methods: Some(methods),
             checks_origin: true,
-            preflight: methods.contains("OPTIONS"),
+            preflight: methods.ends_with("OPTIONS"),
             streams_body: false,
             pipelines: false,
             access: Access::OfPort,
@@ -66,8 +68,13 @@ impl Claim {
     }
 
     pub fn takes(&self, method: &str) -> bool {
-        self.methods
-            .is_none_or(|methods| methods.split(',').any(|known| known.trim_start() == method))
+        let Some(methods) = self.methods else {
+            return true;
+        };
+        // Most ask for the first one.
+        let behind = methods.strip_prefix(method);
+        behind.is_some_and(|rest| rest.is_empty() || rest.starts_with(','))
+            || methods.split(", ").any(|known| known == method)
     }
 }
 

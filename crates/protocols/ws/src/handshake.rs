@@ -102,42 +102,42 @@ pub fn accept<'a>(
         return Err(HandshakeError::Method);
     }
     let (mut host, mut upgrade, mut connection) = (false, false, false);
-    let (mut versions, mut keys) = (Vec::new(), Vec::new());
+    let (mut version, mut key, mut is_repeated) = (None, None, false);
     let mut protocols = Vec::new();
     let mut deflate = None;
     for (name, value) in fields {
         // No field of a handshake has anything but ASCII; what else stands there names nothing.
-        let value = std::str::from_utf8(value).unwrap_or_default();
+        let text = || std::str::from_utf8(value).unwrap_or_default();
         let is = |known: &str| name.eq_ignore_ascii_case(known);
         if is("host") {
             host = true;
         } else if is("upgrade") {
-            upgrade |= list_names(value, "websocket");
+            upgrade |= list_names(text(), "websocket");
         } else if is("connection") {
-            connection |= list_names(value, "upgrade");
+            connection |= list_names(text(), "upgrade");
         } else if is("sec-websocket-version") {
-            versions.push(trim(value));
+            is_repeated |= version.replace(trim(text())).is_some();
         } else if is("sec-websocket-key") {
-            keys.push(trim(value));
+            is_repeated |= key.replace(trim(text())).is_some();
         } else if is("sec-websocket-protocol") {
-            protocols.extend(list(value).filter(|name| is_token(name)));
+            protocols.extend(list(text()).filter(|name| is_token(name)));
         } else if is("sec-websocket-extensions") {
-            deflate = deflate.or_else(|| DeflateOffer::first_of(value));
+            deflate = deflate.or_else(|| DeflateOffer::first_of(text()));
         }
     }
-    match (&versions[..], &keys[..]) {
+    match (version, key) {
         _ if !host => Err(HandshakeError::HostMissing),
         _ if !upgrade => Err(HandshakeError::UpgradeMissing),
         _ if !connection => Err(HandshakeError::ConnectionMissing),
-        ([_, _, ..], _) | (_, [_, _, ..]) => Err(HandshakeError::Repeated),
-        (versions, _) if *versions != ["13"] => Err(HandshakeError::Version),
-        (_, []) => Err(HandshakeError::KeyMissing),
-        (_, [key]) if is_key(key) => Ok(Accept {
+        _ if is_repeated => Err(HandshakeError::Repeated),
+        (version, _) if version != Some("13") => Err(HandshakeError::Version),
+        (_, None) => Err(HandshakeError::KeyMissing),
+        (_, Some(key)) if is_key(key) => Ok(Accept {
             key: accept_key(key.as_bytes()),
             protocols: Protocols(protocols),
             deflate,
         }),
-        (_, [_]) => Err(HandshakeError::KeyMalformed),
+        (_, Some(_)) => Err(HandshakeError::KeyMalformed),
     }
 }
 
@@ -283,7 +283,7 @@ fn is_key(key: &str) -> bool {
 
 /// Tells whether a comma-separated field names `name`, without regard to case.
 fn list_names(value: &str, name: &str) -> bool {
-    list(value).any(|item| item.eq_ignore_ascii_case(name))
+    value.eq_ignore_ascii_case(name) || list(value).any(|item| item.eq_ignore_ascii_case(name))
 }
 
 /// The items of a comma-separated field (RFC 9110 section 5.6.1); empty ones do not count.
