@@ -14,6 +14,14 @@ use crate::{tidy, tree, watch};
 /// Environment variable that limits how many tests run at once, as Rust's test programs read it.
 const TEST_THREADS: &str = "RUST_TEST_THREADS";
 
+/// Variables for a build that is not repeated: without what makes the next one quicker, and without
+/// line numbers in backtraces; panics name their own anyway.
+const ONCE: &[(&str, &str)] = &[("CARGO_INCREMENTAL", "0"), ("CARGO_PROFILE_DEV_DEBUG", "0")];
+
+/// Environment variable by which tests find the server; they build it otherwise, with the features
+/// of its own dependencies alone, which are a second build of half of the workspace.
+const BINARY: &str = "THRONG_BIN";
+
 /// One step of a run.
 struct Step {
     /// Text of the heading.
@@ -127,11 +135,18 @@ fn run(root: &Path, steps: &[&Step]) -> Result<bool> {
     Ok(true)
 }
 
-/// A program and its arguments, separated by spaces, to run in a folder without input.
+/// A program and its arguments, separated by spaces, to run in a folder without input. What it
+/// builds is built as for a run of all checks.
 fn command_in(root: &Path, line: &str) -> Result<Command> {
     let mut words = line.split(' ');
     let mut command = Command::new(words.next().context("an empty command")?);
     command.args(words).current_dir(root).stdin(Stdio::null());
+    let target = env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+    // Built with all else, before the first test runs.
+    let binary = root.join(target).join("debug/throng");
+    let once = ONCE.iter().map(|(name, value)| (*name, value.into()));
+    let variables = once.chain([(BINARY, binary.into_os_string())]);
+    command.envs(variables.filter(|(name, _)| env::var_os(name).is_none()));
     Ok(command)
 }
 

@@ -1,5 +1,5 @@
-//! What every crate has: the workspace's lints, and above a pure room the clippy file that bans its
-//! vices.
+//! What every crate has: the workspace's lints, above a pure room the clippy file that bans its
+//! vices, and no test program without tests.
 
 use crate::finding::Finding;
 use crate::plan::{self, PLAN};
@@ -15,9 +15,17 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
         let path = format!("{}/Cargo.toml", package.folder);
         let manifest = tree.text(&path).unwrap_or_default();
         let has_unsafe = plan::covers(&PLAN.with_unsafe, package.room());
-        if let Some(message) = lints_fault(manifest, has_unsafe) {
-            findings.push(Finding::new(path, message));
-        }
+        let lib = tree.text(&format!("{}/src/lib.rs", package.folder));
+        let sources = format!("{}/src/", package.folder);
+        let mut own = { tree.files.iter() }.filter(|file| file.path.starts_with(&sources));
+        let has_tests =
+            own.any(|file| { file.text.as_ref() }.is_some_and(|it| it.contains("#[cfg(test)]")));
+        let faults = [
+            lints_fault(manifest, has_unsafe),
+            lib.and_then(|_| tests_fault(manifest, has_tests)),
+        ];
+        let found = faults.into_iter().flatten();
+        findings.extend(found.map(|message| Finding::new(path.as_str(), message)));
     }
     findings.extend(clippy_faults(tree));
     findings
@@ -69,9 +77,28 @@ fn lints_fault(manifest: &str, has_unsafe: bool) -> Option<&'static str> {
     }
 }
 
+/// A library without tests in it would be built once more, for a test program that does nothing.
+fn tests_fault(manifest: &str, has_tests: bool) -> Option<&'static str> {
+    let is_off = manifest.lines().any(|line| line == "test = false");
+    match (is_off, has_tests) {
+        (false, false) => Some("lacks `test = false` under [lib], and its sources have no tests"),
+        (true, true) => Some("says `test = false`, and its sources have tests"),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn test_programs_have_tests() {
+        let off = "[lib]\ntest = false\n";
+        assert_eq!(tests_fault("[lib]\n", true), None);
+        assert_eq!(tests_fault(off, false), None);
+        assert!(tests_fault(off, true).is_some());
+        assert!(tests_fault("", false).is_some());
+    }
 
     #[test]
     fn lints_are_inherited_or_as_strict() {
