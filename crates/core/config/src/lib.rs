@@ -19,6 +19,7 @@ mod kind;
 mod layout;
 mod load;
 mod options;
+pub mod pusher;
 mod pushpin;
 mod reload;
 mod secret;

@@ -1,4 +1,4 @@
-//! `throng config`: write, check and explain configuration, and take over one of Centrifugo.
+//! `throng config`: write, check and explain configuration, and take over that of another server.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write as _};
@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
 use serde_json::json;
-use throng_config::centrifugo::{Effect, ImportNote, import, put_variables};
+use throng_config::centrifugo::{self, Effect, ImportNote, put_variables};
+use throng_config::pusher::{self, PusherServer};
 use throng_config::{Config, ConfigFile, Sources};
 
 use crate::console::{self, Paint};
@@ -44,7 +45,7 @@ enum Action {
         #[arg(long)]
         json: bool,
     },
-    /// Write a file from a configuration of Centrifugo, and list what differs
+    /// Write a file from a configuration of Centrifugo, soketi or Reverb, and list what differs
     Import(ImportArgs),
     /// Print every value and where it came from
     Show {
@@ -64,7 +65,7 @@ pub(crate) fn run(args: Args) -> Result {
     match args.action {
         Action::Init { file, force } => init(file, force),
         Action::Check { file, set, json } => check(file, set, json),
-        Action::Import(args) => import_centrifugo(&args),
+        Action::Import(args) => import_from(&args),
         Action::Show { file, reveal, set } => {
             let loaded = load::merged(file.as_deref(), set)?;
             warn(&loaded.warnings);
@@ -142,10 +143,12 @@ pub(crate) fn warn(warnings: &[String]) {
 
 #[derive(Debug, clap::Args)]
 struct ImportArgs {
-    /// The configuration of Centrifugo 4, 5 or 6: JSON, TOML or YAML by the name's ending
+    /// The configuration of Centrifugo 4, 5 or 6, of soketi, or of Reverb: JSON, TOML or YAML by
+    /// the name's ending, or lines NAME=value in a file `.env`
     #[arg(required_unless_present = "env")]
     file: Option<PathBuf>,
-    /// Read the variables CENTRIFUGO_… of this environment, too; they go before the file
+    /// Read the variables CENTRIFUGO_…, SOKETI_… or REVERB_… of this environment, too; they go
+    /// before the file
     #[arg(long)]
     env: bool,
     /// File to write ours to; `-` is standard output
@@ -156,19 +159,38 @@ struct ImportArgs {
     force: bool,
 }
 
-fn import_centrifugo(args: &ImportArgs) -> Result {
+fn import_from(args: &ImportArgs) -> Result {
     let file = args.file.as_deref();
     let name = file.map(|file| file.display().to_string());
-    let name = name.unwrap_or_else(|| "variables CENTRIFUGO_…".to_owned());
-    let mut tree = file.map(read).transpose()?.unwrap_or_default();
-    if args.env {
-        let variables = std::env::vars_os();
-        let variables = variables.filter_map(|(name, value)| {
-            Some((name.into_string().ok()?, value.into_string().ok()?))
-        });
-        put_variables(&mut tree, variables);
+    let name = name.unwrap_or_else(|| "variables".to_owned());
+    let (mut tree, mut variables) = (toml::Table::new(), Vec::new());
+    match file {
+        Some(file) if is_of_variables(file) => variables = lines(&text(file)?),
+        Some(file) => tree = read(file)?,
+        None => {}
     }
-    let imported = import(&name, &tree);
+    if args.env {
+        let all = std::env::vars_os();
+        variables.extend(all.filter_map(|(name, value)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        }));
+    }
+    // Lists and objects are JSON in variables of soketi.
+    let value = |text: &str| {
+        let json = serde_json::from_str::<serde_json::Value>(text).ok();
+        let json = json.filter(|json| json.is_array() || json.is_object());
+        json.and_then(tree_of)
+            .unwrap_or_else(|| toml::Value::String(text.to_owned()))
+    };
+    let values = { variables.iter() }.map(|(name, text)| (name.clone(), value(text)));
+    let values: Vec<(String, toml::Value)> = values.collect();
+    let imported = match PusherServer::of(&tree, &values) {
+        Some(of) => pusher::import(of, &name, &tree, values),
+        None => {
+            put_variables(&mut tree, variables);
+            centrifugo::import(&name, &tree)
+        }
+    };
     let place = args.out.display().to_string();
     let is_file = args.out.as_os_str() != "-";
     if is_file {
@@ -192,16 +214,55 @@ fn import_centrifugo(args: &ImportArgs) -> Result {
         "next: read the notes above, then `throng config check {place}`{}",
         match args.env {
             true => "",
-            false => "; variables CENTRIFUGO_… are read only with --env",
+            false => "; variables of this environment are read only with --env",
         }
     ));
     Ok(Exit::Good)
 }
 
+fn text(path: &Path) -> Result<String> {
+    std::fs::read_to_string(path).map_err(|error| {
+        let what = format!("cannot read {}: {error}", path.display());
+        Failure::new(Exit::Config, what)
+    })
+}
+
+/// Whether a file is called `.env`, `.env.production`, `soketi.env` or the like.
+fn is_of_variables(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    name.is_some_and(|name| name.starts_with(".env") || name.ends_with(".env"))
+}
+
+/// Reads lines `NAME=value`; a value may be quoted, and name an earlier one as `${NAME}`.
+fn lines(text: &str) -> Vec<(String, String)> {
+    let mut all: Vec<(String, String)> = Vec::new();
+    for line in text.lines() {
+        let line = line.trim();
+        let line = line.strip_prefix("export ").unwrap_or(line);
+        let Some((name, value)) = line.split_once('=').filter(|_| !line.starts_with('#')) else {
+            continue;
+        };
+        let value = value.trim();
+        let quoted = ['"', '\'']
+            .iter()
+            .find_map(|quote| value.strip_prefix(*quote)?.split_once(*quote));
+        let value = match quoted {
+            Some((inside, _)) => inside,
+            None => value.split(" #").next().unwrap_or(value).trim_end(),
+        };
+        let mut value = value.to_owned();
+        for (name, earlier) in &all {
+            value = value.replace(&format!("${{{name}}}"), earlier);
+        }
+        all.push((name.trim_end().to_owned(), value));
+    }
+    all
+}
+
 fn read(path: &Path) -> Result<toml::Table> {
     let name = path.display();
     let wrong = |error: String| Failure::new(Exit::Config, format!("cannot read {name}: {error}"));
-    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    let text = text(path)?;
     let ending = path.extension().and_then(|ending| ending.to_str());
     let value: serde_json::Value = match ending {
         Some("json") => serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?,
@@ -212,7 +273,11 @@ fn read(path: &Path) -> Result<toml::Table> {
         Some("yaml" | "yml") => {
             serde_saphyr::from_str(&text).map_err(|error| wrong(error.to_string()))?
         }
-        _ => return Err(wrong("its name ends in none of .json, .toml, .yaml".into())),
+        _ => {
+            return Err(wrong(
+                "its name ends in none of .json, .toml, .yaml, .env".into(),
+            ));
+        }
     };
     match tree_of(value) {
         Some(toml::Value::Table(table)) => Ok(table),

@@ -13,23 +13,23 @@ const WITHOUT_NAMESPACE: &str = "channel.without_namespace.";
 
 /// A value, and its option's name in the file.
 #[derive(Clone, Debug)]
-pub(super) struct Leaf {
-    pub(super) option: String,
-    pub(super) value: Value,
+pub(crate) struct Leaf {
+    pub(crate) option: String,
+    pub(crate) value: Value,
 }
 
 /// Leaves by their path in version 6.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Options {
+pub(crate) struct Options {
     leaves: BTreeMap<String, Leaf>,
     /// The options of each namespace, by its name.
-    pub(super) namespaces: Vec<(String, Self)>,
+    pub(crate) namespaces: Vec<(String, Self)>,
     /// Whether `client.insecure` was on: all clients have all rights in every channel.
-    pub(super) is_insecure: bool,
+    pub(crate) is_insecure: bool,
 }
 
 impl Options {
-    pub(super) fn new(tree: &Table) -> Self {
+    pub(crate) fn new(tree: &Table) -> Self {
         let mut given = Self::default();
         given.put("", "", tree, six);
         for path in ["channel.namespaces", "namespaces"] {
@@ -45,7 +45,7 @@ impl Options {
     }
 
     /// Reads a single table, under its own names; `place` is its name in the file.
-    pub(super) fn plain(place: &str, table: &Table) -> Self {
+    pub(crate) fn plain(place: &str, table: &Table) -> Self {
         let mut given = Self::default();
         given.put("", place, table, str::to_owned);
         given
@@ -67,7 +67,7 @@ impl Options {
     }
 
     /// Whether a value is there that switches something on.
-    pub(super) fn has(&self, path: &str) -> bool {
+    pub(crate) fn has(&self, path: &str) -> bool {
         let leaf = self.leaves.get(path);
         leaf.is_some_and(|leaf| match &leaf.value {
             Value::Boolean(is_on) => *is_on,
@@ -76,12 +76,16 @@ impl Options {
         })
     }
 
-    pub(super) fn take(&mut self, path: &str) -> Option<Leaf> {
+    pub(crate) fn insert(&mut self, path: &str, leaf: Leaf) {
+        self.leaves.insert(path.to_owned(), leaf);
+    }
+
+    pub(crate) fn take(&mut self, path: &str) -> Option<Leaf> {
         self.leaves.remove(path)
     }
 
     /// Takes the tables of a list.
-    pub(super) fn tables(&mut self, path: &str) -> Vec<Table> {
+    pub(crate) fn tables(&mut self, path: &str) -> Vec<Table> {
         let leaf = self.take(path);
         let all = leaf.and_then(|leaf| leaf.value.try_into::<Vec<Value>>().ok());
         let all = all.into_iter().flatten();
@@ -89,7 +93,7 @@ impl Options {
     }
 
     /// Takes all values below a path, by what is behind it.
-    pub(super) fn below(&mut self, path: &str) -> Vec<(String, Leaf)> {
+    pub(crate) fn below(&mut self, path: &str) -> Vec<(String, Leaf)> {
         let names = self.leaves.keys().filter(|name| name.starts_with(path));
         let names: Vec<String> = names.cloned().collect();
         let take = |name: String| Some((name[path.len()..].to_owned(), self.leaves.remove(&name)?));
@@ -97,7 +101,7 @@ impl Options {
     }
 
     /// Takes a text or a number as text; none if it is empty.
-    pub(super) fn text(&mut self, path: &str) -> Option<(String, String)> {
+    pub(crate) fn text(&mut self, path: &str) -> Option<(String, String)> {
         let leaf = self.take(path)?;
         let text = match leaf.value {
             Value::String(text) => text,
@@ -108,14 +112,14 @@ impl Options {
     }
 
     /// Takes a number above zero, which may be written as a text.
-    pub(super) fn number(&mut self, path: &str) -> Option<(String, u64)> {
+    pub(crate) fn number(&mut self, path: &str) -> Option<(String, u64)> {
         let (option, text) = self.text(path)?;
         let number = text.trim().parse().ok().filter(|number| *number > 0);
         Some((option, number?))
     }
 
     /// Takes a switch: its name in the file, if it is on.
-    pub(super) fn is_on(&mut self, path: &str) -> Option<String> {
+    pub(crate) fn is_on(&mut self, path: &str) -> Option<String> {
         let leaf = self.take(path)?;
         let is_on = match &leaf.value {
             Value::Boolean(is_on) => *is_on,
@@ -126,7 +130,7 @@ impl Options {
     }
 
     /// Takes a list of texts, which may be one text with spaces.
-    pub(super) fn texts(&mut self, path: &str) -> Option<(String, Vec<String>)> {
+    pub(crate) fn texts(&mut self, path: &str) -> Option<(String, Vec<String>)> {
         let leaf = self.take(path)?;
         let texts: Vec<String> = match &leaf.value {
             Value::Array(all) => all
@@ -139,7 +143,7 @@ impl Options {
         (!texts.is_empty()).then_some((leaf.option, texts))
     }
 
-    pub(super) fn rest(self) -> impl Iterator<Item = (String, Leaf)> {
+    pub(crate) fn rest(self) -> impl Iterator<Item = (String, Leaf)> {
         let of_namespaces = self.namespaces.into_iter().flat_map(|(_, given)| {
             let leaves = given.leaves.into_iter();
             leaves.map(|(path, leaf)| (format!("{WITHOUT_NAMESPACE}{path}"), leaf))
@@ -148,7 +152,7 @@ impl Options {
     }
 
     /// The options of channels without a namespace, apart from all others.
-    pub(super) fn without_namespace(&mut self) -> Self {
+    pub(crate) fn without_namespace(&mut self) -> Self {
         let (own, others) = std::mem::take(&mut self.leaves)
             .into_iter()
             .partition(|(path, _)| path.starts_with(WITHOUT_NAMESPACE));
@@ -165,13 +169,13 @@ impl Options {
 }
 
 /// A text of a table; none if it is empty.
-pub(super) fn text(table: &Table, key: &str) -> Option<String> {
+pub(crate) fn text(table: &Table, key: &str) -> Option<String> {
     let text = table.get(key)?.as_str()?;
     (!text.is_empty()).then(|| text.to_owned())
 }
 
 /// Whether a switch of a table is on.
-pub(super) fn is(table: &Table, key: &str) -> bool {
+pub(crate) fn is(table: &Table, key: &str) -> bool {
     table.get(key).and_then(Value::as_bool) == Some(true)
 }
 
@@ -206,7 +210,7 @@ fn six_of_namespace(name: &str) -> String {
 }
 
 /// Reports the remaining options, unless they have their default.
-pub(super) fn tell_rest(given: Options, notes: &mut Notes) {
+pub(crate) fn tell_rest(given: Options, notes: &mut Notes) {
     for (path, leaf) in given.rest() {
         if is_nothing(&leaf.value) {
             continue;
@@ -224,7 +228,7 @@ pub(super) fn tell_rest(given: Options, notes: &mut Notes) {
 }
 
 /// Whether a value is off, empty or zero: the default of each option without a counterpart.
-pub(super) fn is_nothing(value: &Value) -> bool {
+pub(crate) fn is_nothing(value: &Value) -> bool {
     match value {
         Value::Boolean(is_on) => !is_on,
         Value::String(text) => matches!(text.as_str(), "" | "false" | "0"),
@@ -235,13 +239,13 @@ pub(super) fn is_nothing(value: &Value) -> bool {
 }
 
 /// Sections in the order in which they were begun, each with its lines.
-pub(super) struct Output {
+pub(crate) struct Output {
     name: String,
     sections: Vec<(String, Vec<String>)>,
 }
 
 impl Output {
-    pub(super) fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         Self {
             name: name.to_owned(),
             sections: Vec::new(),
@@ -262,17 +266,17 @@ impl Output {
     }
 
     /// Another one of a section that is repeated.
-    pub(super) fn begin(&mut self, head: &str) {
+    pub(crate) fn begin(&mut self, head: &str) {
         self.section(head);
     }
 
-    pub(super) fn put(&mut self, head: &str, key: &str, value: impl Into<Value>) {
+    pub(crate) fn put(&mut self, head: &str, key: &str, value: impl Into<Value>) {
         let line = format!("{key} = {}", value.into());
         self.section(head).push(line);
     }
 
     /// A value in the section that was begun last.
-    pub(super) fn put_last(&mut self, key: &str, value: impl Into<Value>) {
+    pub(crate) fn put_last(&mut self, key: &str, value: impl Into<Value>) {
         let line = format!("{key} = {}", value.into());
         if let Some((_, lines)) = self.sections.last_mut() {
             lines.push(line);
@@ -280,11 +284,11 @@ impl Output {
     }
 
     /// Adds a line that is commented out until an operator has checked it.
-    pub(super) fn comment(&mut self, head: &str, text: &str) {
+    pub(crate) fn comment(&mut self, head: &str, text: &str) {
         self.section(head).push(format!("# {text}"));
     }
 
-    pub(super) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let mut out = format!("# From {}, by `throng config import`.\n", self.name);
         for (head, lines) in &self.sections {
             // A name from outside cannot end the comment that it is in.
@@ -310,7 +314,7 @@ pub enum Effect {
 
 impl Effect {
     /// The effect of a name in our tables.
-    pub(super) fn named(name: &str) -> Self {
+    pub(crate) fn named(name: &str) -> Self {
         match name {
             "wider" => Self::Wider,
             "narrower" => Self::Narrower,
@@ -329,10 +333,10 @@ pub struct ImportNote {
 }
 
 #[derive(Default)]
-pub(super) struct Notes(Vec<ImportNote>);
+pub(crate) struct Notes(Vec<ImportNote>);
 
 impl Notes {
-    pub(super) fn add(&mut self, effect: Effect, option: &str, text: impl Into<String>) {
+    pub(crate) fn add(&mut self, effect: Effect, option: &str, text: impl Into<String>) {
         self.0.push(ImportNote {
             effect,
             option: option.to_owned(),
@@ -341,7 +345,7 @@ impl Notes {
     }
 
     /// All notes, the most important first, without duplicates.
-    pub(super) fn all(mut self) -> Vec<ImportNote> {
+    pub(crate) fn all(mut self) -> Vec<ImportNote> {
         self.0.sort();
         self.0.dedup();
         self.0

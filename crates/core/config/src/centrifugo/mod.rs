@@ -8,13 +8,13 @@
 
 mod channels;
 mod env;
-mod given;
-mod nodes;
+pub(crate) mod given;
+pub(crate) mod nodes;
 mod proxies;
-mod server;
+pub(crate) mod server;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use env::put_variables;
 pub use given::{Effect, ImportNote};

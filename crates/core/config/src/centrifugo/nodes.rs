@@ -8,7 +8,7 @@ use crate::check::{NAMESPACE_BYTES_MAX, is_name};
 const BROKER: &str = "[broker]";
 
 /// Writes the broker. Without a counterpart, channels stay in this process, and a note says so.
-pub(super) fn broker(given: &mut Options, out: &mut Output, notes: &mut Notes) {
+pub(crate) fn broker(given: &mut Options, out: &mut Output, notes: &mut Notes) {
     let engine = given.text("engine.type");
     let is_on = given.is_on("broker.enabled").is_some();
     // In version 5 a type alone switched it on.
@@ -188,7 +188,7 @@ pub(super) fn is_file(text: &str) -> bool {
 }
 
 /// A part of a URL's authority.
-pub(super) fn encoded(text: &str) -> String {
+pub(crate) fn encoded(text: &str) -> String {
     text.bytes()
         .map(|byte| match byte {
             byte if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) => {

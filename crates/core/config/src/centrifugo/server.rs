@@ -25,7 +25,7 @@ pub(super) fn translate(given: &mut Options, out: &mut Output, notes: &mut Notes
 }
 
 /// `host:port`, with brackets where an address needs them.
-fn address(host: &str, port: &str) -> String {
+pub(crate) fn address(host: &str, port: &str) -> String {
     match host {
         "" => format!("0.0.0.0:{port}"),
         "localhost" => format!("127.0.0.1:{port}"),

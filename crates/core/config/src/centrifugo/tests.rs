@@ -21,9 +21,9 @@ fn told(imported: &ImportedConfig) -> Vec<String> {
         .collect()
 }
 
-#[test]
-fn files_are_taken_over_as_the_table_says() {
-    let all = cases(include_str!("tests/imports.txt"));
+/// Checks what becomes of the files of a table, and returns how many there are.
+pub(crate) fn taken_over(table: &'static str, imported: impl Fn(&str) -> ImportedConfig) -> usize {
+    let all = cases(table);
     for (file, checks) in &all {
         let imported = imported(file);
         let lines: Vec<&str> = imported.text.lines().collect();
@@ -49,7 +49,13 @@ fn files_are_taken_over_as_the_table_says() {
             assert!(is_there, "{sign}> {text}: {imported:#?}\n{}", imported.text);
         }
     }
-    assert_eq!(all.len(), 43);
+    all.len()
+}
+
+#[test]
+fn files_are_taken_over_as_the_table_says() {
+    let count = taken_over(include_str!("tests/imports.txt"), imported);
+    assert_eq!(count, 43);
 }
 
 #[test]
