@@ -1,11 +1,12 @@
-// One client of the npm package `pusher-js`, and the back end that signs for it and publishes, with
-// the npm package `pusher`: node pusher.mjs APP KEY SECRET
-// Orders and events are lines of JSON, as with sdk.mjs. Both packages use the port for clients.
+// One client of the npm package `pusher-js`, alone or below `laravel-echo`, and the back end that
+// signs for it and publishes, with the npm package `pusher`: node pusher.mjs APP KEY SECRET [echo]
+// Orders and events are lines of JSON, as with sdk.mjs. All packages use the port for clients.
 import { createInterface } from 'node:readline';
+import Echo from 'laravel-echo';
 import Pusher from 'pusher-js';
 import Backend from 'pusher';
 
-const [appId, key, secret] = process.argv.slice(2);
+const [appId, key, secret, above] = process.argv.slice(2);
 // Encrypted channels are a matter between back end and client.
 const encryptionMasterKeyBase64 = Buffer.alloc(32, 'k').toString('base64');
 const tell = (event, fields = {}) =>
@@ -13,6 +14,7 @@ const tell = (event, fields = {}) =>
 
 let client;
 let backend;
+let echo;
 
 // Names of the events that the package makes of the protocol's own.
 const own = {
@@ -21,9 +23,26 @@ const own = {
   'pusher:cache_miss': 'missed',
 };
 
-function follow(channel) {
-  channel.bind_global((name, data) =>
-    tell(own[name] ?? 'publication', { channel: channel.name, name, data }),
+// What another back end has signed, by the channel.
+const signed = new Map();
+
+function follow(name) {
+  if (echo) return follow_echo(name);
+  client.subscribe(name).bind_global((event, data) =>
+    tell(own[event] ?? 'publication', { channel: name, name: event, data }),
+  );
+}
+
+// Echo has names without the prefix, and a dot before events that are no classes of PHP.
+function follow_echo(name) {
+  const [, kind, plain] = name.match(/^(private-encrypted-|private-|)(.*)$/);
+  const joins = { '': 'channel', 'private-': 'private', 'private-encrypted-': 'encryptedPrivate' };
+  const channel = echo[joins[kind]](plain);
+  channel.subscribed(() => tell('subscribed', { channel: name }));
+  channel.error((data) => tell('refused', { channel: name, data }));
+  channel.on('pusher:cache_miss', () => tell('missed', { channel: name }));
+  channel.listenToAll((event, data) =>
+    tell('publication', { channel: name, name: event.replace(/^\./, ''), data }),
   );
 }
 
@@ -32,7 +51,7 @@ const orders = {
     const { hostname: host, port } = new URL(url);
     const app = { appId, key, secret, encryptionMasterKeyBase64 };
     backend = new Backend({ ...app, host, port, useTLS: false });
-    client = new Pusher(key, {
+    const options = {
       cluster: '',
       wsHost: host,
       wsPort: Number(port),
@@ -40,14 +59,21 @@ const orders = {
       enabledTransports: ['ws'],
       channelAuthorization: {
         customHandler({ socketId, channelName }, done) {
-          done(null, backend.authorizeChannel(socketId, channelName));
+          const known = signed.get(channelName);
+          done(null, known ?? backend.authorizeChannel(socketId, channelName));
         },
       },
       userAuthentication: {
         customHandler: ({ socketId }, done) =>
           done(null, backend.authenticateUser(socketId, { id: user })),
       },
-    });
+    };
+    if (above === 'echo') {
+      echo = new Echo({ broadcaster: 'reverb', key, Pusher, ...options });
+      client = echo.connector.pusher;
+    } else {
+      client = new Pusher(key, options);
+    }
     const { connection } = client;
     connection.bind('connected', () => tell('connected', { id: connection.socket_id }));
     connection.bind('state_change', ({ current }) => tell('state', { state: current }));
@@ -55,9 +81,15 @@ const orders = {
     client.bind('pusher:signin_success', ({ user_data }) => tell('signed_in', { user_data }));
     client.user.bind_global((name, data) => tell('noted', { name, data }));
   },
-  subscribe: ({ channel }) => follow(client.subscribe(channel)),
-  unsubscribe: ({ channel }) => client.unsubscribe(channel),
-  send: ({ channel, name, data }) => client.channel(channel).trigger(name, data),
+  subscribe({ channel, answer }) {
+    if (answer) signed.set(channel, answer);
+    follow(channel);
+  },
+  unsubscribe: ({ channel }) => (echo ? echo.leaveChannel(channel) : client.unsubscribe(channel)),
+  send({ channel, name, data }) {
+    if (!echo) return void client.channel(channel).trigger(name, data);
+    echo.connector.channels[channel].whisper(name.replace('client-', ''), data);
+  },
   signin: () => client.signin(),
   async trigger({ channels, name, data, ...options }) {
     return answer(await backend.trigger(channels, name, data, options));

@@ -43,23 +43,24 @@ pub(crate) fn javascript() -> &'static Path {
     })
 }
 
-/// The classpath of the program `Sdk` with the Maven packages of `tests/e2e/java`.
+/// The classpath of the programs `Sdk` and `Backend` with the Maven packages of `tests/e2e/java`.
 pub(crate) fn java() -> &'static str {
     static CLASSPATH: OnceLock<String> = OnceLock::new();
-    CLASSPATH.get_or_init(|| java_of("java", "tests/e2e/java", "Sdk.java"))
+    CLASSPATH.get_or_init(|| java_of("java", "tests/e2e/java", &["Sdk.java", "Backend.java"]))
 }
 
 /// The classpath of Kafka and of the program `Kafka`, with the Maven packages of
 /// `tests/feeds/java`.
 pub(crate) fn kafka() -> &'static str {
     static CLASSPATH: OnceLock<String> = OnceLock::new();
-    CLASSPATH.get_or_init(|| java_of("kafka", "tests/feeds/java", "Kafka.java"))
+    CLASSPATH.get_or_init(|| java_of("kafka", "tests/feeds/java", &["Kafka.java"]))
 }
 
-/// Maven packages in `lib`, which Maven keeps beside the checkout, and a program in `classes`.
-fn java_of(name: &str, folder: &str, program: &str) -> String {
+/// Maven packages in `lib`, which Maven keeps beside the checkout, and programs in `classes`.
+fn java_of(name: &str, folder: &str, programs: &[&str]) -> String {
     let from = binary::root().join(folder);
-    let folder = once(name, &from, &["pom.xml", program], |folder| {
+    let pins = [&["pom.xml"], programs].concat();
+    let folder = once(name, &from, &pins, |folder| {
         let lib = folder.join("lib");
         let mut maven = Command::new("mvn");
         maven.args(["--quiet", "--batch-mode", "dependency:copy-dependencies"]);
@@ -69,7 +70,7 @@ fn java_of(name: &str, folder: &str, program: &str) -> String {
         let mut javac = Command::new("javac");
         javac.arg("-d").arg(folder.join("classes"));
         javac.arg("-cp").arg(lib.join("*"));
-        run(javac.arg(from.join(program)));
+        run(javac.args(programs.iter().map(|program| from.join(program))));
     });
     format!("{0}/classes:{0}/lib/*", folder.display())
 }

@@ -23,6 +23,20 @@ pub fn python_script(name: &str, arguments: &[&str]) -> Sdk {
     Sdk::start(python.args(arguments))
 }
 
+/// A program of `tests/e2e/java`, started with these arguments.
+#[track_caller]
+pub fn java_program(name: &str, arguments: &[&str]) -> Sdk {
+    let mut java = Command::new("java");
+    java.args([
+        "-Xmx64m",
+        "-XX:+UseSerialGC",
+        "-XX:TieredStopAtLevel=1",
+        "-cp",
+    ]);
+    java.arg(install::java()).arg(name);
+    Sdk::start(java.args(arguments))
+}
+
 /// A script of `tests/e2e/js` that believes servers with a certificate of the authorities in this
 /// file too.
 #[track_caller]
@@ -92,15 +106,7 @@ impl Sdk {
     /// The Maven package `centrifuge-java`.
     #[track_caller]
     pub fn java() -> Self {
-        let mut java = Command::new("java");
-        java.args([
-            "-Xmx64m",
-            "-XX:+UseSerialGC",
-            "-XX:TieredStopAtLevel=1",
-            "-cp",
-        ]);
-        java.arg(install::java());
-        Self::start(java.arg("Sdk"))
+        java_program("Sdk", &[])
     }
 
     #[track_caller]

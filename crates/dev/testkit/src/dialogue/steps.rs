@@ -9,8 +9,8 @@ use super::output::command;
 use super::values::{self, fields, lines, parse};
 use super::{Story, Thing};
 use crate::{
-    HANDSHAKE, Installed, Sdk, Server, Setup, Signal, Wire, escaped, free_port, python_script,
-    script, script_trusting, sign, unix_s,
+    HANDSHAKE, Installed, Sdk, Server, Setup, Signal, Wire, escaped, free_port, java_program,
+    python_script, script, script_trusting, sign, unix_s,
 };
 
 impl Story {
@@ -250,6 +250,7 @@ impl Story {
                         with_script(|name, rest| script_trusting(&trusted, name, rest), rest)
                     }
                     ("py", rest) => with_script(python_script, rest),
+                    ("java", rest) if !rest.is_empty() => with_script(java_program, rest),
                     ("run", line) => Sdk::start(&mut command(line)),
                     _ => values::start(kind),
                 };
