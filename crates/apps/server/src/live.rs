@@ -8,12 +8,15 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
-use throng_auth::{ApiKeys, Hosts, KeyConfig, KeyError, KeySource, OriginError, Origins, Verifier};
+use throng_auth::{
+    ApiKeys, EmptyKey, Hosts, KeyConfig, KeyError, KeyRights, KeyRole, KeySource, OriginError,
+    Origins, Verifier,
+};
 use throng_broker::{
     Acknowledge, BackendId, ChannelOptions, LiveOptions, NamespaceOptions, PresenceOptions,
     ProxySwitches, ReplyLimit, Retention,
 };
-use throng_config::{Config, DEFAULT_BACKEND, RecoveryMode, Secret, SlowConsumer};
+use throng_config::{ApiRole, Auth, Config, DEFAULT_BACKEND, RecoveryMode, Secret, SlowConsumer};
 use throng_engine::ConnLimits;
 use throng_proxy::Block;
 use throng_session::{Guard, Guards, SessionLimits, WorkLimits};
@@ -97,7 +100,7 @@ impl LiveMould {
             personal_channel: config.auth.personal_channel,
             api_for_clients: config.listen.api_for_clients,
             guards: Arc::new(guards(config, &self.own_ports)?),
-            api_keys: Arc::new(ApiKeys::new(config.auth.api_keys.iter().map(|key| &**key))?),
+            api_keys: Arc::new(api_keys(&config.auth)?),
             proxies: config.listen.trusted_proxies.clone().into(),
             connections_max: per_shard(config.engine.connections_max as usize, shards),
             conns: conn_limits(config, shards, self.memory_bytes),
@@ -112,6 +115,28 @@ const fn per_shard(all: usize, shards: usize) -> usize {
     } else {
         all.div_ceil(shards)
     }
+}
+
+/// The keys of the server API, those without a name first.
+fn api_keys(auth: &Auth) -> Result<ApiKeys, EmptyKey> {
+    let mut keys = ApiKeys::new(auth.api_keys.iter().map(|key| &**key))?;
+    for named in &auth.named_api_keys {
+        let roles = named.roles.iter().map(|role| match role {
+            ApiRole::Metrics => KeyRole::Metrics,
+            ApiRole::Read => KeyRole::Read,
+            ApiRole::Publish => KeyRole::Publish,
+            ApiRole::Admin => KeyRole::Admin,
+        });
+        let namespaces = named.namespaces.iter();
+        let rights = KeyRights {
+            name: named.name.as_str().into(),
+            roles: roles.collect(),
+            namespaces: namespaces.map(|name| name.as_str().into()).collect(),
+        };
+        let key = named.key.as_deref().unwrap_or_default();
+        keys.add(key, Some(Arc::new(rights)))?;
+    }
+    Ok(keys)
 }
 
 fn limits(config: &Config) -> SessionLimits {

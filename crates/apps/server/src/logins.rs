@@ -7,11 +7,12 @@
 //! Rule for "full": who has signed in first is signed out.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use throng_auth::{ApiKeys, Caller};
 use throng_session::Logins;
 use throng_types::Millis;
 
@@ -29,27 +30,27 @@ pub(crate) struct Table(Mutex<Known>);
 struct Known {
     /// The oldest first. Bound: [`LOGINS_MAX`].
     logins: VecDeque<Login>,
-    /// Digests of the API keys that let them in.
-    keys: Vec<u8>,
+    /// The API keys that let them in.
+    keys: Arc<ApiKeys>,
 }
 
 struct Login {
     digest: Vec<u8>,
+    caller: Caller,
     until: Millis,
 }
 
 impl Table {
     /// Puts these API keys into force. People who signed in by others have to sign in again.
-    pub(crate) fn renew<'a>(&self, keys: impl IntoIterator<Item = &'a str>) {
-        let all: Vec<u8> = keys.into_iter().flat_map(digest_of).collect();
+    pub(crate) fn renew(&self, keys: &Arc<ApiKeys>) {
         let mut known = self.open();
-        if known.keys != all {
-            known.keys = all;
+        if known.keys != *keys {
+            known.keys = keys.clone();
             known.logins.clear();
         }
     }
 
-    fn begin_with(&self, secret: Secret, now: Millis) -> String {
+    fn begin_with(&self, secret: Secret, caller: Caller, now: Millis) -> String {
         let secret = URL_SAFE_NO_PAD.encode(secret);
         let mut known = self.open();
         known.logins.retain(|login| login.until > now);
@@ -58,6 +59,7 @@ impl Table {
         }
         known.logins.push_back(Login {
             digest: digest_of(&secret),
+            caller,
             until: now + LIFETIME_MS,
         });
         secret
@@ -70,18 +72,19 @@ impl Table {
 }
 
 impl Logins for Table {
-    fn begin(&self, now: Millis) -> String {
+    fn begin(&self, caller: Caller, now: Millis) -> String {
         let mut secret = Secret::default();
         aws_lc_rs::rand::fill(&mut secret).expect("the system has randomness");
-        self.begin_with(secret, now)
+        self.begin_with(secret, caller, now)
     }
 
-    fn knows(&self, secret: &str, now: Millis) -> bool {
+    fn caller(&self, secret: &str, now: Millis) -> Option<Caller> {
         // Digests may be compared in any time: nobody can choose one.
         let digest = digest_of(secret);
         let known = self.open();
         let mut logins = known.logins.iter();
-        logins.any(|login| login.digest == digest && login.until > now)
+        let login = logins.find(|login| login.digest == digest && login.until > now)?;
+        Some(login.caller.clone())
     }
 
     fn end(&self, secret: &str) {
@@ -102,45 +105,53 @@ fn digest_of(secret: &str) -> Vec<u8> {
 mod tests {
     use super::*;
 
+    fn keys<const N: usize>(keys: [&str; N]) -> Arc<ApiKeys> {
+        Arc::new(ApiKeys::new(keys).expect("good keys"))
+    }
+
+    fn knows(table: &Table, secret: &str, now: Millis) -> bool {
+        table.caller(secret, now).is_some()
+    }
+
     #[test]
     fn a_login_is_good_until_it_ends() {
         let table = Table::default();
         let now = Millis(1_000);
-        let [one, other] = [[1; 32], [2; 32]].map(|secret| table.begin_with(secret, now));
+        let [one, other] = [[1; 32], [2; 32]].map(|secret| table.begin_with(secret, None, now));
         assert_ne!(one, other);
-        assert!(table.knows(&one, now) && table.knows(&other, now));
+        assert!(knows(&table, &one, now) && knows(&table, &other, now));
         for wrong in ["", "x", &one[1..], &one.to_lowercase()] {
-            assert!(!table.knows(wrong, now), "{wrong}");
+            assert!(!knows(&table, wrong, now), "{wrong}");
         }
         table.end(&one);
-        assert!(!table.knows(&one, now) && table.knows(&other, now));
-        assert!(table.knows(&other, now + (LIFETIME_MS - 1)));
-        assert!(!table.knows(&other, now + LIFETIME_MS));
+        assert!(!knows(&table, &one, now) && knows(&table, &other, now));
+        assert!(knows(&table, &other, now + (LIFETIME_MS - 1)));
+        assert!(!knows(&table, &other, now + LIFETIME_MS));
     }
 
     #[test]
     fn a_full_table_signs_out_who_came_first() {
         let table = Table::default();
-        let begin = |n: usize| table.begin_with([n as u8; 32], Millis(n as u64));
+        let begin = |n: usize| table.begin_with([n as u8; 32], None, Millis(n as u64));
         let all: Vec<_> = (0..=LOGINS_MAX).map(begin).collect();
-        let knows = |secret: &String| table.knows(secret, Millis(100));
-        assert!(!knows(&all[0]));
-        assert!(all[1..].iter().all(knows));
+        let is_known = |secret: &String| knows(&table, secret, Millis(100));
+        assert!(!is_known(&all[0]));
+        assert!(all[1..].iter().all(is_known));
         // Those that have expired make room first.
         let late = Millis(LIFETIME_MS + 50);
-        table.begin_with([99; 32], late);
-        assert!(table.knows(&all[LOGINS_MAX], late));
-        assert!(!table.knows(&all[1], late));
+        table.begin_with([99; 32], None, late);
+        assert!(knows(&table, &all[LOGINS_MAX], late));
+        assert!(!knows(&table, &all[1], late));
     }
 
     #[test]
     fn other_keys_sign_everybody_out_and_the_same_nobody() {
         let table = Table::default();
-        table.renew(["a", "b"]);
-        let secret = table.begin_with([1; 32], Millis(0));
-        table.renew(["a", "b"]);
-        assert!(table.knows(&secret, Millis(0)));
-        table.renew(["b"]);
-        assert!(!table.knows(&secret, Millis(0)));
+        table.renew(&keys(["a", "b"]));
+        let secret = table.begin_with([1; 32], None, Millis(0));
+        table.renew(&keys(["a", "b"]));
+        assert!(knows(&table, &secret, Millis(0)));
+        table.renew(&keys(["b"]));
+        assert!(!knows(&table, &secret, Millis(0)));
     }
 }

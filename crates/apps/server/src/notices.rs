@@ -29,13 +29,13 @@ pub(crate) fn write_notices<K: Kernel>(app: &ShardApp, conns: &Conns<Session, K>
         let address = address.or_else(|| shared.forwarded.client_of(notice.conn));
         let address = address.or_else(|| Some(conns.peer(notice.conn)?.ip().to_canonical()));
         let address = address.map_or_else(String::new, |address| address.to_string());
-        let (user, what) = (&*notice.user, notice.what);
+        let (user, what, key) = (&*notice.user, notice.what, &*notice.key);
         let (object, why) = (&*notice.object, &*notice.why);
         match notice.kind {
             NoticeKind::Refused => {
                 tracing::info!(
                     target: "throng::refused",
-                    address, user, what, object, why,
+                    address, user, what, object, why, key,
                     "refused"
                 );
                 app.parts.observatory.watch.refused(Refusal {
@@ -50,12 +50,12 @@ pub(crate) fn write_notices<K: Kernel>(app: &ShardApp, conns: &Conns<Session, K>
             NoticeKind::Changed => {
                 tracing::info!(
                     target: "throng::audit",
-                    address, what, object, user,
+                    address, what, object, user, key,
                     "API call"
                 );
             }
             NoticeKind::Published => {
-                tracing::debug!(target: "throng::audit", address, what, object, "API call");
+                tracing::debug!(target: "throng::audit", address, what, object, key, "API call");
             }
         }
     }

@@ -84,8 +84,7 @@ impl Renewal {
             );
         }
         // Once no shard lets anybody in by an old key.
-        let keys = config.auth.api_keys.iter();
-        self.observatory.logins.renew(keys.map(|key| &**key));
+        self.observatory.logins.renew(&live.api_keys);
         Ok(())
     }
 }

@@ -98,7 +98,6 @@ impl Blueprint {
         counters.extend(own.iter().cloned());
         let [handle_counters, history_counters, key_counters] = own;
         let logins = Table::default();
-        logins.renew(config.auth.api_keys.iter().map(|key| &**key));
         let observatory = Observatory {
             counters,
             version: options.version,
@@ -122,6 +121,7 @@ impl Blueprint {
             token_keys: TokenKeys::new(key_counters),
         };
         let live = Arc::new(mould.make(config)?);
+        observatory.logins.renew(&live.api_keys);
         let client_ports = config.listen.client.iter().map(|_| Port::Client);
         let public = { config.listeners() }.zip(client_ports.chain([Port::Api]));
         let public = public.map(|(listener, port)| ListenerKind {

@@ -4,9 +4,70 @@
 //! time of a check reveals nothing about a key, not even its length.
 
 use std::fmt;
+use std::sync::Arc;
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::digest::{SHA256, SHA256_OUTPUT_LEN};
+use throng_types::{ChannelName, Save};
+
+/// Kind of calls that a key is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Save)]
+pub enum KeyRole {
+    /// Numbers of the server, without names.
+    Metrics,
+    /// Whatever shows something and changes nothing; includes [`KeyRole::Metrics`].
+    Read,
+    Publish,
+    /// Every call of the server API.
+    Admin,
+}
+
+impl KeyRole {
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Metrics => "metrics",
+            Self::Read => "read",
+            Self::Publish => "publish",
+            Self::Admin => "admin",
+        }
+    }
+}
+
+/// Rights of a named key, which go with each call that shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Save)]
+pub struct KeyRights {
+    /// Name of the key, which logs show.
+    pub name: Box<str>,
+    /// Calls that it is for. Bound: the configuration.
+    pub roles: Vec<KeyRole>,
+    /// The namespaces whose channels it may touch; empty for all channels. Bound: the
+    /// configuration.
+    pub namespaces: Vec<Box<str>>,
+}
+
+impl KeyRights {
+    #[must_use]
+    pub fn allows(&self, role: KeyRole) -> bool {
+        self.roles.iter().any(|own| match own {
+            KeyRole::Admin => true,
+            KeyRole::Read => matches!(role, KeyRole::Read | KeyRole::Metrics),
+            own => *own == role,
+        })
+    }
+
+    /// Whether it may touch a channel; `None` stands for all channels at once.
+    #[must_use]
+    pub fn covers(&self, channel: Option<&ChannelName>) -> bool {
+        let namespace = channel.and_then(ChannelName::namespace);
+        let is_own = |namespace: &str| self.namespaces.iter().any(|own| **own == *namespace);
+        self.namespaces.is_empty() || namespace.is_some_and(is_own)
+    }
+}
+
+/// Caller of the server API, by its key; `None` for one that may do everything: it came with a
+/// key without a name, or no keys are set.
+pub type Caller = Option<Arc<KeyRights>>;
 
 /// Credentials of a request to the server API.
 #[derive(Clone, Copy, Debug, Default)]
@@ -20,9 +81,9 @@ pub struct ApiCredentials<'a> {
     pub query: Option<&'a str>,
 }
 
-/// The accepted keys. Without any, no request is accepted.
-#[derive(Clone, Default)]
-pub struct ApiKeys(Vec<[u8; SHA256_OUTPUT_LEN]>);
+/// The accepted keys, each with what it is for. Without any, no request is accepted.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct ApiKeys(Vec<([u8; SHA256_OUTPUT_LEN], Caller)>);
 
 /// Refused because it would accept every request with an empty header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -30,13 +91,20 @@ pub struct ApiKeys(Vec<[u8; SHA256_OUTPUT_LEN]>);
 pub struct EmptyKey;
 
 impl ApiKeys {
-    /// Keeps the digests of these keys; refuses an empty one.
+    /// Keeps the digests of these keys, which may do everything; refuses an empty one.
     pub fn new<'a>(keys: impl IntoIterator<Item = &'a str>) -> Result<Self, EmptyKey> {
-        let digests = keys.into_iter().map(|key| match key {
-            "" => Err(EmptyKey),
-            key => Ok(digest(key)),
-        });
-        digests.collect::<Result<_, _>>().map(Self)
+        let mut all = Self::default();
+        keys.into_iter().try_for_each(|key| all.add(key, None))?;
+        Ok(all)
+    }
+
+    /// Adds a key; of two that are the same, the first counts.
+    pub fn add(&mut self, key: &str, caller: Caller) -> Result<(), EmptyKey> {
+        if key.is_empty() {
+            return Err(EmptyKey);
+        }
+        self.0.push((digest(key), caller));
+        Ok(())
     }
 
     #[must_use]
@@ -44,25 +112,27 @@ impl ApiKeys {
         self.0.is_empty()
     }
 
-    #[must_use]
-    pub fn has(&self, key: &str) -> bool {
+    fn find(&self, key: &str) -> Option<&Caller> {
         let presented = digest(key);
-        let mut found = false;
-        for known in &self.0 {
-            found |= verify_slices_are_equal(known, &presented).is_ok();
+        let mut found = None;
+        for (known, caller) in &self.0 {
+            let is_it = verify_slices_are_equal(known, &presented).is_ok();
+            if is_it && found.is_none() {
+                found = Some(caller);
+            }
         }
         found
     }
 
-    /// Whether the request is accepted, by the rules of Centrifugo's server API: the header
-    /// `X-API-Key`, or in its absence `Authorization: apikey KEY`; if that fails, the query
+    /// The caller of a request, if it is accepted by the rules of Centrifugo's server API: the
+    /// header `X-API-Key`, or in its absence `Authorization: apikey KEY`; if that fails, the query
     /// parameter `api_key`.
     #[must_use]
-    pub fn admit(&self, credentials: ApiCredentials<'_>) -> bool {
+    pub fn admit(&self, credentials: ApiCredentials<'_>) -> Option<&Caller> {
         let x_api_key = credentials.x_api_key.filter(|key| !key.is_empty());
         let header = x_api_key.or_else(|| credentials.authorization.and_then(apikey));
-        header.is_some_and(|key| self.has(key))
-            || credentials.query.is_some_and(|key| self.has(key))
+        let by_header = header.and_then(|key| self.find(key));
+        by_header.or_else(|| self.find(credentials.query?))
     }
 }
 
@@ -107,7 +177,8 @@ mod tests {
                     _ => &mut credentials.query,
                 } = Some(value);
             }
-            assert_eq!(keys.admit(credentials).to_string(), expected, "{case}");
+            let is_admitted = keys.admit(credentials).is_some();
+            assert_eq!(is_admitted.to_string(), expected, "{case}");
         }
     }
 
@@ -115,8 +186,58 @@ mod tests {
     fn without_keys_nobody_is_admitted() {
         let keys = ApiKeys::new([]).unwrap();
         assert!(keys.is_empty());
-        assert!(!keys.has(""));
+        assert_eq!(keys.find(""), None);
         assert_eq!(ApiKeys::new(["a", ""]).err(), Some(EmptyKey));
         assert_eq!(format!("{:?}", ApiKeys::new(["a"]).unwrap()), "1 API keys");
+    }
+    #[test]
+    fn a_key_has_its_roles_and_those_within_them() {
+        use KeyRole::{Admin, Metrics, Publish, Read};
+        let of = |roles: &[KeyRole]| KeyRights {
+            name: "ci".into(),
+            roles: roles.into(),
+            namespaces: Vec::new(),
+        };
+        for (roles, allowed) in [
+            (&[][..], &[][..]),
+            (&[Metrics], &[Metrics]),
+            (&[Read], &[Metrics, Read]),
+            (&[Publish], &[Publish]),
+            (&[Publish, Metrics], &[Metrics, Publish]),
+            (&[Admin], &[Metrics, Read, Publish, Admin]),
+        ] {
+            let mut all = vec![Metrics, Read, Publish, Admin];
+            all.retain(|role| of(roles).allows(*role));
+            assert_eq!(all, allowed, "{roles:?}");
+        }
+    }
+
+    #[test]
+    fn a_key_of_namespaces_covers_their_channels_and_not_all() {
+        let grant = KeyRights {
+            name: "ci".into(),
+            roles: vec![KeyRole::Admin],
+            namespaces: vec!["chat".into()],
+        };
+        let name = |name: &str| ChannelName::new(name).unwrap();
+        assert!(grant.covers(Some(&name("chat:1"))));
+        for other in ["chat", "chats:1", "other:chat:1"] {
+            assert!(!grant.covers(Some(&name(other))), "{other}");
+        }
+        assert!(!grant.covers(None));
+    }
+
+    #[test]
+    fn the_first_of_two_keys_that_are_the_same_counts() {
+        let mut keys = ApiKeys::new(["a"]).unwrap();
+        let grant = Arc::new(KeyRights {
+            name: "ci".into(),
+            roles: vec![KeyRole::Read],
+            namespaces: Vec::new(),
+        });
+        keys.add("a", Some(grant.clone())).unwrap();
+        keys.add("b", Some(grant.clone())).unwrap();
+        assert_eq!(keys.find("a"), Some(&None));
+        assert_eq!(keys.find("b"), Some(&Some(grant)));
     }
 }

@@ -25,7 +25,7 @@ mod origin;
 mod sign;
 mod verifier;
 
-pub use api_key::{ApiCredentials, ApiKeys, EmptyKey};
+pub use api_key::{ApiCredentials, ApiKeys, Caller, EmptyKey, KeyRights, KeyRole};
 pub use block::BlockKey;
 pub use claims::{Allow, ChannelPattern, Claims, PatternError, SubscriptionOptions, TokenFault};
 pub use host::{HostError, Hosts};

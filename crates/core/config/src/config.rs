@@ -105,18 +105,21 @@ impl Auth {
             || self.eddsa_public_key.is_some()
             || self.jwks.is_some()
             || self.jwks_url.is_some()
-            || self.files().iter().any(|file| file.key != "api_keys_file")
+            || self
+                .files()
+                .iter()
+                .any(|file| !file.key.starts_with("api_key"))
     }
 
     #[must_use]
     pub fn api_keys_set(&self) -> bool {
-        !self.api_keys.is_empty() || self.api_keys_file.is_some()
+        !self.api_keys.is_empty() || self.api_keys_file.is_some() || !self.named_api_keys.is_empty()
     }
 
     /// The files that the caller reads and hands to [`Auth::take_file`].
     #[must_use]
     pub fn files(&self) -> Vec<AuthFile> {
-        [
+        let own = [
             ("hmac_secret_file", &self.hmac_secret_file),
             ("hmac_previous_secret_file", &self.hmac_previous_secret_file),
             ("rsa_public_key_file", &self.rsa_public_key_file),
@@ -124,15 +127,18 @@ impl Auth {
             ("eddsa_public_key_file", &self.eddsa_public_key_file),
             ("jwks_file", &self.jwks_file),
             ("api_keys_file", &self.api_keys_file),
-        ]
-        .into_iter()
-        .filter_map(|(key, path)| {
-            Some(AuthFile {
-                key,
-                path: path.clone()?,
+        ];
+        let own = own.map(|(key, path)| (key.to_owned(), path));
+        let named = self.named_api_keys.iter().enumerate();
+        let named = named.map(|(at, it)| (format!("api_key[{at}].key_file"), &it.key_file));
+        { own.into_iter().chain(named) }
+            .filter_map(|(key, path)| {
+                Some(AuthFile {
+                    key,
+                    path: path.clone()?,
+                })
             })
-        })
-        .collect()
+            .collect()
     }
 
     /// Stores what a file held. White space around a secret does not count, since editors end
@@ -141,10 +147,10 @@ impl Auth {
     /// # Errors
     /// A sentence for the user when the text is empty or is no PEM text where one belongs.
     pub fn take_file(&mut self, file: &AuthFile, text: &str) -> Result<(), String> {
-        let option = file.key.strip_suffix("_file").unwrap_or(file.key);
+        let option = file.key.strip_suffix("_file").unwrap_or(&file.key);
         let keys: Vec<&str>;
         let wrong = |why: &str| format!("auth.{}: {}: {why}", file.key, file.path);
-        if option == "api_keys" {
+        if option.starts_with("api_key") {
             keys = text
                 .lines()
                 .map(str::trim)
@@ -159,7 +165,14 @@ impl Auth {
             {
                 return Err(wrong("one of the keys is the placeholder of an example"));
             }
-            self.api_keys.extend(keys.into_iter().map(Secret::from));
+            let is_it = |at: &usize| option == format!("api_key[{at}].key");
+            match (0..self.named_api_keys.len()).find(is_it) {
+                None => self.api_keys.extend(keys.into_iter().map(Secret::from)),
+                Some(at) => match keys[..] {
+                    [key] => self.named_api_keys[at].key = Some(key.into()),
+                    _ => return Err(wrong("the file holds several keys; keep one of them")),
+                },
+            }
             return Ok(());
         }
         let is_secret = matches!(option, "hmac_secret" | "hmac_previous_secret");
@@ -180,8 +193,8 @@ impl Auth {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuthFile {
-    /// The option that names it, such as `hmac_secret_file`.
-    pub key: &'static str,
+    /// The option in `[auth]` that names it, such as `hmac_secret_file`.
+    pub key: String,
     /// Path of the file; in the configuration file it counts from that file's folder.
     pub path: String,
 }

@@ -6,7 +6,8 @@ use throng_types::nearest;
 use crate::config::{Config, Namespace};
 use crate::options::{
     AppOptions, Appwrite, AppwriteProject, Auth, Broker, ChannelOptions, Drain, Engine, Feed, Grip,
-    GripRoute, History, Limits, Listen, Log, Proxy, ProxyBackend, Stream, Tls, TlsSite, Websocket,
+    GripRoute, History, Limits, Listen, Log, NamedApiKey, Proxy, ProxyBackend, Stream, Tls,
+    TlsSite, Websocket,
 };
 use crate::section::{OptionSpec, Section, Sections};
 
@@ -40,6 +41,7 @@ pub(crate) fn sections() -> Vec<(Shape, Box<dyn Section>)> {
         (Shape::Once, Box::new(Websocket::default())),
         (Shape::Once, Box::new(Stream::default())),
         (Shape::Once, Box::new(Auth::default())),
+        (Shape::Repeated, Box::new(NamedApiKey::default())),
         (Shape::Once, Box::new(Drain::default())),
         (Shape::Once, Box::new(Broker::default())),
         (Shape::Once, Box::new(History::default())),

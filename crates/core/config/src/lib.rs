@@ -33,11 +33,11 @@ mod tests;
 pub use config::{AuthFile, Config, Namespace, Namespaces};
 pub use kind::{ForwardedFor, ListenAddress, ProxyStatus};
 pub use options::{
-    Acknowledge, AppOptions, Appwrite, AppwriteProject, Auth, Broker, BrokerKind,
+    Acknowledge, ApiRole, AppOptions, Appwrite, AppwriteProject, Auth, Broker, BrokerKind,
     CONNECTIONS_PER_IP, ChannelOptions, DEFAULT_BACKEND, DeltaType, Drain, Engine, Feed, FeedBegin,
-    FeedKind, Grip, GripRoute, History, Limits, Listen, Log, LogFormat, LogLevel, OnDiskFailure,
-    Proxy, ProxyBackend, RecoveryMode, SlowConsumer, Stream, Tls, TlsRecords, TlsSite, TlsVersion,
-    Websocket,
+    FeedKind, Grip, GripRoute, History, Limits, Listen, Log, LogFormat, LogLevel, NamedApiKey,
+    OnDiskFailure, Proxy, ProxyBackend, RecoveryMode, SlowConsumer, Stream, Tls, TlsRecords,
+    TlsSite, TlsVersion, Websocket,
 };
 pub use reload::Renewal;
 pub use secret::{Secret, signing_secret_fault};

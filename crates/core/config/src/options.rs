@@ -322,6 +322,46 @@ section! {
         /// reaches them may do everything.
         insecure: bool, Bool = false;
     }
+    lists {
+        /// Keys of the server API with a name, each for certain calls.
+        "api_key" named_api_keys: NamedApiKey;
+    }
+}
+
+choice! {
+    /// The calls of the server API that a key is for.
+    ApiRole {
+        /// Only the paths `/metrics` and `/stats`.
+        Metrics = "metrics",
+        /// Also whatever shows something and changes nothing.
+        #[default]
+        Read = "read",
+        /// Publishing, and nothing else.
+        Publish = "publish",
+        /// All calls of the server API.
+        Admin = "admin",
+    }
+}
+
+section! {
+    /// One more key of the server API, with a name that the log shows, and for certain calls only.
+    /// The keys of `auth.api_keys` are for all calls. Repeat the section for each.
+    "auth.api_key" NamedApiKey {
+        /// The name of the key: 1 to 64 ASCII letters, digits, `-`, `_` and `.`.
+        name: String, Text, example("\"prometheus\"");
+        /// The key, sent as `X-API-Key`.
+        key: Option<Secret>, Opt<SecretText>, secret, example("\"a long random text\""),
+            unset("`key_file` has it");
+        /// The file that holds the key.
+        key_file: Option<String>, Opt<Text>, file, example("\"/etc/throng/prometheus-key\"");
+        /// The calls that it is for: `metrics` for `/metrics` and `/stats`, `read` for these and
+        /// whatever else shows something and changes nothing, `publish` for publishing, `admin` for
+        /// all calls. Others are refused with 403.
+        roles: Vec<ApiRole>, List<Choice<ApiRole>> = vec![ApiRole::Read];
+        /// The namespaces whose channels it may touch. Calls that concern other channels, or more
+        /// than one channel, are refused with 403. An empty list is no limit.
+        namespaces: Vec<String>, List<Text>;
+    }
 }
 
 section! {

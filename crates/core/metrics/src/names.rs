@@ -212,6 +212,7 @@ metrics! {
             AuthIssuer(reason = "issuer"),
             AuthChannel(reason = "channel"),
             AuthApiKey(reason = "api_key"),
+            AuthRole(reason = "role"),
         }
         "token_key_fetches_total" "Fetches of the issuer's public keys (`auth.jwks_url`); after a \
                                    failure the old keys stay." {

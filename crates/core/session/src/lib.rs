@@ -54,7 +54,8 @@ pub use http::{
 pub use identity::{AuthError, Identity, authenticate, check_token, failure};
 pub use notice::{Notice, NoticeKind, Notices};
 pub use permit::{
-    RESERVED, Sight, Verdict, may_publish, may_read_history, may_see_presence, may_subscribe,
+    RESERVED, Sight, Verdict, may_call, may_publish, may_read_history, may_see_presence,
+    may_subscribe, may_touch,
 };
 pub use publishing::{Publications, PublishOutcome, publish_all};
 pub use questions::{AskingClient, CannotAsk, Open, Passed, Questions};
@@ -66,6 +67,8 @@ pub use survey::{
     ControlCommand, MatchedConnection, NodeCount, NodeReply, Search, SearchMatches, Survey,
     SurveyReply, from_node, to_node,
 };
+/// Rights of callers of the server API.
+pub use throng_auth::{Caller, KeyRole};
 /// The protocol in which backends are asked.
 pub use throng_centrifuge::Codec;
 pub use throng_centrifuge::proxy::{ProxyAnswer, ProxyCall, ProxyKind, ProxyRefusal};

@@ -10,6 +10,7 @@ use std::cell::{Cell, RefCell};
 use std::fmt::Display;
 use std::net::IpAddr;
 
+use throng_auth::Caller;
 use throng_types::{ConnId, Now};
 
 /// Refusals that are kept in a second, and at once.
@@ -41,6 +42,8 @@ pub struct Notice {
     pub object: Box<str>,
     /// Reason of a refusal; empty for a change.
     pub why: Box<str>,
+    /// Name of the key of the server API, empty if it has none.
+    pub key: Box<str>,
 }
 
 /// One per shard, owned by its thread.
@@ -53,6 +56,8 @@ pub struct Notices {
     window: Cell<(u64, u64)>,
     conn: Cell<Option<(ConnId, Now)>>,
     address: Cell<Option<IpAddr>>,
+    /// Caller of the server API with a named key, as of the last request of this connection.
+    caller: RefCell<Option<(ConnId, Caller)>>,
     wants_published: Cell<bool>,
 }
 
@@ -79,6 +84,22 @@ impl Notices {
     /// Its client has this address.
     pub fn comes_from(&self, address: IpAddr) {
         self.address.set(Some(address));
+    }
+
+    /// Sets the caller of the server API that the request, or what follows from it, is from.
+    pub fn called_by(&self, caller: &Caller) {
+        let named = caller.as_ref().and_then(|_| self.conn.get());
+        let mut known = self.caller.borrow_mut();
+        if named.is_some() || known.is_some() {
+            *known = named.map(|(conn, _)| (conn, caller.clone()));
+        }
+    }
+
+    /// The caller of the request that is being served.
+    pub fn caller(&self) -> Caller {
+        let (conn, _) = self.conn.get()?;
+        let known = self.caller.borrow();
+        { known.as_ref() }.and_then(|(of, caller)| (*of == conn).then(|| caller.clone())?)
     }
 
     /// Records a refusal. The reason is formatted only if the notice is kept.
@@ -114,6 +135,9 @@ impl Notices {
             what,
             object,
             why,
+            key: self
+                .caller()
+                .map_or_else(Box::default, |key| key.name.clone()),
         });
     }
 

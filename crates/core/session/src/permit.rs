@@ -10,11 +10,13 @@
 //! 5. a backend, where the option `subscribe_proxy_enabled` is on;
 //! 6. the options `anonymous_subscribe`, and `subscribe` for connections with a user.
 
-use throng_auth::{Allow, ChannelPattern};
+use throng_auth::{Allow, Caller, ChannelPattern, KeyRole};
 use throng_broker::{BackendId, ChannelOptions, PresenceOptions};
+use throng_metrics::Counter;
 use throng_types::ChannelName;
 
-use crate::{Identity, Shared};
+use crate::http::Reject;
+use crate::{Context, Identity, Shared};
 
 /// Channels of the server's own; clients have no business there.
 pub const RESERVED: &str = "throng";
@@ -225,4 +227,48 @@ pub fn may_publish(identity: Option<&Identity>, channel: &ChannelName, shared: &
             None => grounds.options.anonymous_publish,
         }
     })
+}
+
+/// Decides whether a caller of the server API may make calls of a kind. Error: 403, which says for
+/// which role the key has to be.
+pub fn may_call<S, O>(
+    caller: &Caller,
+    role: KeyRole,
+    path: &str,
+    cx: &Context<'_, S, O>,
+) -> Result<(), Reject> {
+    match caller {
+        Some(key) if !key.allows(role) => {
+            let needed = role.word();
+            let why = format!("the API key {:?} lacks the role {needed}", key.name);
+            Err(beyond(path, why, cx))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Decides whether a caller of the server API may touch a channel; `None` stands for all channels
+/// at once. Error: 403, which says for which namespaces the key is.
+pub fn may_touch<S, O>(
+    caller: &Caller,
+    channel: Option<&ChannelName>,
+    cx: &Context<'_, S, O>,
+) -> Result<(), Reject> {
+    match caller {
+        Some(key) if !key.covers(channel) => {
+            let own = key.namespaces.join(", ");
+            let why = format!(
+                "the API key {:?} is for the namespaces {own} alone",
+                key.name
+            );
+            Err(beyond(channel.map_or("", ChannelName::as_str), why, cx))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn beyond<S, O>(object: &str, why: String, cx: &Context<'_, S, O>) -> Reject {
+    cx.count(Counter::AuthRole);
+    cx.shared.notices.refused("request", object, "", &why);
+    Reject::new(403, why)
 }

@@ -1,5 +1,7 @@
 //! Claims of gateways to requests, and the few paths that are the front door's own.
 
+use throng_auth::KeyRole;
+
 use crate::close::Port;
 use crate::http::request::Incoming;
 
@@ -45,6 +47,11 @@ pub struct Claim {
     /// answered at once or with [`crate::Opened::Later`], and opens no session.
     pub pipelines: bool,
     pub access: Access,
+    /// KeyRole that a key of the server API needs; `None` if the gateway checks each call itself.
+    pub role: Option<KeyRole>,
+    /// Whether the gateway checks the namespaces of each call itself. A key that is limited to some
+    /// gets nowhere else.
+    pub by_channel: bool,
     /// Bytes of a body that is awaited whole; `None` for the port's limit.
     pub body_bytes_max: Option<usize>,
 }
@@ -63,6 +70,9 @@ impl Claim {
             streams_body: false,
             pipelines: false,
             access: Access::OfPort,
+            // Who forgets to name one shuts the door.
+            role: Some(KeyRole::Admin),
+            by_channel: false,
             body_bytes_max: None,
         }
     }
@@ -124,6 +134,10 @@ impl Own {
                 Self::Page => Access::OfPort,
                 Self::Server | Self::Health | Self::Dashboard | Self::Login => Access::Own,
             },
+            role: Some(match incoming.request.path() {
+                "/metrics" | "/stats" | "/stats/hour" => KeyRole::Metrics,
+                _ => KeyRole::Read,
+            }),
             ..Claim::endpoint(0, methods)
         };
         Some((own, claim))

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use throng_auth::{ApiKeys, Verifier};
+use throng_auth::{ApiKeys, Caller, Verifier};
 use throng_broker::NamespaceOptions;
 use throng_metrics::Counters;
 use throng_types::Millis;
@@ -82,9 +82,10 @@ pub trait Pages: Send + Sync {
 
 /// Sessions of browsers that sent an API key to the dashboard, each known by a secret.
 pub trait Logins: Send + Sync {
-    /// Begins a session and returns its secret, which cannot be guessed.
-    fn begin(&self, now: Millis) -> String;
-    fn knows(&self, secret: &str, now: Millis) -> bool;
+    /// Begins a session of a caller and returns its secret, which cannot be guessed.
+    fn begin(&self, caller: Caller, now: Millis) -> String;
+    /// Returns the caller who began the session, if there is one.
+    fn caller(&self, secret: &str, now: Millis) -> Option<Caller>;
     fn end(&self, secret: &str);
     /// Seconds that a secret stays valid.
     fn lifetime_s(&self) -> u64;

@@ -14,7 +14,9 @@ use throng_appwrite::{ConnectRequest, FeedMessage, RealtimeError, SessionHeaders
 use throng_http1::{Request, query};
 use throng_proxy::last_address;
 use throng_session::http::check_draining;
-use throng_session::{Claim, Incoming, Opened, Port, Reject, Shared, is_close_by, respond_json};
+use throng_session::{
+    Claim, Incoming, KeyRole, Opened, Port, Reject, Shared, is_close_by, respond_json,
+};
 use throng_types::{Epoch, Position};
 use throng_ws::handshake;
 
@@ -39,7 +41,10 @@ pub(crate) fn claim(port: Port, path: &str) -> Option<Claim> {
             checks_origin: false,
             ..Claim::endpoint(REALTIME, "GET")
         }),
-        Port::Api if below == "/events" => Some(Claim::endpoint(EVENTS, "POST")),
+        Port::Api if below == "/events" => Some(Claim {
+            role: Some(KeyRole::Publish),
+            ..Claim::endpoint(EVENTS, "POST")
+        }),
         _ => None,
     }
 }

@@ -24,8 +24,8 @@ use throng_centrifuge::api::{
 use throng_hub::{Answer, Command, ReplyTo};
 use throng_metrics::Counter;
 use throng_session::{
-    Context, ControlCommand, Event, Exchange, Flow, Publications, PublishOutcome as Outcome,
-    Survey, SurveyReply, publish_all, respond_json,
+    Caller, Context, ControlCommand, Event, Exchange, Flow, Incoming, Publications,
+    PublishOutcome as Outcome, Survey, SurveyReply, publish_all, respond_json,
 };
 use throng_types::{ChannelName, End};
 
@@ -55,8 +55,20 @@ pub(crate) enum Task {
 }
 
 impl Task {
+    pub(crate) fn method(&self) -> Method {
+        match self {
+            Self::Publish(_, true) => Method::Broadcast,
+            Self::Publish(_, false) => Method::Publish,
+            Self::History(..) => Method::History,
+            Self::Present(_, true) => Method::Presence,
+            Self::Present(_, false) => Method::PresenceStats,
+            Self::Forget(_) => Method::HistoryRemove,
+            Self::Survey(_, surveyed) => surveyed.method(),
+        }
+    }
+
     /// The channel that it is about; publications are refused one by one.
-    fn channel(&self) -> Option<&ChannelName> {
+    pub(crate) fn channel(&self) -> Option<&ChannelName> {
         match self {
             Self::History(channel, _) | Self::Present(channel, _) | Self::Forget(channel) => {
                 Some(channel)
@@ -86,6 +98,7 @@ pub(crate) enum Together {
 /// Calls on their way: the awaited answers, and the connection to answer.
 pub struct ApiCall {
     exchange: Exchange,
+    caller: Caller,
     together: Together,
     /// Commands that wait for their turn, with their ids. Bound: the request's body.
     rest: VecDeque<(u32, Result<Task, ServerApiError>)>,
@@ -102,12 +115,13 @@ pub struct ApiCall {
 
 impl ApiCall {
     pub(crate) fn new(
-        exchange: Exchange,
+        incoming: &Incoming<'_, '_>,
         together: Together,
         rest: VecDeque<(u32, Result<Task, ServerApiError>)>,
     ) -> Self {
         Self {
-            exchange,
+            exchange: Exchange::new(incoming),
+            caller: incoming.caller.clone(),
             together,
             rest,
             open: VecDeque::new(),
@@ -249,6 +263,7 @@ impl ApiCall {
 
     /// Carries out calls that may go on after an answer, or ends the exchange.
     fn go_on(&mut self, cx: &mut Cx<'_>) -> Flow {
+        cx.shared.notices.called_by(&self.caller);
         let is_next = self.open.front().is_some_and(OpenCall::is_answered);
         match is_next && self.advance(cx) {
             true => self.exchange.done(cx),

@@ -38,10 +38,14 @@ pub(crate) fn claim(incoming: &Incoming<'_, '_>, shared: &Shared) -> Option<Clai
         (Port::Client, "/connection/uni_http_stream") => Claim::endpoint(UNI_HTTP, "POST, OPTIONS"),
         (Port::Api, _) => Claim {
             pipelines: form(incoming)?.is_publishing(),
+            role: form(incoming)?.role(),
+            by_channel: true,
             ..Claim::endpoint(API, "POST")
         },
         (Port::Client, _) if shared.api_for_clients => Claim {
             pipelines: form(incoming)?.is_publishing(),
+            role: form(incoming)?.role(),
+            by_channel: true,
             access: Access::ApiKey,
             body_bytes_max: Some(shared.limits.publish_bytes_max),
             ..Claim::endpoint(API, "POST")
@@ -56,7 +60,7 @@ pub(crate) fn open(
     cx: &mut Cx<'_>,
 ) -> Result<Opened<Session>, Reject> {
     let session = match (claim.endpoint, form(incoming)) {
-        (API, Some(form)) => return Ok(server_api::call(incoming, form, cx)),
+        (API, Some(form)) => return server_api::call(incoming, form, cx),
         (EMULATION, _) => return emulation::post(incoming, Session::Upstream, cx),
         (SSE, _) => Session::Socket(emulation::events(incoming, cx)?),
         (HTTP_STREAM, _) => Session::Socket(emulation::lines(incoming, cx)?),

@@ -2,8 +2,9 @@
 //! older `POST /api` with a command a line.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
-use throng_auth::SubscriptionOptions;
+use throng_auth::{KeyRights, SubscriptionOptions};
 use throng_broker::{Draft, Version};
 use throng_centrifuge::api::{
     ApiRequest, DisconnectRequest, MalformedBody, Method, PublishRequest, ServerApiError, parse,
@@ -11,7 +12,10 @@ use throng_centrifuge::api::{
 };
 use throng_metrics::Counter;
 use throng_session::http::{Later, WriteAnswer};
-use throng_session::{ControlCommand, Exchange, Incoming, NodeKey, Opened, Survey, respond_json};
+use throng_session::{
+    ControlCommand, Incoming, KeyRole, NodeKey, Opened, Reject, Survey, may_call, may_touch,
+    respond_json,
+};
 use throng_types::{ChannelName, Disconnect};
 
 use crate::Cx;
@@ -46,18 +50,49 @@ impl Form {
         }
     }
 
+    /// KeyRole for its call; `None` where each of several has its own.
+    pub(crate) fn role(self) -> Option<KeyRole> {
+        match self {
+            Self::One(method) => Some(role_of(method)),
+            Self::Batch | Self::Lines => None,
+        }
+    }
+
     /// Whether it publishes and does nothing else.
     pub(crate) fn is_publishing(self) -> bool {
         matches!(self, Self::One(Method::Publish | Method::Broadcast))
     }
 }
 
-/// Carries out the calls of a request.
-pub(crate) fn call(incoming: &Incoming<'_, '_>, form: Form, cx: &mut Cx<'_>) -> Opened<Session> {
+/// KeyRole that a key needs for a method.
+const fn role_of(method: Method) -> KeyRole {
+    match method {
+        Method::Publish | Method::Broadcast => KeyRole::Publish,
+        Method::Presence
+        | Method::PresenceStats
+        | Method::History
+        | Method::Channels
+        | Method::Connections
+        | Method::Info => KeyRole::Read,
+        Method::Subscribe
+        | Method::Unsubscribe
+        | Method::Disconnect
+        | Method::Refresh
+        | Method::HistoryRemove
+        | Method::Rpc => KeyRole::Admin,
+    }
+}
+
+/// Carries out the calls of a request. Error: its key is not for one of them; none is carried out.
+pub(crate) fn call(
+    incoming: &Incoming<'_, '_>,
+    form: Form,
+    cx: &mut Cx<'_>,
+) -> Result<Opened<Session>, Reject> {
     if form == Form::One(Method::Publish)
         && let Some(later) = publish_one(incoming, cx)
     {
-        return Opened::Later(later);
+        return Ok(Opened::Later(later));
     }
     let request = incoming.request;
     let keep_alive = request.keep_alive();
@@ -68,9 +103,24 @@ pub(crate) fn call(incoming: &Incoming<'_, '_>, form: Form, cx: &mut Cx<'_>) -> 
             let code = ServerApiError::BadRequest.code();
             let body = format!("{{\"error\":{{\"code\":{code},\"message\":\"{message}\"}}}}");
             respond_json(400, body.as_bytes(), keep_alive, cx);
-            return Opened::Answered { keep_alive };
+            return Ok(Opened::Answered { keep_alive });
         }
     };
+    // Whoever may do everything has no need of these questions.
+    for (_, task) in calls.iter().filter(|_| incoming.caller.is_some()) {
+        let Ok(task) = task else { continue };
+        may_call(
+            incoming.caller,
+            role_of(task.method()),
+            incoming.request.path(),
+            cx,
+        )?;
+        match task {
+            Task::Publish(drafts, _) => (drafts.iter())
+                .try_for_each(|draft| may_touch(incoming.caller, Some(&draft.channel), cx))?,
+            task => may_touch(incoming.caller, task.channel(), cx)?,
+        }
+    }
     if let Together::One { errors_in_status } = together
         && let Some((_, Ok(Task::Publish(drafts, is_broadcast)))) =
             calls.pop_front_if(|(_, task)| matches!(task, Ok(Task::Publish(..))))
@@ -80,14 +130,16 @@ pub(crate) fn call(incoming: &Incoming<'_, '_>, form: Form, cx: &mut Cx<'_>) -> 
             .add(Counter::PublicationsApi, drafts.len() as u64);
         let style = style(errors_in_status, is_broadcast);
         let write = (write_published as WriteAnswer, style);
-        return Opened::Later(Later::publish_all(drafts, incoming, write, cx));
+        return Ok(Opened::Later(Later::publish_all(
+            drafts, incoming, write, cx,
+        )));
     }
-    let mut call = ApiCall::new(Exchange::new(incoming), together, calls);
+    let mut call = ApiCall::new(incoming, together, calls);
     if call.advance(cx) {
-        return Opened::Answered { keep_alive };
+        return Ok(Opened::Answered { keep_alive });
     }
     cx.set_deadline(None);
-    Opened::Session(Session::Call(Box::new(call)))
+    Ok(Opened::Session(Session::Call(Box::new(call))))
 }
 
 type Calls = VecDeque<(u32, Result<Task, ServerApiError>)>;
@@ -190,6 +242,10 @@ fn publish_one(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Option<Later> {
         return None;
     };
     let draft = draft_of(&publish).ok()?;
+    let covers = |key: &Arc<KeyRights>| key.covers(Some(&draft.channel));
+    if !incoming.caller.as_ref().is_none_or(covers) {
+        return None;
+    }
     cx.count(Counter::PublicationsApi);
     let write = (
         write_published as WriteAnswer,
@@ -342,4 +398,20 @@ fn end(disconnect: &DisconnectRequest<'_>, node: &NodeKey) -> Result<Survey, Ser
         reason: reason.into(),
         whitelist: spared.map(|client| (&**client).into()).collect(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_about_keys_has_each_method_with_its_role() {
+        let page = include_str!("../../../../docs/guides/security.md");
+        for method in Method::ALL {
+            let row = format!("| `{}`", role_of(method).word());
+            let row = page.lines().find(|line| line.starts_with(&row));
+            let name = format!("`{}`", method.name());
+            assert!(row.expect("a row").contains(&name), "{name}");
+        }
+    }
 }

@@ -25,6 +25,15 @@ pub(crate) enum Surveyed {
 }
 
 impl Surveyed {
+    pub(crate) const fn method(&self) -> Method {
+        match self {
+            Self::Channels { .. } => Method::Channels,
+            Self::Connections(_) => Method::Connections,
+            Self::Info => Method::Info,
+            Self::Done(method) => *method,
+        }
+    }
+
     /// Every shard has replied: hands the answer to `write`.
     pub(crate) fn answer(
         &self,

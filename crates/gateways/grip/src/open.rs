@@ -6,7 +6,7 @@ use throng_grip::routes::{Protocol, Route};
 use throng_http1::origin::{OriginTarget, TargetAddress};
 use throng_metrics::Counter;
 use throng_session::http::send_page;
-use throng_session::{Access, Claim, Incoming, Opened, Port, Rank, Reject};
+use throng_session::{Access, Claim, Incoming, KeyRole, Opened, Port, Rank, Reject};
 use throng_ws::handshake;
 
 use crate::Cx;
@@ -72,6 +72,8 @@ pub(crate) fn claim(incoming: &Incoming<'_, '_>, grip: &GripShared) -> Option<Cl
                 streams_body: !request.wants_upgrade("websocket") && request.method != "CONNECT",
                 pipelines: false,
                 access: Access::Own,
+                role: None,
+                by_channel: false,
                 body_bytes_max: Some(grip.options.body_bytes_max),
             })
         }
@@ -90,6 +92,7 @@ pub(crate) fn claim(incoming: &Incoming<'_, '_>, grip: &GripShared) -> Option<Cl
 fn publish_claim() -> Claim {
     Claim {
         preflight: false,
+        role: Some(KeyRole::Publish),
         ..Claim::endpoint(PUBLISH, "GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH")
     }
 }

@@ -8,7 +8,7 @@ use throng_session::http::{
 };
 use throng_session::{
     Answered, Ask, BackendMail, Backends, Claim, Class, Event, Flow, Form, Gateway, Incoming,
-    Opened, Own, Patch, Port, ProxyOptions, Reject, Sender, ShardCalls, Shared, Transport,
+    KeyRole, Opened, Own, Patch, Port, ProxyOptions, Reject, Sender, ShardCalls, Shared, Transport,
     WayToBackends, answer_handshake,
 };
 use throng_types::{ChannelName, ConnId, Epoch, Position, Publication, Save};
@@ -117,10 +117,20 @@ impl Gateway for Plain {
         Some(match (incoming.port, incoming.request.path()) {
             (Port::Client, "/ws") => Claim::endpoint(WS, "GET"),
             (Port::Client, "/stream") => Claim::endpoint(LINES, SUBSCRIBE),
-            (Port::Client | Port::Api, "/sse") => Claim::endpoint(SSE, SUBSCRIBE),
-            (Port::Api, "/pub") if is_upgrade(incoming) => Claim::endpoint(PUBLISHER, "GET"),
+            (Port::Client, "/sse") => Claim::endpoint(SSE, SUBSCRIBE),
+            (Port::Api, "/sse") => Claim {
+                role: Some(KeyRole::Read),
+                ..Claim::endpoint(SSE, SUBSCRIBE)
+            },
+            (Port::Api, "/pub") if is_upgrade(incoming) => Claim {
+                role: Some(KeyRole::Publish),
+                by_channel: true,
+                ..Claim::endpoint(PUBLISHER, "GET")
+            },
             (Port::Api, "/pub") => Claim {
                 pipelines: true,
+                role: Some(KeyRole::Publish),
+                by_channel: true,
                 ..Claim::endpoint(PUBLISH, "POST")
             },
             // Never on the client port: there, `api_for_clients` serves Centrifugo's calls alone.
@@ -235,7 +245,7 @@ fn publisher(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<PublisherSe
     check_draining(cx.shared)?;
     let subprotocol = accept.protocols.contains(SUBPROTOCOL);
     handshake::encode_response(&accept, subprotocol.then_some(SUBPROTOCOL), None, cx.out);
-    Ok(PublisherSession::open(cx))
+    Ok(PublisherSession::open(incoming.caller.clone(), cx))
 }
 
 fn stream(

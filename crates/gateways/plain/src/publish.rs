@@ -9,7 +9,7 @@ use throng_metrics::Counter;
 use throng_session::http::{Later, SAFE, WriteAnswer};
 use throng_session::{
     Context, Event, Exchange, Flow, Incoming, PublishOutcome, Reject, Reloaded, answer_text,
-    respond_json,
+    may_touch, respond_json,
 };
 use throng_types::json::payload_of;
 use throng_types::{ChannelName, End};
@@ -41,6 +41,9 @@ pub(crate) fn publish(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<La
     if channels.len() >= CHANNELS_MAX {
         let sentence = format!("more than {CHANNELS_MAX} channels in one request");
         return Err(Reject::new(400, sentence));
+    }
+    for channel in channels.iter().chain([&last]) {
+        may_touch(incoming.caller, Some(channel), cx)?;
     }
     let payload = payload_of(incoming.body);
     let counters = &cx.shared.counters;

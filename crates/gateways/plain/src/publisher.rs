@@ -29,7 +29,9 @@ use throng_broker::Draft;
 use throng_hub::Answer;
 use throng_metrics::Counter;
 use throng_session::encode::ws_text;
-use throng_session::{CloseReason, Event, Heard, PublishOutcome, WebSocket, publish_all};
+use throng_session::{
+    Caller, CloseReason, Event, Heard, PublishOutcome, WebSocket, may_touch, publish_all,
+};
 use throng_types::json::payload_of;
 use throng_types::{ChannelError, ChannelName, Save};
 use throng_ws::WsLimits;
@@ -124,6 +126,8 @@ pub struct PublisherSession {
     #[save(skip)]
     open: VecDeque<bool>,
     is_paused: bool,
+    /// Caller whose key let it in.
+    caller: Caller,
     /// The server ends it as soon as all messages are answered.
     #[save(skip)]
     ends: bool,
@@ -131,13 +135,14 @@ pub struct PublisherSession {
 
 impl PublisherSession {
     /// Creates a publisher whose handshake was answered.
-    pub(crate) fn open(cx: &mut Cx<'_>) -> Self {
+    pub(crate) fn open(caller: Caller, cx: &mut Cx<'_>) -> Self {
         let publisher = Self {
             ws: WebSocket::new((), cx),
             done: 0,
             acknowledged: 0,
             open: VecDeque::new(),
             is_paused: false,
+            caller,
             ends: false,
         };
         publisher.arm(cx);
@@ -181,6 +186,7 @@ impl PublisherSession {
         if self.ends {
             return;
         }
+        cx.shared.notices.called_by(&self.caller);
         let limits = WsLimits::new(cx.shared.limits.publish_bytes_max + LINE_BYTES_MAX);
         let mut drafts = Vec::new();
         let input = (input, &limits);
@@ -199,24 +205,27 @@ impl PublisherSession {
 
     /// Takes a message. Its publication is ordered with the others.
     fn message(&mut self, message: &[u8], drafts: &mut Vec<Draft>, cx: &mut Cx<'_>) {
-        match NewPublication::parse(message) {
+        let refusal = match NewPublication::parse(message) {
+            Ok(wanted) if may_touch(&self.caller, Some(&wanted.channel), cx).is_err() => {
+                (403, "the API key is not for this channel's namespace")
+            }
             Ok(wanted) => {
                 self.open.push_back(false);
                 drafts.push(Draft {
                     idempotency_key: wanted.idempotency_key.map(Into::into),
                     ..Draft::new(wanted.channel, payload_of(wanted.data))
                 });
+                return;
             }
-            Err(fault) => {
-                // It has a number, so those before it are ordered by themselves.
-                self.order(drafts, cx);
-                self.open.push_back(true);
-                let number = self.done + self.open.len() as u64;
-                refuse(number, (400, fault.sentence()), cx);
-                self.pass_answered();
-                self.acknowledge(cx);
-            }
-        }
+            Err(fault) => (400, fault.sentence()),
+        };
+        // It has a number, so those before it are ordered by themselves.
+        self.order(drafts, cx);
+        self.open.push_back(true);
+        let number = self.done + self.open.len() as u64;
+        refuse(number, refusal, cx);
+        self.pass_answered();
+        self.acknowledge(cx);
     }
 
     /// Orders publications, those of the last messages.

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use super::Checks;
+use super::{Checks, NAMESPACE_BYTES_MAX, is_name};
 use crate::layout::element;
-use crate::secret::{PRINTED, is_published, signing_secret_fault};
+use crate::secret::{PRINTED, Secret, is_published, signing_secret_fault};
 
 impl Checks<'_> {
     /// Checks for keys given twice, secrets that can be guessed, blank keys.
@@ -43,6 +43,50 @@ impl Checks<'_> {
         if { auth.api_keys.iter() }.any(|key| key.trim().is_empty()) {
             self.wrong("auth.api_keys", "one of the keys is blank");
         }
+        self.named_keys();
+    }
+
+    /// Checks for named keys without a name, key or role, and for two that are the same.
+    fn named_keys(&mut self) {
+        let auth = &self.config.auth;
+        for (index, key) in auth.named_api_keys.iter().enumerate() {
+            let path = element("auth.api_key", index);
+            let at = |key: &str| format!("{path}.{key}");
+            let before = &auth.named_api_keys[..index];
+            if !self.is_set(&at("name")) {
+                self.problem(&path, format!("{path} has no name: add name = \"…\""));
+            } else if !is_name(&key.name, NAMESPACE_BYTES_MAX) {
+                self.wrong(
+                    &at("name"),
+                    "expected 1 to 64 ASCII letters, digits, \"-\", \"_\" or \".\"",
+                );
+            } else if before.iter().any(|other| other.name == key.name) {
+                self.wrong(&at("name"), format!("{:?} appears twice", key.name));
+            }
+            if key.roles.is_empty() && !self.failed_under(&at("roles")) {
+                let message = format!("{path} is for no call: add roles = [\"read\"]");
+                self.problem(&path, message);
+            }
+            let is_known = |name: &String| self.config.namespaces.find(name).is_some();
+            if let Some(name) = key.namespaces.iter().find(|name| !is_known(name)) {
+                self.wrong(&at("namespaces"), format!("there is no namespace {name:?}"));
+            }
+            match (self.is_set(&at("key")), &key.key_file) {
+                (false, None) => {
+                    let message = format!("{path} has no key: add key_file = \"…\"");
+                    self.problem(&path, message);
+                }
+                (true, Some(_)) => {
+                    self.wrong(&at("key_file"), format!("{path}.key is set too; keep one"));
+                }
+                _ => {}
+            }
+            let mut others = before.iter().filter_map(|other| other.key.as_ref());
+            let is_same = |other: &Secret| key.key.as_ref() == Some(other);
+            if others.any(is_same) || auth.api_keys.iter().any(is_same) {
+                self.wrong(&at("key"), "another key of the server API is the same");
+            }
+        }
     }
 
     /// Checks for secrets and keys printed in the documentation: only a warning on loopback, where
@@ -57,12 +101,15 @@ impl Checks<'_> {
             ),
             ("auth.api_keys", &auth.api_keys),
         ];
-        for (path, secrets) in secrets {
+        let secrets = secrets.map(|(path, secrets)| (path.to_owned(), secrets));
+        let named = auth.named_api_keys.iter().enumerate();
+        let named = named.map(|(at, it)| (element("auth.api_key", at) + ".key", it.key.as_slice()));
+        for (path, secrets) in secrets.into_iter().chain(named) {
             if !secrets.iter().any(|secret| is_published(secret)) {
                 continue;
             }
             match self.config.exposed() {
-                true => self.wrong(path, PRINTED),
+                true => self.wrong(&path, PRINTED),
                 false => self.warn(format!("{path}: {PRINTED}")),
             }
         }

@@ -249,6 +249,7 @@ fn every_option_can_be_set_from_every_layer() {
                 | "grip.route"
                 | "appwrite.project"
                 | "tls.site"
+                | "auth.api_key"
                 | "app"
         )
     });
@@ -326,6 +327,7 @@ fn the_commented_file_holds_the_defaults() {
                         | "proxy"
                         | "proxy.backend"
                         | "tls.site"
+                        | "auth.api_key"
                         | "app"
                 )
         })
@@ -354,6 +356,7 @@ fn the_commented_file_holds_the_defaults() {
                 | "rsa_public_key_file"
                 | "eddsa_public_key_file"
                 | "jwks_file"
+                | "key_file"
                 | "api_client_authorities"
         )
     });
@@ -429,7 +432,7 @@ fn files_are_taken_by_the_option_that_names_them() {
     .config
     .auth;
     let files = auth.files();
-    let keys: Vec<&str> = files.iter().map(|file| file.key).collect();
+    let keys: Vec<&str> = files.iter().map(|file| &*file.key).collect();
     assert_eq!(
         keys,
         ["hmac_secret_file", "eddsa_public_key_file", "api_keys_file"]

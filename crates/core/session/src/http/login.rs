@@ -9,27 +9,45 @@
 //!   with `Sec-Fetch-Site` or `Origin`, which pages cannot forge (Fetch section 3.2). `SameSite`
 //!   keeps the cookie from other sites, but other ports of one host are the same site.
 
-use throng_auth::{ApiCredentials, is_same_origin};
+use throng_auth::{ApiCredentials, Caller, is_same_origin};
 use throng_http1::{Request, query};
 use throng_metrics::Counter;
 
 use super::{Incoming, Reject, SAFE, respond};
 use crate::close::Port;
-use crate::{Context, Opened};
+use crate::route::Claim;
+use crate::{Context, Opened, may_call, may_touch};
 
 const COOKIES_MAX: usize = 64;
 
-/// Asks for a key on the API port, if there are any.
-pub(super) fn check_key(incoming: &Incoming<'_, '_>, cx: &Context<'_>) -> Result<(), Reject> {
+/// Asks for a key, if there are any, and whether it is for the calls of the claim.
+pub(super) fn check_key(
+    incoming: &Incoming<'_, '_>,
+    claim: &Claim,
+    cx: &Context<'_>,
+) -> Result<Caller, Reject> {
     if cx.shared.api_keys.is_empty() {
-        return Ok(());
+        return Ok(None);
     }
-    match has_key(incoming, cx) {
-        Some(true) => return Ok(()),
-        None if cookie_of(incoming, cx).is_some() => return check_origin(incoming, cx),
-        None | Some(false) => {}
+    let caller = match key_of(incoming, cx) {
+        Some(caller) => caller.cloned(),
+        None => match cookie_of(incoming, cx) {
+            Some((_, caller)) => {
+                check_origin(incoming, cx)?;
+                Some(caller)
+            }
+            None => None,
+        },
+    };
+    let caller = caller.ok_or_else(|| refused(incoming, cx))?;
+    cx.shared.notices.called_by(&caller);
+    if let Some(role) = claim.role {
+        may_call(&caller, role, incoming.request.path(), cx)?;
     }
-    Err(refused(incoming, cx))
+    if !claim.by_channel {
+        may_touch(&caller, None, cx)?;
+    }
+    Ok(caller)
 }
 
 pub(super) fn login<S>(
@@ -42,16 +60,19 @@ pub(super) fn login<S>(
         // Without keys there is nothing to sign in to.
         Some(_) if cx.shared.api_keys.is_empty() => None,
         Some(logins) if is_new => {
-            if has_key(incoming, cx) != Some(true) {
+            let Some(Some(caller)) = key_of(incoming, cx) else {
                 return Err(refused(incoming, cx));
-            }
+            };
+            cx.shared.notices.called_by(caller);
             cx.shared.notices.changed("sign in", "", "");
-            Some((logins.begin(cx.now.mono), logins.lifetime_s()))
+            let secret = logins.begin(caller.clone(), cx.now.mono);
+            Some((secret, logins.lifetime_s()))
         }
         Some(logins) => {
             check_origin(incoming, cx)?;
-            if let Some(secret) = cookie_of(incoming, cx) {
+            if let Some((secret, caller)) = cookie_of(incoming, cx) {
                 logins.end(secret);
+                cx.shared.notices.called_by(&caller);
                 cx.shared.notices.changed("sign out", "", "");
             }
             Some((String::new(), 0))
@@ -71,8 +92,8 @@ pub(super) fn login<S>(
     Ok(Opened::Answered { keep_alive })
 }
 
-/// Whether the key that was sent is a good one; `None` if none was sent.
-fn has_key(incoming: &Incoming<'_, '_>, cx: &Context<'_>) -> Option<bool> {
+/// The caller by the key that was sent, `Some(None)` if it is no good one; `None` if none was sent.
+fn key_of<'a>(incoming: &Incoming<'_, '_>, cx: &Context<'a>) -> Option<Option<&'a Caller>> {
     let request = incoming.request;
     let from_query = query::pairs(request.query()).find(|(name, _)| name == "api_key");
     let credentials = ApiCredentials {
@@ -95,14 +116,15 @@ fn refused(incoming: &Incoming<'_, '_>, cx: &Context<'_>) -> Reject {
     Reject::new(401, sentence)
 }
 
-fn cookie_of<'b>(incoming: &Incoming<'_, 'b>, cx: &Context<'_>) -> Option<&'b str> {
+/// The secret of a browser that has signed in, and its caller.
+fn cookie_of<'b>(incoming: &Incoming<'_, 'b>, cx: &Context<'_>) -> Option<(&'b str, Caller)> {
     if incoming.port != Port::Api {
         return None;
     }
     let logins = cx.shared.pages.logins()?;
     let name = cookie_name(incoming.request.host());
     let mut secrets = cookies(incoming.request, &name);
-    secrets.find(|secret| logins.knows(secret, cx.now.mono))
+    secrets.find_map(|secret| Some((secret, logins.caller(secret, cx.now.mono)?)))
 }
 
 /// The values of a cookie (RFC 6265 section 4.2.1).

@@ -21,7 +21,7 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use throng_auth::ApiKeys;
+use throng_auth::{ApiKeys, Caller};
 use throng_broker::Draft;
 use throng_http1::KnownHead;
 use throng_hub::Answer;
@@ -156,6 +156,7 @@ pub(super) struct Repeat {
     pub(super) client: IpAddr,
     /// The keys by which it was judged. A reload brings others, and with them other rules.
     pub(super) keys: Arc<ApiKeys>,
+    pub(super) caller: Caller,
 }
 
 /// Last judged request of a connection, and the number of misses left.

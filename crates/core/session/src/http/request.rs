@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::net::IpAddr;
 
+use throng_auth::Caller;
 use throng_http1::{Request, query};
 use throng_ws::handshake::{self, Accept};
 
@@ -19,6 +20,8 @@ pub struct Incoming<'r, 'b> {
     pub is_tls: bool,
     /// Address of the client, as far as trusted proxies name it.
     pub client: IpAddr,
+    /// Caller of the server API, where the front door asks for a key.
+    pub caller: &'r Caller,
     /// Allowance of the connection after this request; `None` where work is not counted.
     pub allowance: Option<Allowance>,
     pub request: &'r Request<'b>,

@@ -69,6 +69,7 @@ impl Http {
             peer: self.peer,
             is_tls: cx.shared.is_tls.get(),
             client: self.client_of(request, cx.shared),
+            caller: &None,
             allowance: self.allowance,
             request,
             body,
@@ -290,6 +291,7 @@ impl Http {
                 claim,
                 client,
                 keys: cx.shared.api_keys.clone(),
+                caller: cx.shared.notices.caller(),
             });
         }
     }
@@ -314,9 +316,11 @@ impl Http {
             gateway,
             claim,
             client,
+            caller,
             ..
         } = pipeline.habit.known.as_ref()?;
         let (claim, place, client) = (*claim, *gateway, *client);
+        let caller = caller.clone();
         let limits = limits(self.port, Some(&claim), cx);
         let (request, head_bytes) = head.read(input, &limits)?;
         let Body::Length(body_bytes) = request.body else {
@@ -334,6 +338,7 @@ impl Http {
             peer: self.peer,
             is_tls: cx.shared.is_tls.get(),
             client,
+            caller: &caller,
             allowance: self.allowance,
             request: &request,
             body,
@@ -341,6 +346,7 @@ impl Http {
             first_token: pipeline.next_token,
         };
         cx.shared.notices.comes_from(client);
+        cx.shared.notices.called_by(&caller);
         let start = cx.out.len();
         let opened = router.open((place, &claim), &incoming, cx);
         let opened = opened.unwrap_or_else(|reject| {
@@ -408,6 +414,7 @@ fn dispatch<R: Router>(
     cx: &mut Context<'_>,
 ) -> Result<Opened<R::Session>, Reject> {
     let method = incoming.request.method;
+    cx.shared.notices.called_by(&None);
     if !claim.takes(method) {
         let methods = claim.methods.unwrap_or_default();
         let reject = Reject::new(405, format!("this path takes {methods}"));
@@ -425,9 +432,14 @@ fn dispatch<R: Router>(
         Access::ApiKey => true,
         Access::Own => false,
     };
-    if needs_key {
-        check_key(incoming, cx)?;
-    }
+    let caller = match needs_key {
+        true => check_key(incoming, claim, cx)?,
+        false => None,
+    };
+    let incoming = &Incoming {
+        caller: &caller,
+        ..*incoming
+    };
     match owner {
         Owner::Gateway(gateway) => router.open((gateway, claim), incoming, cx),
         Owner::FrontDoor(Own::Health) => health(incoming, cx),
