@@ -9,8 +9,8 @@ use throng_broker::{Recovery, Refusal, Subscribed};
 use throng_hub::{Answer, Command};
 use throng_metrics::Counter;
 use throng_pusher::{
-    ChannelAccess, ChannelKind, ClientFrame, CloseCode, ErrorScope, EventData, PONG, SignedInUser,
-    SubscriptionFailure, channel_message, server_to_user, user_message,
+    ChannelAccess, ChannelKind, ClientFrame, CloseCode, ErrorScope, EventData, NAME_BYTES_MAX,
+    PONG, SignedInUser, SubscriptionFailure, channel_message, server_to_user, user_message,
 };
 use throng_session::encode::ws_text;
 use throng_session::{Beat, CloseReason, Event, Heard, WebSocket, Work};
@@ -232,17 +232,20 @@ impl PusherConnection {
         cx: &mut Cx<'_>,
     ) -> Result<(), (SubscriptionFailure, u16, &'static str)> {
         let unauthorized = |why| (SubscriptionFailure::AuthError, 401, why);
-        let kind = ChannelKind::of(name).ok_or((
-            SubscriptionFailure::AuthError,
-            400,
-            "no channel has this name",
-        ))?;
-        let channel = forms::hub_channel(app, name, kind);
-        let channel = channel.ok_or((
-            SubscriptionFailure::AuthError,
-            400,
-            "the channel's name is too long",
-        ))?;
+        let no_such_name = match name.len() > NAME_BYTES_MAX {
+            true => (
+                SubscriptionFailure::LimitReached,
+                CloseCode::Unauthorized.code(),
+                "the channel's name is too long",
+            ),
+            false => (
+                SubscriptionFailure::AuthError,
+                400,
+                "no channel has this name",
+            ),
+        };
+        let kind = ChannelKind::of(name).ok_or(no_such_name)?;
+        let channel = forms::hub_channel(app, name, kind).ok_or(no_such_name)?;
         if kind.access == ChannelAccess::User {
             let is_own = !self.user().is_empty() && *name == server_to_user(self.user());
             if !is_own {

@@ -31,6 +31,6 @@ pub(crate) fn answer_error<S, O>(
     cx: &mut Context<'_, S, O>,
 ) {
     let mut body = Vec::new();
-    error_answer(why, &mut body);
+    error_answer(status, why, &mut body);
     respond_json(status, &body, keep_alive, cx);
 }

@@ -197,24 +197,25 @@ impl ChannelUser {
 }
 
 impl SignedInUser {
-    /// Reads `user_data`. The id must be a string, which pusher-js insists on.
+    /// Reads `user_data`. An id that is a number counts as its text; pusher-js wants a string.
     pub fn parse(user_data: &str) -> Result<Self, MalformedFrame> {
         #[derive(Deserialize)]
         struct Fields<'a> {
-            id: String,
+            id: UserId,
             #[serde(borrow, default)]
             user_info: Option<&'a RawValue>,
             #[serde(default)]
             watchlist: Option<Vec<String>>,
         }
         let fields = serde_json::from_str::<Fields<'_>>(user_data).ok();
-        let fields = fields.filter(|fields| !fields.id.is_empty());
-        let fields = fields.ok_or(MalformedFrame::User)?;
-        Ok(Self {
-            id: fields.id,
-            user_info: fields.user_info.map(|info| info.get().to_owned()),
-            watchlist: fields.watchlist.unwrap_or_default(),
-        })
+        let parsed = fields.and_then(|fields| {
+            Some(Self {
+                id: fields.id.into_text()?,
+                user_info: fields.user_info.map(|info| info.get().to_owned()),
+                watchlist: fields.watchlist.unwrap_or_default(),
+            })
+        });
+        parsed.ok_or(MalformedFrame::User)
     }
 }
 
@@ -317,7 +318,8 @@ mod tests {
         }
         let user = SignedInUser::parse(r#"{"id":"7","watchlist":["8","9"]}"#).unwrap();
         assert_eq!((&*user.id, user.watchlist.len()), ("7", 2));
-        for wrong in ["", r#"{"id":7}"#, r#"{"id":""}"#] {
+        assert_eq!(SignedInUser::parse(r#"{"id":7}"#).unwrap().id, "7");
+        for wrong in ["", r#"{"id":{}}"#, r#"{"id":""}"#] {
             assert_eq!(
                 SignedInUser::parse(wrong),
                 Err(MalformedFrame::User),

@@ -69,10 +69,12 @@ pub fn connections_answer(count: u64, out: &mut Vec<u8>) {
     out.push(b'}');
 }
 
-/// Appends the body of an answer that refuses a call.
-pub fn error_answer(why: &str, out: &mut Vec<u8>) {
+/// Appends the body of an answer that refuses a call, with its status as in soketi.
+pub fn error_answer(status: u16, why: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(br#"{"error":"#);
     append_str(why, out);
+    out.extend_from_slice(br#","code":"#);
+    append_number(status.into(), out);
     out.push(b'}');
 }
 
@@ -147,7 +149,10 @@ mod tests {
                 written(&|out| connections_answer(5, out)),
                 r#"{"connections":5}"#,
             ),
-            (written(&|out| error_answer("no", out)), r#"{"error":"no"}"#),
+            (
+                written(&|out| error_answer(404, "no", out)),
+                r#"{"error":"no","code":404}"#,
+            ),
         ] {
             assert_eq!(answer, expected);
         }

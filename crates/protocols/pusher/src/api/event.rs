@@ -66,14 +66,14 @@ coded_enum! {
         Body = 400, "the body is not the JSON object that this call takes: events have a name, \
                      data (a string) and a channel or channels";
         Name = 400, "the name of an event is empty or too long";
-        Data = 413, "the data of an event are too long";
+        Data = 413, "the content of this event is too long: event_bytes_max is the most";
         NoChannel = 400, "an event needs a channel";
         Channels = 400, "an event goes to at most 100 channels";
         ChannelName = 400, "the name of a channel is too long, or has characters besides letters, \
                             digits and -_=@,.;";
         Encrypted = 400, "an event for an encrypted channel can go to that channel alone";
         SocketId = 400, "socket_id is not the id of a connection";
-        Batch = 400, "a batch has at most 10 events";
+        Batch = 400, "Batch too large: it has at most 10 events";
     }
 }
 
