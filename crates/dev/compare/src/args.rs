@@ -16,11 +16,15 @@ pub(crate) struct Args {
     /// Compare what holds streams for a backend by GRIP: Throng and Pushpin
     #[arg(long)]
     grip: bool,
+    /// Compare servers of Pusher's protocol: Throng and soketi
+    #[arg(long, conflicts_with_all = ["grip", "tls", "shards"])]
+    pusher: bool,
     /// Compare over TLS: Throng with its own records and with rustls', nchan and Bun
     #[arg(long, conflicts_with_all = ["grip", "shards"])]
     tls: bool,
     /// Measure these alone: throng, throng-all, nchan, bun, socketify; with --grip: throng,
-    /// throng-all, pushpin; with --tls: throng, throng-all, throng-rustls, nchan, bun
+    /// throng-all, pushpin; with --pusher: throng, throng-all, soketi; with --tls: throng,
+    /// throng-all, throng-rustls, nchan, bun
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
     /// Measure the costs between shards: Throng alone, with so many shards each
@@ -68,6 +72,8 @@ impl Args {
             Suite::Shards
         } else if self.grip {
             Suite::Grip
+        } else if self.pusher {
+            Suite::Pusher
         } else if self.tls {
             Suite::Tls
         } else {

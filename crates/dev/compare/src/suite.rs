@@ -10,6 +10,8 @@ pub(crate) enum Suite {
     Channels,
     /// Proxies that hold what a backend tells them to hold, by event streams.
     Grip,
+    /// Servers of Pusher's protocol.
+    Pusher,
     /// Servers that know channels themselves, by WebSocket over TLS.
     Tls,
     /// Throng with different numbers of shards.
@@ -62,6 +64,7 @@ impl Suite {
             Self::Channels | Self::Shards => Dialect::WebSocket,
             Self::Tls => Dialect::Secure,
             Self::Grip => Dialect::Grip,
+            Self::Pusher => Dialect::Pusher,
         }
     }
 
@@ -83,6 +86,7 @@ impl Suite {
                 Socket,
                 Rooms,
             ],
+            Self::Pusher => &[Idle, Own, Burst, FanOut, Rooms],
             Self::Tls => &[Idle, Burst, FanOut, FanOutLarge, Rooms],
             Self::Shards => &[CostsOne, CostsSkew, CostsRooms, CostsFanOut],
             Self::Grip => &[Idle, Burst, FanOut, FanOutLarge, Rooms, Links],
@@ -93,6 +97,7 @@ impl Suite {
         match self {
             Self::Channels => "Throng and its peers, side by side",
             Self::Grip => "Throng and Pushpin, side by side",
+            Self::Pusher => "Throng and soketi, side by side",
             Self::Tls => "Throng and its peers over TLS, side by side",
             Self::Shards => "What shards cost each other",
         }
@@ -101,7 +106,7 @@ impl Suite {
     /// Names the kind of its connections.
     pub(crate) fn connections(self) -> &'static str {
         match self {
-            Self::Channels | Self::Shards => "WebSockets",
+            Self::Channels | Self::Shards | Self::Pusher => "WebSockets",
             Self::Tls => "WebSockets over TLS",
             Self::Grip => "event streams",
         }
@@ -111,6 +116,11 @@ impl Suite {
     pub(crate) fn method(self) -> &'static str {
         match self {
             Self::Channels => "",
+            Self::Pusher => {
+                " Each connection subscribes to one public channel by a frame of protocol 7, and \
+                 publications are signed requests to `/apps/ID/events`, each with the MD5 of its \
+                 body."
+            }
             Self::Tls => {
                 " All servers have the same certificate (ECDSA, P-256), and each connection makes \
                  a full handshake of TLS 1.3. Publishers use a port of their own, without TLS."

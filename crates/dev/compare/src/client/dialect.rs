@@ -2,10 +2,12 @@
 //! all.
 
 use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use throng_client::{ExchangeError, IncomingResponse};
 use throng_http1::encode_request;
+use throng_pusher::AppKeys;
+use throng_pusher::api::signed_query;
 
 /// Longest wait for a server to answer whether it is ready.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -19,14 +21,22 @@ pub(crate) enum Dialect {
     /// `GET /events?channel=…` is answered by the origin behind the server, which has it held as an
     /// event stream; `POST /publish/` takes GRIP items.
     Grip,
+    /// `GET /app/KEY` is a WebSocket that subscribes by a frame of Pusher's protocol, and a signed
+    /// `POST /apps/ID/events` publishes.
+    Pusher,
 }
+
+/// App that every server of Pusher's protocol is configured with: soketi's own default.
+const APP_EVENTS: &str = "/apps/app-id/events";
+const APP_KEY: &str = "app-key";
+const APP_SECRET: &str = "app-secret";
 
 impl Dialect {
     pub(super) fn handshakes_max(self) -> usize {
         match self {
             // What a listener that asks for the customary backlog of 512 can hold while the server
             // is busy, so that a burst is as fast as the server and no faster than the kernel.
-            Self::WebSocket | Self::Secure => 500,
+            Self::WebSocket | Self::Secure | Self::Pusher => 500,
             // To some of hundreds Pushpin answers 500 or 502, and of fifty it loses some at their
             // first publication, if a keep-alive between its processes meets a stream that is just
             // handed from one to the other.
@@ -39,13 +49,18 @@ impl Dialect {
         match self {
             Self::WebSocket | Self::Secure => format!("/ws?channel={channel}"),
             Self::Grip => format!("/events?channel={channel}"),
+            // Its names have no colons. The subscriber reads the channel here; servers do not.
+            Self::Pusher => {
+                let channel = channel.replace(':', "-");
+                format!("/app/{APP_KEY}?protocol=7&channel={channel}")
+            }
         }
     }
 
     /// Whether a server that listens does its work too.
     pub(crate) fn is_ready(self, address: SocketAddr) -> bool {
         match self {
-            Self::WebSocket | Self::Secure => true,
+            Self::WebSocket | Self::Secure | Self::Pusher => true,
             Self::Grip => is_held(address).unwrap_or(false),
         }
     }
@@ -74,6 +89,15 @@ impl Dialect {
                     "formats": {"http-stream": {"content": content}},
                 }]});
                 post("/publish/", "application/json", body.to_string().as_bytes());
+            }
+            Self::Pusher => {
+                let data = String::from_utf8_lossy(payload);
+                let body = format!(r#"{{"name":"e","channel":"{channel}","data":"{data}"}}"#);
+                let keys = AppKeys::new(APP_KEY, [APP_SECRET]);
+                let now = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+                let (body, now_s) = (body.as_bytes(), now.as_secs());
+                let query = signed_query(&keys, "POST", APP_EVENTS, body, now_s);
+                post(&format!("{APP_EVENTS}?{query}"), "application/json", body);
             }
         }
     }

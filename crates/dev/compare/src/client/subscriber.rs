@@ -11,7 +11,7 @@ use mio::{Registry, Token};
 use throng_client::{HeadReader, Lines, WebSocketClient};
 use throng_http1::{BodyDecoder, HttpLimits, ResponseBody, encode_request};
 use throng_tls::TlsLink;
-use throng_ws::{WsEvent, WsLimits};
+use throng_ws::{Masking, Opcode, WsEvent, WsLimits, encode_message};
 
 use super::dialect::Dialect;
 use super::link::Link;
@@ -51,6 +51,7 @@ impl fmt::Debug for Secure {
 #[derive(Debug)]
 enum Reader {
     Socket(WebSocketClient),
+    Pusher(Pusher),
     /// An event stream before its head has arrived.
     Head(HeadReader),
     Events(Events),
@@ -83,6 +84,11 @@ impl Subscriber {
                 let socket = WebSocketClient::open(&host, target, KEY, &[], LIMITS, request);
                 Reader::Socket(socket)
             }
+            Dialect::Pusher => Reader::Pusher(Pusher {
+                socket: WebSocketClient::open(&host, target, KEY, &[], LIMITS, request),
+                channel: target.rsplit('=').next().unwrap_or_default().to_owned(),
+                is_subscribed: false,
+            }),
             Dialect::Grip => {
                 let headers = [("Accept", "text/event-stream")];
                 encode_request("GET", target, &host, &headers, None, request);
@@ -126,6 +132,7 @@ impl Subscriber {
     fn is_open(&self) -> bool {
         match &self.reader {
             Reader::Socket(socket) => socket.is_open(),
+            Reader::Pusher(pusher) => pusher.is_subscribed,
             Reader::Events(_) => true,
             Reader::Head(_) => false,
         }
@@ -137,6 +144,10 @@ impl Subscriber {
             cx.plain.clear();
             secure.take(&mut self.link, input, cx.plain)?;
             input = cx.plain;
+        }
+        if let Reader::Pusher(pusher) = &mut self.reader {
+            pusher.take(input, self.link.out(), cx.tally, (cx.now_ns)())?;
+            return self.link.send().map(drop);
         }
         self.reader.take(input, cx.tally, (cx.now_ns)())
     }
@@ -158,7 +169,12 @@ impl Secure {
 impl Reader {
     fn take(&mut self, input: &mut [u8], tally: &mut Tally, now_ns: u64) -> Result<()> {
         match self {
-            Self::Socket(socket) => take_frames(socket, input, tally, now_ns),
+            Self::Socket(socket) => take_frames(socket, input, |data| {
+                tally.on_message(data, now_ns);
+                Ok(())
+            }),
+            // Taken before, with the room for its answer.
+            Self::Pusher(_) => Ok(()),
             Self::Events(events) => events.feed(input, |data| tally.on_message(data, now_ns)),
             Self::Head(head) => {
                 let limits = HttpLimits::default();
@@ -179,10 +195,9 @@ impl Reader {
 fn take_frames(
     socket: &mut WebSocketClient,
     input: &mut [u8],
-    tally: &mut Tally,
-    now_ns: u64,
+    mut take: impl FnMut(&[u8]) -> Result<()>,
 ) -> Result<()> {
-    let mut closed = None;
+    let (mut closed, mut taken) = (None, Ok(()));
     // Servers are configured to ping so rarely that no answer is needed.
     let mut answers = Vec::new();
     socket.feed(
@@ -190,16 +205,69 @@ fn take_frames(
         || [0; 4],
         &mut answers,
         |event| match event {
-            WsEvent::Message { data, .. } => tally.on_message(data, now_ns),
+            WsEvent::Message { data, .. } if taken.is_ok() => taken = take(data),
+            WsEvent::Message { .. } => {}
             WsEvent::Close(frame) => closed = Some(frame.map(|frame| frame.code)),
             WsEvent::Ping(_) | WsEvent::Pong(_) => {}
         },
     )?;
     match closed {
-        None => Ok(()),
+        None => taken,
         Some(Some(code)) => bail!("the server closed the WebSocket with code {code}"),
         Some(None) => bail!("the server closed the WebSocket"),
     }
+}
+
+/// Client of Pusher's protocol: it subscribes once it is greeted.
+#[derive(Debug)]
+struct Pusher {
+    socket: WebSocketClient,
+    channel: String,
+    is_subscribed: bool,
+}
+
+impl Pusher {
+    /// Takes what came, and appends what it has to say.
+    ///
+    /// # Errors
+    /// If the server refuses the channel or ends the connection.
+    fn take(
+        &mut self,
+        input: &mut [u8],
+        out: &mut Vec<u8>,
+        tally: &mut Tally,
+        now_ns: u64,
+    ) -> Result<()> {
+        let (channel, is_subscribed) = (&self.channel, &mut self.is_subscribed);
+        take_frames(&mut self.socket, input, |message| {
+            let name = event_name(message);
+            match name {
+                b"pusher:connection_established" => {
+                    let subscribe = format!(
+                        r#"{{"event":"pusher:subscribe","data":{{"channel":"{channel}"}}}}"#
+                    );
+                    let masking = Masking::Client([0; 4]);
+                    encode_message(masking, Opcode::Text, subscribe.as_bytes(), out);
+                }
+                b"pusher_internal:subscription_succeeded" => *is_subscribed = true,
+                b"e" => tally.on_message(text_of(message, b"\"data\":\""), now_ns),
+                _ => bail!("the server said {}", String::from_utf8_lossy(message)),
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Name of an event, wherever it stands in the object.
+fn event_name(message: &[u8]) -> &[u8] {
+    text_of(message, b"\"event\":\"")
+}
+
+/// Text behind a field's name, up to the next quote; empty if the field is missing.
+fn text_of<'a>(message: &'a [u8], field: &[u8]) -> &'a [u8] {
+    let at = message.windows(field.len()).position(|at| at == field);
+    let text = at.map_or(&[][..], |at| &message[at + field.len()..]);
+    text.split(|&byte| byte == b'"').next().unwrap_or_default()
 }
 
 /// Event stream, from the first byte behind its head. Stricter than one has to be: whatever is

@@ -33,6 +33,7 @@ pub(crate) fn prepare(args: &Args, cache: &Cache) -> Result<Field> {
         Suite::Channels => &["nchan", "bun", "socketify"],
         Suite::Tls => &["nchan", "bun"],
         Suite::Grip => &["pushpin"],
+        Suite::Pusher => &["soketi"],
         Suite::Shards => &[],
     };
     let keys = throng::keys(args.suite()).iter().copied();
@@ -45,7 +46,7 @@ pub(crate) fn prepare(args: &Args, cache: &Cache) -> Result<Field> {
         );
     }
     let origin = match args.suite() {
-        Suite::Channels | Suite::Shards | Suite::Tls => None,
+        Suite::Channels | Suite::Shards | Suite::Tls | Suite::Pusher => None,
         Suite::Grip => Some(Origin::start()?),
     };
     let mut peers = throng::prepare(args, origin.as_ref())?;

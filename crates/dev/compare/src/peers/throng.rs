@@ -32,6 +32,7 @@ struct Throng {
     origin: Option<SocketAddr>,
     /// Value of `tls.records`; none without TLS.
     records: Option<&'static str>,
+    is_pusher: bool,
 }
 
 /// With one shard, and with one for each core where there are several.
@@ -69,6 +70,7 @@ pub(super) fn prepare(args: &Args, origin: Option<&Origin>) -> Result<Vec<Peer>>
                 (Suite::Tls, _) => Some("lean"),
                 _ => None,
             },
+            is_pusher: args.suite() == Suite::Pusher,
         };
         let records = throng.records.map(|records| format!(", {records} records"));
         let (records, plural) = (
@@ -131,6 +133,12 @@ impl Throng {
                 "[grip]\nhttp_publish = \"{}\"\nsig_key = \"changeme\"\n[[grip.route]]\n\
                  path = \"/\"\norigin = [\"http://{origin}\"]\n",
                 addresses.publish
+            );
+        }
+        if self.is_pusher {
+            more = String::from(
+                "[[app]]\nid = \"app-id\"\nkey = \"app-key\"\nsecret = \"app-secret\"\n\
+                 activity_timeout = \"1h\"\n",
             );
         }
         let common = include_str!("throng.toml")
