@@ -1,5 +1,5 @@
 //! The programs of `examples/`, as a newcomer runs them: both pages in a browser, with each of
-//! four back ends.
+//! four back ends, and a page with Laravel Echo.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -251,6 +251,46 @@ fn the_pages_work_with_go() {
     let done = build.output().expect("go 1.19 or later");
     assert!(done.status.success(), "{done:?}");
     both_pages(Command::new(program));
+}
+
+/// Two people in one room with Laravel Echo; both lose the connection for a while.
+#[test]
+fn the_room_works_with_echo() {
+    let folder = javascript_of("example-echo", "examples/echo");
+    for file in ["server.js", "index.html"] {
+        fs::copy(examples().join("echo").join(file), folder.join(file)).unwrap();
+    }
+    let mut node = Command::new("node");
+    node.arg(folder.join("server.js"));
+    let mut site = Site::new(node);
+    let (ann, bob) = (site.open("?user=ann"), site.open("?user=bob"));
+    for browser in [&ann, &bob] {
+        reads(browser, "Live");
+    }
+    post(
+        &ann,
+        "/messages",
+        &json!({ "user": "ann", "text": "hello" }),
+    );
+    ann.run(
+        "document.querySelector('input').value = 'all of you';
+         document.querySelector('input').dispatchEvent(new Event('input'))",
+    );
+    reads(&bob, "ann hello");
+    reads(&bob, "ann is typing");
+    ann.run("document.querySelector('button').click()");
+    site.proxy.cut();
+    for browser in [&ann, &bob] {
+        reads(browser, "Connecting again");
+    }
+    site.proxy.mend();
+    for browser in [&ann, &bob] {
+        reads(browser, "Live");
+        reads(browser, "ann hello\nann all of you");
+    }
+    picture(&bob, "example-echo.png");
+    assert!(site.process.runs());
+    site.server.stop();
 }
 
 #[test]
