@@ -12,6 +12,7 @@
 //! - A cell of [`Counters`] has one writer; see there.
 //! - A metric is declared by one line of the table, and every text follows from it.
 
+mod apps;
 mod counters;
 mod histogram;
 mod json;
@@ -21,10 +22,11 @@ mod reference;
 mod text;
 mod totals;
 
+pub use apps::{AppValues, write_apps};
 pub use counters::Counters;
 pub use histogram::{BOUNDS_US, Buckets};
 pub use json::write_json;
-pub use names::{Counter, Gauge, Histogram, Label};
+pub use names::{AppMetric, Counter, Gauge, Histogram, Label};
 pub use pushpin::write_pushpin;
 pub use reference::reference_text;
 pub use text::{CONTENT_TYPE, write_text};

@@ -425,3 +425,20 @@ mod tests {
         }
     }
 }
+
+metrics! {
+    /// Numbers of one app of Pusher's, each with the label `app`.
+    AppMetric {
+        "app_connections" "Connections of an app's clients." { Connections }
+        "app_publications_total" "Events of an app, once for each of their \
+                                  channels." { Publications }
+        "app_publication_bytes_total" "Bytes of these events' data." { PublicationBytes }
+        "app_refused_total" "Connections, events and questions of an app that one of its limits \
+                             refused." {
+            RefusedConnections(limit = "connections"),
+            RefusedPublications(limit = "publications"),
+            RefusedBytes(limit = "bytes"),
+            RefusedReads(limit = "reads"),
+        }
+    }
+}

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::histogram::BOUNDS_US;
-use crate::{Histogram, Label, Totals};
+use crate::{AppMetric, Histogram, Label, Totals};
 
 #[must_use]
 pub fn reference_text() -> String {
@@ -14,6 +14,8 @@ pub fn reference_text() -> String {
     };
     let histograms = Histogram::ALL.iter();
     let histograms = rows(histograms.map(|it| (it.name(), it.help(), it.label())));
+    let apps = AppMetric::ALL.iter();
+    let apps = rows(apps.map(|it| (it.name(), it.help(), it.label())));
     let pushpin = crate::pushpin::rows().map(|(name, label, help)| {
         let quote = if label.is_empty() { "" } else { "`" };
         format!("| `{name}` | {quote}{label}{quote} | {help} |\n")
@@ -24,6 +26,7 @@ pub fn reference_text() -> String {
         .replace("{gauges}", &of("gauge"))
         .replace("{histograms}", &histograms)
         .replace("{bounds}", &bounds)
+        .replace("{apps}", &apps)
         .replace("{pushpin}", &pushpin.collect::<String>())
 }
 

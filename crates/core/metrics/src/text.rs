@@ -75,7 +75,7 @@ fn seconds(us: u64) -> String {
 }
 
 /// Escapes help; a label's value has its quotes escaped too.
-fn escape(text: &str, is_label: bool, out: &mut String) {
+pub(crate) fn escape(text: &str, is_label: bool, out: &mut String) {
     for c in text.chars() {
         match c {
             '\\' => out.push_str("\\\\"),

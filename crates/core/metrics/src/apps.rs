@@ -1,0 +1,81 @@
+//! Numbers of apps, with a bounded number of labels.
+
+use std::fmt::Write as _;
+
+use crate::text::{escape, head};
+use crate::{AppMetric, Label};
+
+/// Apps that have a label of their own; those behind them are added up.
+const LABELS_MAX: usize = 100;
+/// Label of all other apps; no id has brackets.
+const OTHERS: &str = "(other)";
+
+/// Values of one app, by [`AppMetric::index`].
+pub type AppValues = [u64; AppMetric::COUNT];
+
+/// Appends the metrics of apps in Prometheus's text format; nothing without apps.
+pub fn write_apps<'a>(apps: impl Iterator<Item = (&'a str, AppValues)>, out: &mut String) {
+    let mut rows: Vec<(&str, AppValues)> = Vec::new();
+    for (id, values) in apps {
+        match rows.len() {
+            0..LABELS_MAX => rows.push((id, values)),
+            LABELS_MAX => rows.push((OTHERS, values)),
+            _ => {
+                for (sum, value) in rows[LABELS_MAX].1.iter_mut().zip(values) {
+                    *sum += value;
+                }
+            }
+        }
+    }
+    let mut last = "";
+    for metric in AppMetric::ALL.iter().filter(|_| !rows.is_empty()) {
+        let name = metric.name();
+        if name != last {
+            head(out, name, metric.help(), metric.kind());
+            last = name;
+        }
+        for (id, values) in &rows {
+            let _ = write!(out, "{name}{{app=\"");
+            escape(id, true, out);
+            out.push('"');
+            if let Some(Label { key, value }) = metric.label() {
+                let _ = write!(out, ",{key}=\"{value}\"");
+            }
+            let _ = writeln!(out, "}} {}", values[metric.index()]);
+        }
+    }
+}
+
+impl AppMetric {
+    pub(crate) fn kind(self) -> &'static str {
+        match self {
+            Self::Connections => "gauge",
+            _ => "counter",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_hundred_have_labels_and_the_others_are_added_up() {
+        let ids: Vec<String> = (0..103).map(|id| id.to_string()).collect();
+        let apps = ids.iter().map(|id| (&**id, [2; AppMetric::COUNT]));
+        let mut text = String::new();
+        write_apps(apps, &mut text);
+        let has = |line: &str| assert_eq!(text.matches(&format!("{line}\n")).count(), 1, "{line}");
+        has("# TYPE throng_app_connections gauge");
+        has("# TYPE throng_app_refused_total counter");
+        has("throng_app_connections{app=\"0\"} 2");
+        has("throng_app_publications_total{app=\"99\"} 2");
+        has("throng_app_publications_total{app=\"(other)\"} 6");
+        has("throng_app_refused_total{app=\"(other)\",limit=\"reads\"} 6");
+        assert!(!text.contains("app=\"100\""));
+        assert_eq!(text.lines().count(), 101 * AppMetric::COUNT + 2 * 4);
+        text.clear();
+        write_apps(std::iter::empty(), &mut text);
+        assert_eq!(text, "");
+    }
+}
