@@ -23,15 +23,20 @@ const CLIENT_VARIABLES: [&str; 4] = [
 pub(crate) fn merged(path: Option<&Path>, flags: Vec<(String, String)>) -> Result<Loaded> {
     let file = path.map(read_file).transpose()?;
     let mut sources = Sources {
-        pushpin: None,
         file,
         env: environment(),
         flags,
+        ..Sources::default()
     };
-    if let Some(name) = Config::pushpin_conf(&sources) {
+    let (pushpin, apps) = Config::named_files(&sources);
+    if let Some(name) = pushpin {
         let text = std::fs::read_to_string(&name)
             .map_err(|error| told(path, vec![format!("grip.pushpin_conf: {name}: {error}")]))?;
         sources.pushpin = Some(ConfigFile { name, text });
+    }
+    if let Some(folder) = apps {
+        sources.apps = app_files(&folder)
+            .map_err(|fault| told(path, vec![format!("pusher.apps_dir: {fault}")]))?;
     }
     Config::load(&sources).map_err(|problems| refused(path, &problems))
 }
@@ -62,6 +67,24 @@ pub(crate) fn complete(path: Option<&Path>, flags: Vec<(String, String)>) -> Res
         return Ok(loaded);
     }
     Err(told(path, wrong))
+}
+
+/// Reads the files of a folder whose names end in `.toml`, in the order of their names. Error: the
+/// file or folder that cannot be read, and why.
+fn app_files(folder: &str) -> std::result::Result<Vec<ConfigFile>, String> {
+    let fault = |error| format!("cannot read {folder}: {error}");
+    let entries = std::fs::read_dir(folder).map_err(fault)?;
+    let paths = entries.map(|entry| Ok(entry?.path()));
+    let mut paths = paths.collect::<std::io::Result<Vec<_>>>().map_err(fault)?;
+    paths.retain(|path| path.extension().is_some_and(|ending| ending == "toml"));
+    paths.sort();
+    let files = paths.into_iter().map(|path| {
+        let name = path.display().to_string();
+        let text = std::fs::read_to_string(&path);
+        let text = text.map_err(|error| format!("cannot read {name}: {error}"))?;
+        Ok(ConfigFile { name, text })
+    });
+    files.collect()
 }
 
 fn read_file(path: &Path) -> Result<ConfigFile> {

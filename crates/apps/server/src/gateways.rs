@@ -235,9 +235,7 @@ impl Router for Gateways {
 
     fn off(&self, incoming: &Incoming<'_, '_>) -> Option<&'static str> {
         each! {
-            if G::slot(self).is_none()
-                && let Some(hint) = G::off(incoming.port, incoming.request.path())
-            {
+            if let Some(hint) = G::off(incoming.port, incoming.request.path()) {
                 return Some(hint);
             }
         }
@@ -481,9 +479,7 @@ mod tests {
             });
             let sources = throng_config::Sources {
                 file,
-                env: Vec::new(),
-                flags: Vec::new(),
-                pushpin: None,
+                ..throng_config::Sources::default()
             };
             assert!(throng_config::Config::load(&sources).is_err(), "{name}");
         }

@@ -77,6 +77,7 @@ impl Renewal {
             }
         }
         drop(done);
+        self.observatory.show_apps(self.gateways.pusher());
         // No message comes: the shards drop their senders once they have it.
         if taken.recv_timeout(TAKEN_WITHIN) == Err(RecvTimeoutError::Timeout) {
             tracing::warn!(

@@ -107,6 +107,7 @@ impl Blueprint {
             pushpin: config.grip.as_ref().map(pushpin_metrics),
             broker: std::sync::OnceLock::new(),
             feeds: feeds.iter().map(|feed| feed.status.clone()).collect(),
+            apps: gateways.pusher().clone().into(),
             history: std::sync::OnceLock::new(),
             base_bytes: memory::process(None).map_or(0, |process| process.rss_bytes),
             watch: Watch::new(config, shards),

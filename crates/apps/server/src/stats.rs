@@ -1,13 +1,14 @@
 //! The server's own numbers: sums over the shards, what only the process knows, and the dashboard's
 //! line, once a second while somebody watches.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 
 use serde_json::json;
 use throng_broker::Draft;
+use throng_gateway_pusher::PusherShared;
 use throng_hub::Command;
-use throng_metrics::{Counter, Counters, Gauge, Histogram, Totals};
+use throng_metrics::{Counter, Counters, Gauge, Histogram, Totals, write_apps};
 use throng_sys::{clock, limits, memory};
 use throng_types::{ChannelName, Now, Payload, PayloadKind};
 
@@ -43,6 +44,8 @@ pub(crate) struct Observatory {
     /// The state of a broker on the other side of a network, once it is started.
     pub(crate) broker: std::sync::OnceLock<throng_remote::Health>,
     pub(crate) feeds: Vec<Arc<throng_feeds::FeedStatus>>,
+    /// Pusher's apps, which count what they use.
+    pub(crate) apps: Mutex<PusherShared>,
     /// Whether history is written to disk, once that is so.
     pub(crate) history: std::sync::OnceLock<Box<dyn Fn() -> bool + Send + Sync>>,
     /// Resident before the first connection.
@@ -62,6 +65,20 @@ impl Observatory {
         totals.set(Gauge::OpenDescriptors, open_descriptors(&totals));
         totals.set(Gauge::DescriptorsMax, limits::nofile().soft);
         totals
+    }
+
+    /// Shows other apps from now on.
+    pub(crate) fn show_apps(&self, apps: &PusherShared) {
+        if let Ok(mut shown) = self.apps.lock() {
+            *shown = apps.clone();
+        }
+    }
+
+    /// Appends the metrics of Pusher's apps.
+    pub(crate) fn write_apps(&self, out: &mut String) {
+        let apps = self.apps.lock().map(|apps| apps.clone());
+        let apps = apps.unwrap_or_default();
+        write_apps(apps.apps().map(|app| (&*app.id, app.used.values())), out);
     }
 }
 

@@ -7,7 +7,7 @@ use throng_types::ChannelName;
 use crate::kind::{Fault, Input, Kind, ListenAddress, Rule, Text};
 use crate::options::{
     AppOptions, Appwrite, Auth, Broker, ChannelOptions, Drain, Engine, Feed, Grip, History, Limits,
-    Listen, Log, Proxy, Stream, Tls, Websocket,
+    Listen, Log, Proxy, PusherOptions, Stream, Tls, Websocket,
 };
 use crate::secret::{PRINTED, Secret, is_placeholder, is_published, signing_secret_fault};
 use crate::section::{OptionSpec, Section};
@@ -32,6 +32,8 @@ pub struct Config {
     pub proxy: Option<Proxy>,
     pub appwrite: Option<Appwrite>,
     pub grip: Option<Grip>,
+    pub pusher: PusherOptions,
+    /// `[[app]]`, followed by those of `pusher.apps_dir`.
     pub apps: Vec<AppOptions>,
 }
 

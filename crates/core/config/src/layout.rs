@@ -6,8 +6,8 @@ use throng_types::nearest;
 use crate::config::{Config, Namespace};
 use crate::options::{
     AppOptions, Appwrite, AppwriteProject, Auth, Broker, ChannelOptions, Drain, Engine, Feed, Grip,
-    GripRoute, History, Limits, Listen, Log, NamedApiKey, Proxy, ProxyBackend, Stream, Tls,
-    TlsSite, Websocket,
+    GripRoute, History, Limits, Listen, Log, NamedApiKey, Proxy, ProxyBackend, PusherOptions,
+    Stream, Tls, TlsSite, Websocket,
 };
 use crate::section::{OptionSpec, Section, Sections};
 
@@ -55,6 +55,7 @@ pub(crate) fn sections() -> Vec<(Shape, Box<dyn Section>)> {
         (Shape::Repeated, Box::new(AppwriteProject::default())),
         (Shape::Optional, Box::new(Grip::default())),
         (Shape::Repeated, Box::new(GripRoute::default())),
+        (Shape::Once, Box::new(PusherOptions::default())),
         (Shape::Repeated, Box::new(AppOptions::default())),
     ]
 }
@@ -78,7 +79,7 @@ pub(crate) fn settable() -> Vec<OptionSpec> {
 }
 
 impl Config {
-    pub(crate) fn once_mut(&mut self) -> [&mut dyn Section; 12] {
+    pub(crate) fn once_mut(&mut self) -> [&mut dyn Section; 13] {
         [
             &mut self.listen,
             &mut self.tls,
@@ -92,6 +93,7 @@ impl Config {
             &mut self.history,
             &mut self.channel,
             &mut self.log,
+            &mut self.pusher,
         ]
     }
 
@@ -126,6 +128,7 @@ impl Config {
         if let Some(grip) = &self.grip {
             all.add(Shape::Optional, grip);
         }
+        all.add(Shape::Once, &self.pusher);
         all.add_list(&self.apps);
         all.0
     }

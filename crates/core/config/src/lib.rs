@@ -36,8 +36,8 @@ pub use options::{
     Acknowledge, ApiRole, AppOptions, Appwrite, AppwriteProject, Auth, Broker, BrokerKind,
     CONNECTIONS_PER_IP, ChannelOptions, DEFAULT_BACKEND, DeltaType, Drain, Engine, Feed, FeedBegin,
     FeedKind, Grip, GripRoute, History, Limits, Listen, Log, LogFormat, LogLevel, NamedApiKey,
-    OnDiskFailure, Proxy, ProxyBackend, RecoveryMode, SlowConsumer, Stream, Tls, TlsRecords,
-    TlsSite, TlsVersion, Websocket,
+    OnDiskFailure, Proxy, ProxyBackend, PusherOptions, RecoveryMode, SlowConsumer, Stream, Tls,
+    TlsRecords, TlsSite, TlsVersion, Websocket,
 };
 pub use reload::Renewal;
 pub use secret::{Secret, signing_secret_fault};

@@ -16,10 +16,12 @@ use crate::layout::{
     Shape, element, settable, top_sections, unknown_option, unknown_path, unknown_top,
     unknown_variable,
 };
-use crate::options::ChannelOptions;
+use crate::options::{AppOptions, ChannelOptions};
 use crate::pushpin;
 use crate::section::{OptionSpec, Section, Sections};
-use crate::sources::{ConfigProblem, Loaded, Origin, Places, Sources, ValueOrigins, entry};
+use crate::sources::{
+    ConfigFile, ConfigProblem, Loaded, Origin, Places, Sources, ValueOrigins, entry,
+};
 
 impl Config {
     /// Reads, merges and checks. A variable of no option is a warning, since the environment is
@@ -72,16 +74,18 @@ impl Config {
         Err(problems)
     }
 
-    /// The file of Pushpin's that these sources name, for the caller to read before
-    /// [`Config::load`]; none also while the sources cannot be read.
+    /// The file of Pushpin's and the folder of apps that these sources name, for the caller to read
+    /// before [`Config::load`]; none also while the sources cannot be read.
     #[must_use]
-    pub fn pushpin_conf(sources: &Sources) -> Option<String> {
+    pub fn named_files(sources: &Sources) -> (Option<String>, Option<String>) {
         let mut loader = Loader::new(sources);
         let mut config = Self::default();
         let table = loader.places.map(|places| places.parse());
-        let table = table.unwrap_or_else(|| Ok(DeTable::new())).ok()?;
-        loader.fill(&table, &mut config);
-        config.grip?.pushpin_conf
+        if let Ok(table) = table.unwrap_or_else(|| Ok(DeTable::new())) {
+            loader.fill(&table, &mut config);
+        }
+        let pushpin = config.grip.and_then(|grip| grip.pushpin_conf);
+        (pushpin, config.pusher.apps_dir)
     }
 }
 
@@ -121,6 +125,23 @@ impl<'a> Loader<'a> {
         self.optional(root, &mut config.appwrite);
         self.optional(root, &mut config.grip);
         self.repeated(root, "app", "app", &mut config.apps);
+        for file in &self.sources.apps {
+            self.app_file(file, &mut config.apps);
+        }
+    }
+
+    /// Adds the app of a file of its own.
+    fn app_file(&mut self, file: &'a ConfigFile, apps: &mut Vec<AppOptions>) {
+        let places = Places::new(file);
+        let table = match places.parse() {
+            Ok(table) => table,
+            Err(problems) => return self.problems.extend(problems),
+        };
+        let path = element("app", apps.len());
+        self.origins.0.insert(path.clone(), places.origin(0));
+        let main = self.places.replace(places);
+        self.take_table(&path, Shape::Repeated, &table, apps.add());
+        self.places = main;
     }
 
     /// Fills a section that is there by its heading or by any of its options.

@@ -19,7 +19,7 @@ use crate::secret::Secret;
 use crate::section::section;
 
 pub use channel::{ChannelOptions, DeltaType, RecoveryMode, SlowConsumer};
-pub use dropins::{AppOptions, Appwrite, AppwriteProject, Grip, GripRoute};
+pub use dropins::{AppOptions, Appwrite, AppwriteProject, Grip, GripRoute, PusherOptions};
 pub use servers::{
     Acknowledge, Broker, BrokerKind, DEFAULT_BACKEND, Feed, FeedBegin, FeedKind, History,
     OnDiskFailure, Proxy, ProxyBackend,

@@ -110,7 +110,6 @@ impl Config {
         }
         // The number of addresses and which they are is fixed at the start.
         self.feeds.clone_from(&running.feeds);
-        self.apps.clone_from(&running.apps);
         // The presence of these sections, and their projects, are fixed at the start.
         self.appwrite.clone_from(&running.appwrite);
         match (&mut self.grip, &running.grip) {

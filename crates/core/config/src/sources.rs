@@ -19,9 +19,11 @@ pub struct ConfigFile {
 
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
-    /// The file that `grip.pushpin_conf` names, see [`Config::pushpin_conf`]. It stands below our
+    /// The file that `grip.pushpin_conf` names, see [`Config::named_files`]. It stands below our
     /// own.
     pub pushpin: Option<ConfigFile>,
+    /// The files in the folder that `pusher.apps_dir` names, in the order of their names.
+    pub apps: Vec<ConfigFile>,
     pub file: Option<ConfigFile>,
     /// Environment variables. The caller may hand over all: names that do not begin with
     /// `THRONG_` are not looked at. An empty value counts as not set, and is an error where a

@@ -20,6 +20,7 @@ fn sources(file: &str, env: &[(&str, &str)], flags: &[(&str, &str)]) -> Sources 
         }),
         env: owned(env),
         pushpin: None,
+        apps: Vec::new(),
         flags: owned(flags),
     }
 }

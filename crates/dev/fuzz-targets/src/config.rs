@@ -16,7 +16,7 @@ pub(crate) fn config_toml(input: &[u8]) {
         env: pairs(variables),
         ..of_file(text)
     };
-    let _ = Config::pushpin_conf(&sources);
+    let _ = Config::named_files(&sources);
     match Config::load(&sources) {
         Ok(loaded) => shows_itself(&loaded),
         Err(problems) => {

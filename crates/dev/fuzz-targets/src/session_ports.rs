@@ -22,7 +22,7 @@ use throng_gateway_grip::{
     Grip, GripOptions, GripShared, Order as GripOrder, PortKind, RouteBook, ZmqSocket,
 };
 use throng_gateway_plain::Plain;
-use throng_gateway_pusher::{Pusher, PusherApp, PusherShared};
+use throng_gateway_pusher::{AppLimits, Pusher, PusherApp, PusherShared};
 use throng_grip::routes::parse_routes;
 use throng_http1::origin::RequestRest;
 use throng_hub::{Answer, Command, ReplyTo};
@@ -68,8 +68,11 @@ fn pusher() -> PusherShared {
             name_bytes_max: 20,
             data_bytes_max: 100,
         },
+        is_enabled: true,
+        quota: AppLimits::default(),
+        used: Arc::default(),
     };
-    PusherShared { apps: vec![app] }
+    PusherShared::default().renewed(vec![app], "")
 }
 
 static SHARED: LazyLock<Shared> = LazyLock::new(|| {

@@ -2,13 +2,16 @@
 
 use throng_broker::Draft;
 use throng_metrics::Counter;
-use throng_pusher::api::{BadEvent, InfoAttributes, PusherCall, SignedQuery, Trigger};
-use throng_pusher::{ChannelKind, EventData};
+use throng_pusher::api::{
+    BadEvent, BadSignature, InfoAttributes, PusherCall, SignedQuery, Trigger, connections_answer,
+};
+use throng_pusher::{ChannelKind, CloseCode, EventData};
 use throng_session::http::Later;
 use throng_session::{Context, Incoming, Opened, PublishOutcome, Reject, Work, respond_json};
 
 use crate::call::{AnswerContent, WaitingCall};
-use crate::refusal::{Refused, answer_error, status_of};
+use crate::quota::EventSource;
+use crate::refusal::{Refused, answer_error, refused};
 use crate::{Cx, PusherApp, forms};
 
 /// Carries a call out; it is answered now, or once all that it depends on is known.
@@ -18,33 +21,41 @@ pub(crate) fn open(
 ) -> Result<Opened<WaitingCall>, Reject> {
     // The digest of the body.
     cx.spend(Work::answer(0, 2 * incoming.body.len()))?;
-    Ok(call(incoming, cx).unwrap_or_else(|(status, why)| {
-        cx.shared
-            .notices
-            .refused("pusher", incoming.request.path(), "", why);
+    Ok(call(incoming, cx).unwrap_or_else(|refused| {
+        let path = incoming.request.path();
+        cx.shared.notices.refused("pusher", path, "", refused.why);
         let keep_alive = incoming.request.keep_alive();
-        answer_error(status, why, keep_alive, cx);
+        answer_error(refused, keep_alive, cx);
         Opened::Answered { keep_alive }
     }))
 }
 
 fn call(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Opened<WaitingCall>, Refused> {
-    let (request, path) = (incoming.request, incoming.request.path());
+    let request = incoming.request;
+    let path = cx.own.inner_path(request.path()).unwrap_or_default();
     let parsed = throng_pusher::api::call_of(request.method == "POST", path);
     let (id, called) = parsed.ok_or((404, "there is no such path"))?;
     let app = cx.own.by_id(id).and_then(|place| cx.own.app(place));
     let app = app.ok_or((404, "there is no app with this id"))?;
     let query = SignedQuery::parse(request.query());
-    query
-        .check(
-            &app.keys,
-            request.method,
-            path,
-            incoming.body,
-            cx.now.unix_s(),
-        )
-        .map_err(|fault| (401, fault.reason()))?;
+    let check = |path| {
+        let (method, now_s) = (request.method, cx.now.unix_s());
+        query.check(&app.keys, method, path, incoming.body, now_s)
+    };
+    // Some libraries sign the path before `pusher.path` with the rest, and some without it.
+    let signed = match check(path) {
+        Err(BadSignature::Signature) if path != request.path() => check(request.path()),
+        signed => signed,
+    };
+    signed.map_err(|fault| (401, fault.reason()))?;
+    if !app.is_enabled {
+        return Err((403, CloseCode::Disabled.reason()).into());
+    }
     let called = called.ok_or((404, "there is no such call, or not with this method"))?;
+    if request.method != "POST" {
+        let read = app.used.read(&app.quota, cx.now);
+        read.map_err(|wait_s| Refused::over_rate("the app asks more than it may", wait_s))?;
+    }
     let info = || facts(InfoAttributes::parse(query.get("info")));
     let (drafts, asked) = match called {
         PusherCall::Events => events(app, incoming.body)?,
@@ -67,10 +78,17 @@ fn call(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Opened<WaitingCa
                 info: info()?,
             }),
         ),
-        PusherCall::Users(_) | PusherCall::Connections => {
-            return Err((501, "this call is not served yet"));
+        PusherCall::Connections => {
+            let mut body = Vec::new();
+            connections_answer(app.used.connections(), &mut body);
+            respond_json(200, &body, request.keep_alive(), cx);
+            return Ok(Opened::Answered {
+                keep_alive: request.keep_alive(),
+            });
         }
+        PusherCall::Users(_) => return Err((501, "this call is not served yet").into()),
     };
+    charge(app, &drafts, cx)?;
     cx.shared
         .counters
         .add(Counter::PublicationsApi, drafts.len() as u64);
@@ -87,8 +105,19 @@ fn call(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Opened<WaitingCa
     Ok(Opened::Later(later))
 }
 
+/// Charges the app for what a call publishes.
+fn charge(app: &PusherApp, drafts: &[Draft], cx: &Cx<'_>) -> Result<(), Refused> {
+    if drafts.is_empty() {
+        return Ok(());
+    }
+    let bytes = drafts.iter().map(|draft| draft.payload.bytes.len()).sum();
+    let size = (drafts.len(), bytes);
+    let charged = (app.used).publish(EventSource::BackEnd, size, &app.quota, cx.now);
+    charged.map_err(|wait_s| Refused::over_rate("the app publishes more than it may", wait_s))
+}
+
 /// The attributes that a caller may ask for.
-const fn facts(info: InfoAttributes) -> Result<InfoAttributes, Refused> {
+const fn facts(info: InfoAttributes) -> Result<InfoAttributes, (u16, &'static str)> {
     match info.user_count {
         true => Err((501, "user_count is not served yet")),
         false => Ok(info),
@@ -99,7 +128,7 @@ const fn facts(info: InfoAttributes) -> Result<InfoAttributes, Refused> {
 type Orders = (Vec<Draft>, Option<AnswerContent>);
 
 fn events(app: &PusherApp, body: &[u8]) -> Result<Orders, Refused> {
-    let trigger = Trigger::parse(body, app.limits).map_err(refused)?;
+    let trigger = Trigger::parse(body, app.limits).map_err(unfit)?;
     let (drafts, info) = (drafts(app, &trigger)?, facts(trigger.info)?);
     let channels = trigger.channels;
     let asked = (!info.is_empty()).then_some(AnswerContent::Event { channels, info });
@@ -107,7 +136,7 @@ fn events(app: &PusherApp, body: &[u8]) -> Result<Orders, Refused> {
 }
 
 fn batch(app: &PusherApp, body: &[u8]) -> Result<Orders, Refused> {
-    let batch = Trigger::parse_batch(body, app.limits).map_err(refused)?;
+    let batch = Trigger::parse_batch(body, app.limits).map_err(unfit)?;
     let mut all = Vec::new();
     let mut asked = Vec::new();
     for mut trigger in batch {
@@ -128,7 +157,7 @@ fn drafts(app: &PusherApp, trigger: &Trigger) -> Result<Vec<Draft>, Refused> {
         Ok(forms::draft(channel, event, None, left_out))
     };
     let drafts = trigger.channels.iter().map(draft);
-    drafts.collect::<Result<_, _>>().map_err(refused)
+    drafts.collect::<Result<_, _>>().map_err(unfit)
 }
 
 fn terminate(app: &PusherApp, user: &str) -> Result<Vec<Draft>, Refused> {
@@ -136,8 +165,8 @@ fn terminate(app: &PusherApp, user: &str) -> Result<Vec<Draft>, Refused> {
     Ok(vec![forms::termination(channel)])
 }
 
-const fn refused(fault: BadEvent) -> Refused {
-    (fault.status(), fault.reason())
+fn unfit(fault: BadEvent) -> Refused {
+    (fault.status(), fault.reason()).into()
 }
 
 /// Answers a call whose publications are all answered: the SDKs' own tests want `{}`.
@@ -145,8 +174,7 @@ fn write_answer(results: &[PublishOutcome], _: u8, keep_alive: bool, cx: &mut Co
     match results.iter().find_map(|result| result.err()) {
         None => respond_json(200, b"{}", keep_alive, cx),
         Some(refusal) => {
-            let (status, why) = status_of(refusal);
-            answer_error(status, why, keep_alive, cx);
+            answer_error(refused(refusal), keep_alive, cx);
         }
     }
 }

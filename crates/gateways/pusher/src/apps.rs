@@ -1,8 +1,16 @@
-//! Apps that are served, and what the sessions of a shard share.
+//! Apps that are served, what each may use, and what the sessions of a shard share.
+
+use std::collections::HashMap;
+use std::sync::Arc;
 
 use throng_auth::Origins;
-use throng_pusher::AppKeys;
 use throng_pusher::api::EventLimits;
+use throng_pusher::{AppKeys, CloseCode};
+
+use crate::quota::{AppLimits, AppUse};
+
+/// Place of an app that is not there.
+pub(crate) const NO_APP: u16 = u16::MAX;
 
 /// One app: a tenant with channels, keys and limits of its own.
 #[derive(Clone, Debug)]
@@ -10,6 +18,8 @@ pub struct PusherApp {
     /// Part of its paths and of its channels' names in the hub; at most 36 bytes.
     pub id: Box<str>,
     pub keys: AppKeys,
+    /// Whether it is served; its clients and back ends are refused otherwise.
+    pub is_enabled: bool,
     /// Origins of pages that may connect.
     pub origins: Origins,
     /// Whether clients may send events to each other.
@@ -17,33 +27,170 @@ pub struct PusherApp {
     /// Silence after which clients ping, in seconds; not 0.
     pub activity_timeout_s: u32,
     pub limits: EventLimits,
+    /// Bounds of what it may use on this node.
+    pub quota: AppLimits,
+    /// Counters of what it uses on this node, of all shards and as long as the app is there.
+    pub used: Arc<AppUse>,
 }
 
-/// State that the sessions of all apps share. Each shard has a copy with equal contents.
-#[derive(Clone, Debug)]
+/// State that the sessions of all apps share: the same on each shard, until the next reload.
+#[derive(Clone, Debug, Default)]
 pub struct PusherShared {
-    /// Apps, in the order of the configuration. Sessions know theirs by its place.
-    pub apps: Vec<PusherApp>,
+    apps: Arc<Apps>,
+    /// Path before those of all apps; empty for none.
+    pub path: Box<str>,
+}
+
+#[derive(Debug, Default)]
+struct Apps {
+    /// Sessions know their app by its place here, which is empty once the app is removed.
+    places: Vec<Option<PusherApp>>,
+    /// Places by the apps' ids. Bound: `places`.
+    by_id: HashMap<Box<str>, u16>,
+    /// Places by the apps' keys. Bound: `places`.
+    by_key: HashMap<Box<str>, u16>,
 }
 
 impl PusherShared {
-    /// Place of the app with a public key.
-    pub(crate) fn by_key(&self, key: &str) -> Option<u16> {
-        self.place(|app| app.keys.key() == key)
+    /// Makes the next version, with these apps alone. One that was there before, by its id, keeps
+    /// its place and its counters.
+    #[must_use]
+    pub fn renewed(&self, apps: Vec<PusherApp>, path: &str) -> Self {
+        let before = &self.apps;
+        let mut next = Apps::default();
+        next.places.resize_with(before.places.len(), || None);
+        let (old, new): (Vec<_>, Vec<_>) = apps
+            .into_iter()
+            .partition(|app| before.by_id.contains_key(&app.id));
+        for mut app in old {
+            let place = before.by_id[&app.id];
+            if let Some(known) = self.app(place) {
+                app.used = known.used.clone();
+            }
+            next.put(place, app);
+        }
+        let mut free = 0..NO_APP;
+        for app in new {
+            let is_free = |place: &u16| {
+                let place = next.places.get(usize::from(*place));
+                place.is_none_or(Option::is_none)
+            };
+            if let Some(place) = free.find(is_free) {
+                next.put(place, app);
+            }
+        }
+        Self {
+            apps: Arc::new(next),
+            path: path.into(),
+        }
+    }
+
+    /// Returns the apps, in the order of their places.
+    pub fn apps(&self) -> impl Iterator<Item = &PusherApp> {
+        self.apps.places.iter().flatten()
+    }
+
+    pub(crate) fn places(&self) -> impl Iterator<Item = u16> {
+        (0..=NO_APP).take(self.apps.places.len())
+    }
+
+    /// Code with which clients of the app in a place end because of the `next` version: the app is
+    /// gone, or not served any more.
+    pub(crate) fn end_code(&self, place: u16, next: &Self) -> Option<CloseCode> {
+        let app = self.app(place)?;
+        match next.app(place).filter(|next| next.id == app.id) {
+            None => Some(CloseCode::NoApp),
+            Some(next) => (!next.is_enabled).then_some(CloseCode::Disabled),
+        }
+    }
+
+    /// Strips [`Self::path`] off a path; `None` if it does not begin with that.
+    pub(crate) fn inner_path<'p>(&self, path: &'p str) -> Option<&'p str> {
+        path.strip_prefix(&*self.path)
+    }
+
+    /// The app with a public key, with its place.
+    pub(crate) fn by_key(&self, key: &str) -> Option<(u16, &PusherApp)> {
+        let place = *self.apps.by_key.get(key)?;
+        Some((place, self.app(place)?))
     }
 
     /// Place of the app with an id.
     pub(crate) fn by_id(&self, id: &str) -> Option<u16> {
-        self.place(|app| *app.id == *id)
-    }
-
-    fn place(&self, is_it: impl Fn(&PusherApp) -> bool) -> Option<u16> {
-        let place = self.apps.iter().position(is_it)?;
-        u16::try_from(place).ok()
+        self.apps.by_id.get(id).copied()
     }
 
     /// The app in a place; `None` if a session belongs to none.
     pub(crate) fn app(&self, place: u16) -> Option<&PusherApp> {
-        self.apps.get(usize::from(place))
+        self.apps.places.get(usize::from(place))?.as_ref()
+    }
+}
+
+impl Apps {
+    fn put(&mut self, place: u16, app: PusherApp) {
+        let index = usize::from(place);
+        if self.places.len() <= index {
+            self.places.resize_with(index + 1, || None);
+        }
+        self.by_id.insert(app.id.clone(), place);
+        self.by_key.insert(app.keys.key().into(), place);
+        self.places[index] = Some(app);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn app(id: &str, key: &str) -> PusherApp {
+        PusherApp {
+            id: id.into(),
+            keys: AppKeys::new(key, ["secret"]),
+            is_enabled: true,
+            origins: Origins::default(),
+            client_events: false,
+            activity_timeout_s: 1,
+            limits: EventLimits {
+                name_bytes_max: 1,
+                data_bytes_max: 1,
+            },
+            quota: AppLimits::default(),
+            used: Arc::default(),
+        }
+    }
+
+    /// Sessions know their app by its place, so that must not move under them.
+    #[test]
+    fn an_app_keeps_its_place_and_counters_until_it_goes() {
+        let first = PusherShared::default().renewed(vec![app("a", "1"), app("b", "2")], "");
+        let place = first.by_id("b");
+        first.by_key("2").expect("there").1.used.take_over();
+        // Another key, another order, and another app before it.
+        let second = first.renewed(vec![app("c", "1"), app("b", "3")], "/p");
+        assert_eq!(second.by_id("b"), place);
+        assert_eq!(second.by_id("a"), None);
+        let (found, b) = second.by_key("3").expect("there");
+        assert_eq!((Some(found), b.used.connections()), (place, 1));
+        assert!(second.by_key("2").is_none());
+        assert_eq!(second.inner_path("/p/app/3"), Some("/app/3"));
+        assert_eq!(second.inner_path("/app/3"), None);
+        // The place of the one that went has another app, whose clients those are not.
+        let codes = |before: &PusherShared, next: &PusherShared| -> Vec<_> {
+            let places = before.places();
+            places.map(|place| before.end_code(place, next)).collect()
+        };
+        assert_eq!(second.by_id("c"), first.by_id("a"));
+        assert_eq!(codes(&first, &second), [Some(CloseCode::NoApp), None]);
+        let off = PusherApp {
+            is_enabled: false,
+            ..app("b", "3")
+        };
+        let third = second.renewed(vec![off], "");
+        let expected = [Some(CloseCode::NoApp), Some(CloseCode::Disabled)];
+        assert_eq!(codes(&second, &third), expected);
+        assert_eq!(
+            codes(&third, &PusherShared::default().renewed(vec![], "")),
+            [None, Some(CloseCode::NoApp)]
+        );
     }
 }

@@ -11,7 +11,7 @@ use throng_session::{
 };
 use throng_types::{ChannelName, End};
 
-use crate::refusal::{answer_error, status_of};
+use crate::refusal::{answer_error, refused};
 use crate::{Cx, forms};
 
 /// Content of an answer that needs all shards.
@@ -77,7 +77,7 @@ impl WaitingCall {
                 // An answer that leaves a node out would pass for one of all.
                 (_, None) => {
                     let why = "another node does not answer; try again in a moment";
-                    answer_error(503, why, self.exchange.keep_alive, cx);
+                    answer_error((503, why), self.exchange.keep_alive, cx);
                     return self.exchange.done(cx);
                 }
             },
@@ -106,8 +106,7 @@ impl WaitingCall {
         let keep_alive = self.exchange.keep_alive;
         match results.into_iter().find_map(Result::err) {
             Some(refusal) => {
-                let (status, why) = status_of(refusal);
-                answer_error(status, why, keep_alive, cx);
+                answer_error(refused(refusal), keep_alive, cx);
             }
             None => {
                 let mut body = Vec::new();

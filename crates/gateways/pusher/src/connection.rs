@@ -17,13 +17,12 @@ use throng_session::{Beat, CloseReason, Event, Heard, WebSocket, Work};
 use throng_types::{ChannelName, Disconnect, Position, Publication, Save, Unsubscribe};
 use throng_ws::{Masking, Opcode, WsLimits, encode_ping};
 
+use crate::apps::NO_APP;
 use crate::forms::{self, EVENTS};
+use crate::quota::EventSource;
 use crate::refusal::sentence_of;
 use crate::socket_id::socket_id;
 use crate::{Cx, PusherApp};
-
-/// Place of an app that is not there.
-pub(crate) const NO_APP: u16 = u16::MAX;
 
 /// Tokens of commands to the hub.
 const SUBSCRIBE: u32 = 0;
@@ -431,6 +430,10 @@ impl PusherConnection {
         if bytes > app.limits.data_bytes_max {
             return Err("the data of the event are too long");
         }
+        let charged = (app.used).publish(EventSource::Client, (1, bytes), &app.quota, cx.now);
+        if charged.is_err() {
+            return Err("the clients of the app send more events than it may have; slow down");
+        }
         cx.count(Counter::PublicationsClient);
         let own_id = socket_id(&cx.shared.node, cx.id);
         let mut draft = forms::draft(channel, (event, data), None, Some(&own_id));
@@ -489,6 +492,15 @@ impl PusherConnection {
             CloseReason::Because(reason) if reason.reconnect() => CloseCode::OverCapacity,
             CloseReason::Because(_) => CloseCode::Unauthorized,
         };
+        self.disconnect(code, cx);
+    }
+
+    /// Ends the connection of a client whose app is not served any more.
+    pub(crate) fn end_with_app(&mut self, code: CloseCode, cx: &mut Cx<'_>) {
+        if let Some(app) = cx.own.app(self.ws.state.app) {
+            app.used.leave();
+        }
+        self.ws.state.app = NO_APP;
         self.disconnect(code, cx);
     }
 

@@ -9,12 +9,12 @@ use throng_pusher::CloseCode;
 use throng_session::http::check_draining;
 use throng_session::{
     Access, Claim, Class, Event, Flow, Form, Gateway, Incoming, Opened, Patch, Port, Reject,
-    Shared, Transport,
+    Sender, ShardCalls, Shared, Transport,
 };
 use throng_types::{ConnId, Load as _, Publication, Save, Saved};
 use throng_ws::handshake;
 
-use crate::connection::NO_APP;
+use crate::apps::NO_APP;
 use crate::{
     CACHE_NAMESPACE, Cx, NAMESPACE, PusherConnection, PusherShared, WaitingCall, api, forms,
 };
@@ -36,12 +36,38 @@ pub enum PusherSession {
 /// Pusher's apps on one shard.
 pub struct Pusher {
     shared: Rc<PusherShared>,
+    /// Whether there are clients from another process whose app is not served here.
+    has_strays: bool,
 }
 
 impl Pusher {
     pub fn new(shared: PusherShared) -> Self {
         Self {
             shared: Rc::new(shared),
+            has_strays: false,
+        }
+    }
+
+    /// Closes the clients whose app's place has a code.
+    fn close_clients(shard: &mut impl ShardCalls<Self>, code: impl Fn(u16) -> Option<CloseCode>) {
+        for conn in shard.sessions() {
+            shard.with(conn, |session, cx| {
+                if let PusherSession::Client(client) = session
+                    && let Some(code) = code(client.ws.state.app)
+                {
+                    client.end_with_app(code, cx);
+                }
+                Flow::Stay
+            });
+        }
+    }
+
+    /// Counts a client off that ends or leaves this process.
+    fn leave(&self, session: &PusherSession) {
+        if let PusherSession::Client(client) = session
+            && let Some(app) = self.shared.app(client.ws.state.app)
+        {
+            app.used.leave();
         }
     }
 }
@@ -50,7 +76,8 @@ impl Gateway for Pusher {
     type Session = PusherSession;
     type Shared = PusherShared;
     type Order = Infallible;
-    type Mail = Infallible;
+    /// Other apps, from a reload.
+    type Mail = PusherShared;
 
     const FORMS: &'static [Form] = &[forms::EVENTS];
     const NAMESPACES: &'static [&'static str] = &[NAMESPACE, CACHE_NAMESPACE];
@@ -66,13 +93,15 @@ impl Gateway for Pusher {
         self.shared.clone()
     }
 
-    fn claim(_: &PusherShared, incoming: &Incoming<'_, '_>, _: &Shared) -> Option<Claim> {
-        claim(incoming.port, incoming.request.path())
+    fn claim(own: &PusherShared, incoming: &Incoming<'_, '_>, _: &Shared) -> Option<Claim> {
+        own.apps().next()?;
+        claim(incoming.port, own.inner_path(incoming.request.path())?)
     }
 
     fn off(port: Port, path: &str) -> Option<&'static str> {
-        claim(port, path)
-            .map(|_| "no app is configured; a section [[app]] in the configuration adds one")
+        claim(port, path).map(
+            |_| "no app is served at this path; see [[app]] and pusher.path in the configuration",
+        )
     }
 
     fn open(
@@ -143,9 +172,44 @@ impl Gateway for Pusher {
     ) -> Option<()> {
         let id = Box::<str>::load(from)?;
         if let PusherSession::Client(client) = session {
-            client.ws.state.app = self.shared.by_id(&id).unwrap_or(NO_APP);
+            let place = self.shared.by_id(&id);
+            let app = place.and_then(|place| self.shared.app(place));
+            let app = app.filter(|app| app.is_enabled);
+            self.has_strays |= app.is_none();
+            client.ws.state.app = match (app, place) {
+                (Some(app), Some(place)) => {
+                    app.used.take_over();
+                    place
+                }
+                _ => NO_APP,
+            };
         }
         Some(())
+    }
+
+    fn give_up(&mut self, _: ConnId, session: PusherSession) {
+        self.leave(&session);
+    }
+
+    fn mail(&mut self, _: Sender, next: PusherShared, shard: &mut impl ShardCalls<Self>) {
+        let before = std::mem::replace(&mut self.shared, Rc::new(next));
+        if before
+            .places()
+            .any(|place| before.end_code(place, &self.shared).is_some())
+        {
+            Self::close_clients(shard, |place| before.end_code(place, &self.shared));
+        }
+    }
+
+    fn closed(&mut self, _: ConnId, session: PusherSession, _: &mut impl ShardCalls<Self>) {
+        self.leave(&session);
+    }
+
+    fn tick(&mut self, shard: &mut impl ShardCalls<Self>) {
+        if std::mem::take(&mut self.has_strays) {
+            let is_stray = |place| (place == NO_APP).then_some(CloseCode::NoApp);
+            Self::close_clients(shard, is_stray);
+        }
     }
 }
 
@@ -175,12 +239,15 @@ fn websocket(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<PusherConne
     })
 }
 
-/// Finds the app that a client asks for, in its place.
+/// Finds the app that a client asks for, in its place, and counts the client.
 fn admit(incoming: &Incoming<'_, '_>, cx: &Cx<'_>) -> Result<u16, CloseCode> {
     let request = incoming.request;
-    let key = request.path().strip_prefix("/app/").unwrap_or_default();
-    let place = cx.own.by_key(key).ok_or(CloseCode::NoApp)?;
-    let app = cx.own.app(place).ok_or(CloseCode::NoApp)?;
+    let path = cx.own.inner_path(request.path()).unwrap_or_default();
+    let key = path.strip_prefix("/app/").unwrap_or_default();
+    let (place, app) = cx.own.by_key(key).ok_or(CloseCode::NoApp)?;
+    if !app.is_enabled {
+        return Err(CloseCode::Disabled);
+    }
     if let Some((_, version)) = query::pairs(request.query()).find(|(name, _)| name == "protocol") {
         let version: u32 = version.parse().map_err(|_| CloseCode::BadVersion)?;
         if version < VERSION_MIN {
@@ -189,8 +256,11 @@ fn admit(incoming: &Incoming<'_, '_>, cx: &Cx<'_>) -> Result<u16, CloseCode> {
     }
     let host = request.header("host").unwrap_or_default();
     let origin = request.header("origin");
-    match origin.is_none_or(|origin| app.origins.matches(origin, host)) {
+    if !origin.is_none_or(|origin| app.origins.matches(origin, host)) {
+        return Err(CloseCode::Unauthorized);
+    }
+    match app.used.enter(&app.quota) {
         true => Ok(place),
-        false => Err(CloseCode::Unauthorized),
+        false => Err(CloseCode::OverQuota),
     }
 }

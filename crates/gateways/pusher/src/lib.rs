@@ -19,6 +19,7 @@ mod call;
 mod connection;
 mod forms;
 mod gateway;
+mod quota;
 mod refusal;
 mod socket_id;
 #[cfg(test)]
@@ -29,6 +30,7 @@ pub use call::WaitingCall;
 pub use connection::PusherConnection;
 pub use forms::{CACHE_NAMESPACE, NAMESPACE};
 pub use gateway::{Pusher, PusherSession};
+pub use quota::{AppLimits, AppUse};
 
 /// Context of an event for a session of this gateway.
 type Cx<'a> = throng_session::Context<'a, PusherShared>;

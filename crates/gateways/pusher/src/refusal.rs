@@ -2,10 +2,37 @@
 
 use throng_broker::Refusal;
 use throng_pusher::api::error_answer;
-use throng_session::{Context, respond_json};
+use throng_session::http::SAFE;
+use throng_session::{Context, respond, respond_json};
 
-/// Status and sentence of a refusal.
-pub(crate) type Refused = (u16, &'static str);
+/// Answer to a call that is refused.
+pub(crate) struct Refused {
+    status: u16,
+    pub(crate) why: &'static str,
+    /// Seconds after which the caller may try again, if that is known.
+    retry_after_s: Option<u64>,
+}
+
+impl Refused {
+    /// Refusal of a call for which its app has used its rate up.
+    pub(crate) const fn over_rate(why: &'static str, wait_s: u64) -> Self {
+        Self {
+            status: 429,
+            why,
+            retry_after_s: Some(wait_s),
+        }
+    }
+}
+
+impl From<(u16, &'static str)> for Refused {
+    fn from((status, why): (u16, &'static str)) -> Self {
+        Self {
+            status,
+            why,
+            retry_after_s: None,
+        }
+    }
+}
 
 /// Sentence for a client or back end whose order was refused.
 pub(crate) const fn sentence_of(refusal: Refusal) -> &'static str {
@@ -18,19 +45,28 @@ pub(crate) const fn sentence_of(refusal: Refusal) -> &'static str {
     }
 }
 
-/// Status and sentence for a back end whose publication was refused.
-pub(crate) const fn status_of(refusal: Refusal) -> Refused {
-    (503, sentence_of(refusal))
+/// Answer to a back end whose publication was refused.
+pub(crate) fn refused(refusal: Refusal) -> Refused {
+    (503, sentence_of(refusal)).into()
 }
 
 /// Answers a call with a sentence in JSON.
 pub(crate) fn answer_error<S, O>(
-    status: u16,
-    why: &str,
+    refused: impl Into<Refused>,
     keep_alive: bool,
     cx: &mut Context<'_, S, O>,
 ) {
+    let refused = refused.into();
     let mut body = Vec::new();
-    error_answer(status, why, &mut body);
-    respond_json(status, &body, keep_alive, cx);
+    error_answer(refused.status, refused.why, &mut body);
+    let Some(wait_s) = refused.retry_after_s else {
+        return respond_json(refused.status, &body, keep_alive, cx);
+    };
+    let wait_s = wait_s.to_string();
+    let mut headers = vec![
+        ("Content-Type", "application/json"),
+        ("Retry-After", &*wait_s),
+    ];
+    headers.extend(SAFE);
+    respond(refused.status, &headers, &body, keep_alive, cx);
 }

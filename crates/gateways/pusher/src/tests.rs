@@ -18,7 +18,9 @@ use throng_types::{Now, Publication};
 use throng_ws::{Masking, Opcode, WsDecoder, WsEvent, WsLimits, WsRole, encode_message};
 
 use crate::socket_id::socket_id;
-use crate::{CACHE_NAMESPACE, NAMESPACE, Pusher, PusherApp, PusherSession, PusherShared, forms};
+use crate::{
+    AppLimits, CACHE_NAMESPACE, NAMESPACE, Pusher, PusherApp, PusherSession, PusherShared, forms,
+};
 
 const PEER: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
@@ -33,7 +35,34 @@ fn app() -> PusherApp {
             name_bytes_max: 12,
             data_bytes_max: 40,
         },
+        is_enabled: true,
+        quota: AppLimits::default(),
+        used: Default::default(),
     }
+}
+
+/// Apps of all stories: one without limits, one with small ones, and one that is not served.
+fn apps() -> Vec<PusherApp> {
+    let other = |id: &str| PusherApp {
+        id: id.into(),
+        keys: AppKeys::new(&format!("{id}-key"), ["another secret"]),
+        ..app()
+    };
+    let quota = AppLimits {
+        connections_max: 1,
+        publications_per_s: 3,
+        bytes_per_s: 100,
+        reads_per_s: 1,
+    };
+    let small = PusherApp {
+        quota,
+        ..other("small")
+    };
+    let off = PusherApp {
+        is_enabled: false,
+        ..other("off")
+    };
+    vec![app(), small, off]
 }
 
 /// Connections of one shard, by the order in which they came.
@@ -76,7 +105,7 @@ impl Room {
     fn new() -> Self {
         let options = |namespace| (namespace, Pusher::channel_options(namespace));
         Self {
-            pusher: Pusher::new(PusherShared { apps: vec![app()] }),
+            pusher: Pusher::new(PusherShared::default().renewed(apps(), "")),
             hub: hub_of(&[options(NAMESPACE), options(CACHE_NAMESPACE)]),
             clients: Clients::default(),
             names: BTreeMap::new(),
@@ -150,7 +179,9 @@ impl Room {
         let (method, rest) = word(call);
         let (path, body) = word(rest);
         let body = body.trim_start_matches('-');
-        let keys = app().keys;
+        let id = path.split('/').nth(2);
+        let known = apps().into_iter().find(|app| Some(&*app.id) == id);
+        let keys = known.unwrap_or_else(app).keys;
         let query = throng_pusher::api::signed_query(&keys, method, path, body.as_bytes(), 0);
         let index = self.open(Port::Api);
         let length = format!("Content-Length: {}", body.len());
@@ -170,7 +201,11 @@ fn signed(text: &str) -> String {
     };
     let (message, rest) = rest.split_once(")SIGN").expect("an end");
     let message = message.replace("\\\"", "\"");
-    format!("{before}key:{}{rest}", app().keys.sign(message.as_bytes()))
+    // `KEY|MESSAGE` is signed by another app than the first.
+    let (key, message) = message.split_once('|').unwrap_or(("key", &message));
+    let app = apps().into_iter().find(|app| app.keys.key() == key);
+    let signature = app.expect("a key").keys.sign(message.as_bytes());
+    format!("{before}{key}:{signature}{rest}")
 }
 
 impl Stage for Room {

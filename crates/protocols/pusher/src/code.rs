@@ -11,6 +11,7 @@ coded_enum! {
         fn code -> u16;
         fn reason;
         NoApp = 4001, "there is no app with this key";
+        Disabled = 4003, "the app is disabled";
         OverQuota = 4004, "the app has as many connections as it may have";
         /// `protocol` is not a number.
         BadVersion = 4006, "the protocol's version is not a number";

@@ -33,7 +33,7 @@ pub(crate) struct GatewaysPlan {
     proxy: Option<ProxyPlan>,
     asker: SharedClient,
     grip: Option<GripPlan>,
-    pusher: Option<PusherShared>,
+    pusher: PusherShared,
 }
 
 /// Gateways of one shard, on their way to its thread.
@@ -42,7 +42,7 @@ pub(crate) struct GatewaysPart {
     plain: Option<ProxyPart>,
     centrifuge: Option<ProxyPart>,
     grip: Option<GripPlan>,
-    pusher: Option<PusherShared>,
+    pusher: PusherShared,
 }
 
 /// Returns the faults in the files that `[grip]` names: first those with which a server may start,
@@ -70,7 +70,7 @@ impl GatewaysPlan {
             proxy: ProxyPlan::new(config)?,
             asker: SharedClient::default(),
             grip: GripPlan::new(config)?,
-            pusher: pusher::shared(config)?,
+            pusher: pusher::shared(config, &PusherShared::default())?,
             config: config.clone(),
         })
     }
@@ -104,7 +104,14 @@ impl GatewaysPlan {
             mails: Default::default(),
             grip: self.grip.as_ref().map(GripPlan::reload),
             fresh_routes: None,
+            pusher: self.pusher.clone(),
+            fresh_pusher: None,
         }
+    }
+
+    /// Returns Pusher's apps as they are at the start.
+    pub(crate) const fn pusher(&self) -> &PusherShared {
+        &self.pusher
     }
 
     /// Returns the sources that must stand still during a hand-over, if any.
@@ -195,7 +202,7 @@ impl GatewaysPart {
             centrifuge: Some(Slot::new(asking(centrifuge, Centrifuge::with_backends))),
             appwrite: self.appwrite.map(|part| Slot::new(part.gateway())),
             grip: grip.map(|(plan, backends)| Slot::new(plan.gateway(backends))),
-            pusher: self.pusher.map(|shared| Slot::new(Pusher::new(shared))),
+            pusher: Some(Slot::new(Pusher::new(self.pusher))),
         }
     }
 }
@@ -220,6 +227,9 @@ pub(crate) struct GatewaysRenewer {
     mails: [Vec<BackendMail>; 2],
     grip: Option<Reload>,
     fresh_routes: Option<Fresh>,
+    /// Apps that are in force.
+    pusher: PusherShared,
+    fresh_pusher: Option<PusherShared>,
 }
 
 impl GatewaysRenewer {
@@ -260,6 +270,10 @@ impl GatewaysRenewer {
             }
         }
         faults.extend(self.backends(config).err());
+        match pusher::shared(config, &self.pusher) {
+            Ok(shared) => self.fresh_pusher = Some(shared),
+            Err(error) => faults.push(error.to_string()),
+        }
         match faults.is_empty() {
             true => Ok(()),
             false => Err(faults),
@@ -275,7 +289,18 @@ impl GatewaysRenewer {
         if let Some(section) = self.fresh_proxy.take() {
             self.proxy = section;
         }
+        if let Some(shared) = self.fresh_pusher.take() {
+            self.pusher = shared;
+        }
         let mails = self.mails.iter_mut().zip(TO_ASKERS);
-        { mails.filter_map(|(mails, wrap)| mails.pop().map(wrap)) }.collect()
+        let mails = mails.filter_map(|(mails, wrap)| mails.pop().map(wrap));
+        mails
+            .chain([GatewayMail::Pusher(self.pusher.clone())])
+            .collect()
+    }
+
+    /// Returns Pusher's apps that are in force.
+    pub(crate) const fn pusher(&self) -> &PusherShared {
+        &self.pusher
     }
 }

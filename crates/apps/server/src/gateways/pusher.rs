@@ -1,8 +1,10 @@
 //! From the sections `[[app]]` to what shards need.
 
+use std::sync::Arc;
+
 use throng_auth::Origins;
 use throng_config::Config;
-use throng_gateway_pusher::{PusherApp, PusherShared};
+use throng_gateway_pusher::{AppLimits, PusherApp, PusherShared};
 use throng_pusher::AppKeys;
 use throng_pusher::api::EventLimits;
 
@@ -11,8 +13,8 @@ use crate::options::StartError;
 /// Longest name of an event, in bytes, as in Pusher.
 const NAME_BYTES_MAX: usize = 200;
 
-/// Reads the sections; `None` if there are none.
-pub(crate) fn shared(config: &Config) -> Result<Option<PusherShared>, StartError> {
+/// Reads the sections. Apps that were there `before` keep their places and counters.
+pub(crate) fn shared(config: &Config, before: &PusherShared) -> Result<PusherShared, StartError> {
     let app = |app: &throng_config::AppOptions| {
         let secrets = [&app.secret, &app.previous_secret];
         Ok(PusherApp {
@@ -21,6 +23,7 @@ pub(crate) fn shared(config: &Config) -> Result<Option<PusherShared>, StartError
                 &app.key,
                 secrets.into_iter().flatten().map(|secret| &**secret),
             ),
+            is_enabled: app.enabled,
             origins: Origins::new(app.allowed_origins.iter().map(String::as_str), false)?,
             client_events: app.client_events,
             activity_timeout_s: (app.activity_timeout_ms / 1000) as u32,
@@ -28,9 +31,16 @@ pub(crate) fn shared(config: &Config) -> Result<Option<PusherShared>, StartError
                 name_bytes_max: NAME_BYTES_MAX,
                 data_bytes_max: app.event_bytes_max as usize,
             },
+            quota: AppLimits {
+                connections_max: app.connections_max.into(),
+                publications_per_s: app.publications_per_second_max.into(),
+                bytes_per_s: app.bytes_per_second_max,
+                reads_per_s: app.reads_per_second_max.into(),
+            },
+            used: Arc::default(),
         })
     };
     let apps: Result<Vec<_>, StartError> = config.apps.iter().map(app).collect();
-    let apps = apps?;
-    Ok((!apps.is_empty()).then_some(PusherShared { apps }))
+    let path = config.pusher.path.as_deref().unwrap_or_default();
+    Ok(before.renewed(apps?, path.trim_end_matches('/')))
 }

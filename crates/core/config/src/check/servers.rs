@@ -1,6 +1,7 @@
 //! Checks of the servers that Throng asks or reads: the broker, backends, sources of feeds.
 
 use std::collections::BTreeSet;
+use std::collections::HashSet;
 
 use super::{Checks, NAMESPACE_BYTES_MAX, is_name};
 use crate::kind::Named as _;
@@ -285,14 +286,18 @@ impl Checks<'_> {
 
 /// The longest id of an app: with the longest channel of Pusher's it is a name of the hub.
 const APP_ID_BYTES_MAX: usize = 36;
+/// Most apps of a server: a client's session has two bytes for its own.
+const APPS_MAX: usize = 65_000;
 
 impl Checks<'_> {
     pub(super) fn apps(&mut self) {
-        let apps = &self.config.apps;
-        for (index, app) in apps.iter().enumerate() {
+        let (mut ids, mut keys) = (HashSet::new(), HashSet::new());
+        for (index, app) in self.config.apps.iter().enumerate() {
             let path = element("app", index);
             let at = |key: &str| format!("{path}.{key}");
-            let before = &apps[..index];
+            if index == APPS_MAX {
+                self.problem(&path, format!("there are more than {APPS_MAX} apps"));
+            }
             for (key, value) in [("id", &app.id), ("key", &app.key)] {
                 if value.is_empty() && !self.failed_under(&at(key)) {
                     self.problem(&path, format!("{path} has no {key}: add {key} = \"…\""));
@@ -301,13 +306,13 @@ impl Checks<'_> {
             if !app.id.is_empty() && !is_name(&app.id, APP_ID_BYTES_MAX) {
                 let text = "an id has 1 to 36 ASCII letters, digits, \"-\", \"_\" and \".\"";
                 self.wrong(&at("id"), text);
-            } else if before.iter().any(|other| other.id == app.id) {
+            } else if !ids.insert(&app.id) {
                 self.wrong(
                     &at("id"),
                     format!("another app has the id {:?} too", app.id),
                 );
             }
-            if before.iter().any(|other| other.key == app.key) {
+            if !keys.insert(&app.key) {
                 self.wrong(
                     &at("key"),
                     format!("another app has the key {:?} too", app.key),

@@ -209,29 +209,58 @@ section! {
 }
 
 section! {
+    /// Pusher's clients and back ends: where their apps are read from, and their paths.
+    "pusher" PusherOptions {
+        /// A folder with a file for each app, `*.toml`, with the options of a section `[[app]]` and
+        /// no heading. They are read with this file, and again with each reload.
+        apps_dir: Option<String>, Opt<Text>, file, example("\"/etc/throng/apps\"");
+        /// A path before those of all apps, such as `/push`: clients connect to `/push/app/KEY`
+        /// (`wsPath` in pusher-js), and back ends call `/push/apps/ID`.
+        path: Option<String>, Opt<PathPrefix>, example("\"/push\"");
+    }
+}
+
+section! {
     /// One app of Pusher's clients and back ends: clients connect to `/app/KEY`, and back ends send
-    /// signed requests to `/apps/ID`. Repeat the section for each.
+    /// signed requests to `/apps/ID`. Repeat the section for each. A reload adds, changes and
+    /// removes apps; the clients of one that is gone are closed with 4001.
     "app" AppOptions {
         /// The app's id: 1 to 36 ASCII letters, digits, `-`, `_` and `.`.
-        id: String, Text, restart, example("\"1\"");
+        id: String, Text, example("\"1\"");
         /// The public key, which clients connect with.
-        key: String, Text, restart, example("\"app-key\"");
+        key: String, Text, example("\"app-key\"");
         /// The secret that back ends sign with.
-        secret: Option<Secret>, Opt<SecretText>, restart, secret,
+        secret: Option<Secret>, Opt<SecretText>, secret,
             example("\"a long random text\""), unset("needed");
         /// The secret before it, which still counts while back ends change to the new one.
-        previous_secret: Option<Secret>, Opt<SecretText>, restart, secret,
+        previous_secret: Option<Secret>, Opt<SecretText>, secret,
             example("\"another long random text\""), unset("only `secret` counts");
+        /// Whether the app is served. Without it, its clients are closed with 4003, and its back
+        /// ends get 403.
+        enabled: bool, Bool = true;
         /// The origins of web pages that may connect, as in `auth.allowed_origins`. `*` allows all:
         /// a page can do nothing that a back end has not signed.
-        allowed_origins: Vec<String>, List<WebOrigin> = vec!["*".to_owned()], restart;
+        allowed_origins: Vec<String>, List<WebOrigin> = vec!["*".to_owned()];
         /// Whether clients may send events (`client-…`) to each other in private and presence
         /// channels.
-        client_events: bool, Bool = false, restart;
+        client_events: bool, Bool = false;
         /// The most bytes of an event's data. Pusher takes 10 KiB.
-        event_bytes_max: u64, Size = 100 * KIB, restart, range(KIB, 16 * MIB);
+        event_bytes_max: u64, Size = 100 * KIB, range(KIB, 16 * MIB);
         /// Silence after which clients send a ping.
-        activity_timeout_ms as "activity_timeout": u64, Duration = 120 * SECOND, restart,
+        activity_timeout_ms as "activity_timeout": u64, Duration = 120 * SECOND,
             range(SECOND, HOUR);
+        /// The most connections of the app's clients on one node. Further ones are closed with
+        /// 4004. 0 means no limit.
+        connections_max: u32, Count = 0;
+        /// The most events a second on one node, each counted once for each of its channels: for
+        /// back ends, who then get 429, and as many again for clients, who get the error 4301. 0
+        /// means no limit.
+        publications_per_second_max: u32, Count = 0;
+        /// The most bytes of events' data a second on one node, counted and refused in the same
+        /// way. "0B" means no limit.
+        bytes_per_second_max: u64, Size = 0;
+        /// The most questions of back ends (`GET`) a second on one node. Further ones get 429. 0
+        /// means no limit.
+        reads_per_second_max: u32, Count = 0;
     }
 }

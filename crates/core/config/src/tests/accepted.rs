@@ -495,7 +495,47 @@ fn relative_paths_in_the_file_count_from_its_folder() {
     let grip = config.grip.unwrap();
     assert_eq!(grip.routes_file.as_deref(), Some("etc/throng/../routes"));
     assert_eq!(
-        Config::pushpin_conf(&sources).as_deref(),
+        Config::named_files(&sources).0.as_deref(),
         Some("etc/throng/pushpin.conf")
     );
+}
+
+#[test]
+fn apps_come_from_the_file_and_from_a_folder() {
+    let app = |id: &str| format!("id = \"{id}\"\nkey = \"k{id}\"\nsecret = \"s\"\n");
+    let file = |name: &str, text: String| ConfigFile {
+        name: name.to_owned(),
+        text,
+    };
+    let named = sources("[pusher]\napps_dir = \"a\"\n", &[], &[]);
+    assert_eq!(Config::named_files(&named), (None, Some("a".to_owned())));
+    let mut sources = sources(&format!("[[app]]\n{}", app("1")), &[], &[]);
+    sources.apps = vec![file("a/2.toml", app("2")), file("a/3.toml", app("3"))];
+    let loaded = Config::load(&sources).expect("good");
+    let ids: Vec<&str> = loaded.config.apps.iter().map(|app| &*app.id).collect();
+    assert_eq!(ids, ["1", "2", "3"]);
+    let shown = loaded.show(true);
+    assert!(shown.contains("# a/3.toml:2\n"), "{shown}");
+    // Each fault has its file and its line.
+    sources.apps = vec![
+        file("a/2.toml", app("1")),
+        file("a/3.toml", format!("{}colour = 1\n", app("3"))),
+        file("a/4.toml", "id = ".to_owned()),
+        file("a/5.toml", "\nclient_events = 7\n".to_owned()),
+    ];
+    let problems = Config::load(&sources).expect_err("refused");
+    let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    for text in [
+        "a/2.toml:1:6: app[1].id: another app has the id \"1\" too",
+        "a/2.toml:2:7: app[1].key: another app has the key \"k1\" too",
+        "a/3.toml:4:1: unknown option \"colour\" in [[app]]",
+        "a/4.toml:1:6: not valid TOML",
+        "a/5.toml:1:1: app[3] has no id",
+        "a/5.toml:2:17: app[3].client_events: ",
+    ] {
+        assert!(
+            told.iter().any(|line| line.starts_with(text)),
+            "{text}: {told:#?}"
+        );
+    }
 }

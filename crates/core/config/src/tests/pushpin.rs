@@ -97,11 +97,13 @@ fn the_file_is_named_by_any_layer() {
         ("[grip]\npushpin_conf = \"a\"", &[][..]),
         ("", &[("grip.pushpin_conf", "a")][..]),
     ] {
-        let named = Config::pushpin_conf(&sources(file, &[], flags));
+        let (named, _) = Config::named_files(&sources(file, &[], flags));
         assert_eq!(named.as_deref(), Some("a"));
     }
-    assert_eq!(Config::pushpin_conf(&sources("[grip]", &[], &[])), None);
-    assert_eq!(Config::pushpin_conf(&sources("[gri", &[], &[])), None);
+    for file in ["[grip]", "[gri"] {
+        let named = Config::named_files(&sources(file, &[], &[]));
+        assert_eq!(named, (None, None));
+    }
 }
 
 #[test]

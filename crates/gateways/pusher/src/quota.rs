@@ -1,0 +1,226 @@
+//! Limits of an app, and the counters that they are held against: one set for all shards of a node.
+//!
+//! Owns the counting. Never: answers or closes; the caller does.
+//!
+//! Invariant: `connections` is the number of sessions that hold the app's place.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use throng_metrics::AppMetric;
+use throng_types::Now;
+
+/// Bounds of an app on one node; 0 is no bound.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AppLimits {
+    pub connections_max: u64,
+    /// Events a second, once for each of their channels: of back ends, and as many of clients.
+    pub publications_per_s: u64,
+    /// Bytes a second of these events' data.
+    pub bytes_per_s: u64,
+    /// Questions of back ends a second.
+    pub reads_per_s: u64,
+}
+
+/// Origin of an event. Each has a rate of its own, so that clients take nothing from back ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EventSource {
+    BackEnd,
+    Client,
+}
+
+/// Counters of one app, which any shard changes.
+#[derive(Debug, Default)]
+pub struct AppUse {
+    connections: AtomicU64,
+    /// Rates by [`EventSource`], as those of bytes.
+    publications: [Rate; 2],
+    bytes: [Rate; 2],
+    reads: Rate,
+    counts: [AtomicU64; AppMetric::COUNT],
+}
+
+impl AppUse {
+    /// Counts a connection; false, and it is not counted, if the app has as many as it may have.
+    pub(crate) fn enter(&self, limits: &AppLimits) -> bool {
+        let most = limits.connections_max;
+        let count = |before| (most == 0 || before < most).then_some(before + 1);
+        let has_room = { &self.connections }
+            .fetch_update(Relaxed, Relaxed, count)
+            .is_ok();
+        if !has_room {
+            self.count(AppMetric::RefusedConnections, 1);
+        }
+        has_room
+    }
+
+    /// Counts a connection that another process has let in.
+    pub(crate) fn take_over(&self) {
+        self.connections.fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn leave(&self) {
+        self.connections.fetch_sub(1, Relaxed);
+    }
+
+    /// Charges events for so many channels, with so many bytes of data in all. Error: seconds after
+    /// which to try again; nothing is charged then.
+    pub(crate) fn publish(
+        &self,
+        from: EventSource,
+        (channels, bytes): (usize, usize),
+        limits: &AppLimits,
+        now: Now,
+    ) -> Result<(), u64> {
+        let (channels, bytes) = (channels as u64, bytes as u64);
+        let [publications, volume] = [&self.publications, &self.bytes].map(|of| &of[from as usize]);
+        let over = |metric| move |wait_s| self.refuse(metric, wait_s);
+        let charged = publications.charge(channels, limits.publications_per_s, now);
+        let charged = charged.map_err(over(AppMetric::RefusedPublications))?;
+        if let Err(wait_s) = volume.charge(bytes, limits.bytes_per_s, now) {
+            publications.give_back(charged);
+            return Err(self.refuse(AppMetric::RefusedBytes, wait_s));
+        }
+        self.count(AppMetric::Publications, channels);
+        self.count(AppMetric::PublicationBytes, bytes);
+        Ok(())
+    }
+
+    /// Charges a question. Error: seconds after which to try again.
+    pub(crate) fn read(&self, limits: &AppLimits, now: Now) -> Result<(), u64> {
+        let charged = self.reads.charge(1, limits.reads_per_s, now);
+        charged
+            .map(drop)
+            .map_err(|wait_s| self.refuse(AppMetric::RefusedReads, wait_s))
+    }
+
+    fn refuse(&self, metric: AppMetric, wait_s: u64) -> u64 {
+        self.count(metric, 1);
+        wait_s
+    }
+
+    fn count(&self, metric: AppMetric, by: u64) {
+        self.counts[metric as usize].fetch_add(by, Relaxed);
+    }
+
+    pub fn connections(&self) -> u64 {
+        self.connections.load(Relaxed)
+    }
+
+    /// Values of all metrics, in their order.
+    pub fn values(&self) -> [u64; AppMetric::COUNT] {
+        std::array::from_fn(|at| match AppMetric::ALL[at] {
+            AppMetric::Connections => self.connections(),
+            _ => self.counts[at].load(Relaxed),
+        })
+    }
+}
+
+/// Debt of work, as the time when it is paid back, in microseconds since the zero of the clock. A
+/// second of debt is free; who owes nothing may do any amount once, and then pays it back.
+#[derive(Debug, Default)]
+struct Rate(AtomicU64);
+
+/// Longest debt in microseconds: an hour, whatever was done at once.
+const DEBT_MAX_US: u64 = 3_600_000_000;
+
+impl Rate {
+    /// Charges so many units at so many a second, 0 for no bound. Returns the debt that came to it;
+    /// error: seconds after which the same may be done.
+    fn charge(&self, units: u64, per_s: u64, now: Now) -> Result<u64, u64> {
+        if per_s == 0 {
+            return Ok(0);
+        }
+        let now_us = now.mono.0 * 1000;
+        let cost_us = (units.saturating_mul(1_000_000) / per_s).min(DEBT_MAX_US);
+        let mut wait_us = 0;
+        let charge = |paid_at: u64| {
+            let owed_us = paid_at.saturating_sub(now_us);
+            let above_us = (owed_us + cost_us).saturating_sub(1_000_000);
+            // At the latest once nothing is owed any more.
+            wait_us = above_us.min(owed_us);
+            (wait_us == 0).then_some(now_us + owed_us + cost_us)
+        };
+        match self.0.fetch_update(Relaxed, Relaxed, charge) {
+            Ok(_) => Ok(cost_us),
+            Err(_) => Err(wait_us.div_ceil(1_000_000)),
+        }
+    }
+
+    fn give_back(&self, cost_us: u64) {
+        self.0.fetch_sub(cost_us, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use throng_types::Millis;
+
+    use super::*;
+
+    fn at(ms: u64) -> Now {
+        Now {
+            mono: Millis(ms),
+            ..Now::default()
+        }
+    }
+
+    #[test]
+    fn a_rate_holds_over_time_and_lets_a_large_call_through_once() {
+        let rate = Rate::default();
+        let mut taken = 0;
+        for ms in 0..10_000 {
+            taken += u64::from(rate.charge(1, 50, at(ms)).is_ok());
+        }
+        assert_eq!(taken, 50 + 499);
+        // Later nothing is owed: ten seconds' worth at once, and then a pause of ten.
+        assert!(rate.charge(500, 50, at(20_000)).is_ok());
+        assert_eq!(rate.charge(1, 50, at(20_000)), Err(10));
+        assert_eq!(rate.charge(1, 50, at(28_000)), Err(2));
+        assert!(rate.charge(1, 50, at(29_100)).is_ok());
+        // A bound that was lifted holds nobody.
+        assert_eq!(rate.charge(u64::MAX, 0, at(29_100)), Ok(0));
+    }
+
+    #[test]
+    fn what_is_refused_for_its_bytes_costs_no_publication() {
+        let (used, limits) = (
+            AppUse::default(),
+            AppLimits {
+                connections_max: 1,
+                publications_per_s: 10,
+                bytes_per_s: 100,
+                reads_per_s: 1,
+            },
+        );
+        let publish = |from, bytes| used.publish(from, (10, bytes), &limits, at(5));
+        assert_eq!(publish(EventSource::BackEnd, 100), Ok(()));
+        assert_eq!(publish(EventSource::BackEnd, 1), Err(1));
+        assert_eq!(
+            publish(EventSource::Client, 100),
+            Ok(()),
+            "clients have their own"
+        );
+        assert_eq!(used.read(&limits, at(5)), Ok(()));
+        assert_eq!(used.read(&limits, at(5)), Err(1));
+        assert!(used.enter(&limits));
+        assert!(!used.enter(&limits));
+        used.leave();
+        assert!(used.enter(&limits));
+        let of = |metric: AppMetric| used.values()[metric as usize];
+        let counted = AppMetric::ALL.iter().map(|&metric| of(metric));
+        assert_eq!(counted.collect::<Vec<_>>(), [1, 20, 200, 1, 1, 0, 1]);
+        let other = AppUse::default();
+        assert_eq!(
+            other.publish(EventSource::Client, (1, 101), &limits, at(5)),
+            Ok(())
+        );
+        assert_eq!(
+            other.publish(EventSource::Client, (1, 1), &limits, at(5)),
+            Err(1)
+        );
+        assert_eq!(
+            other.publish(EventSource::Client, (8, 0), &limits, at(1_100)),
+            Ok(())
+        );
+    }
+}
