@@ -21,6 +21,8 @@ const own = {
   'pusher:subscription_succeeded': 'subscribed',
   'pusher:subscription_error': 'refused',
   'pusher:cache_miss': 'missed',
+  'pusher:member_added': 'added',
+  'pusher:member_removed': 'removed',
 };
 
 // What another back end has signed, by the channel.
@@ -59,8 +61,11 @@ const orders = {
       enabledTransports: ['ws'],
       channelAuthorization: {
         customHandler({ socketId, channelName }, done) {
+          // A user who has signed in needs no data for each channel.
+          const isMember = channelName.startsWith('presence-') && !client.user.user_data;
+          const member = isMember ? { user_id: user, user_info: { name: user } } : undefined;
           const known = signed.get(channelName);
-          done(null, known ?? backend.authorizeChannel(socketId, channelName));
+          done(null, known ?? backend.authorizeChannel(socketId, channelName, member));
         },
       },
       userAuthentication: {
@@ -91,6 +96,8 @@ const orders = {
     echo.connector.channels[channel].whisper(name.replace('client-', ''), data);
   },
   signin: () => client.signin(),
+  leave: () => client.disconnect(),
+  come: () => client.connect(),
   async trigger({ channels, name, data, ...options }) {
     return answer(await backend.trigger(channels, name, data, options));
   },

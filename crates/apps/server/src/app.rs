@@ -183,6 +183,9 @@ impl<K: Kernel> App<K> for ShardApp {
 
     fn closed(&mut self, id: ConnId, session: Session, tag: u32, why: Closed, now: Now) {
         self.parts.hub.gone(id, now);
+        if self.parts.shared.draining {
+            self.parts.hub.hurry();
+        }
         self.parts.shared.forwarded.gone(id);
         // By its tag: a dashboard's stream came by the API port, whatever it has become.
         self.clients -= usize::from(tag != NO_CLIENT);

@@ -81,7 +81,7 @@ impl<K: Kernel> Sink for HubSink<'_, K> {
             (FormKind::Personal, _) => self.deliver_personal(index, batch),
             (FormKind::Shown, _) => {
                 for publication in batch.publications {
-                    self.show(index, publication);
+                    self.show(index, batch.format, publication);
                 }
             }
             (FormKind::Shared | FormKind::Noted | FormKind::Delta, None) => {
@@ -155,7 +155,7 @@ impl<K: Kernel> HubSink<'_, K> {
     fn deliver_mixed(&mut self, index: u32, batch: &Batch<'_>, frames: &[Frame]) {
         for (publication, frame) in batch.publications.iter().zip(frames) {
             if frame.is_empty() {
-                self.show(index, publication);
+                self.show(index, batch.format, publication);
                 continue;
             }
             let one = Batch {
@@ -168,13 +168,10 @@ impl<K: Kernel> HubSink<'_, K> {
         }
     }
 
-    /// Shows a session a publication that it must look at itself.
-    fn show(&mut self, index: u32, publication: &Arc<Publication>) {
-        let Some(id) = self
-            .conns
-            .id(index)
-            .filter(|_| publication.told == PublicationKind::Data)
-        else {
+    /// Shows a session a publication that it must look at itself; news if its form has them.
+    fn show(&mut self, index: u32, format: Format, publication: &Arc<Publication>) {
+        let is_shown = format.has_news() || publication.told == PublicationKind::Data;
+        let Some(id) = self.conns.id(index).filter(|_| is_shown) else {
             return;
         };
         let mut bytes = 0;

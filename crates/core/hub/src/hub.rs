@@ -271,6 +271,7 @@ impl Hub {
         while let Some(entry) = self.local.subscriptions.remove_any(conn) {
             self.local.detach(conn, entry);
         }
+        self.local.stay(now.mono);
         self.leave_unused(now);
     }
 
@@ -296,15 +297,19 @@ impl Hub {
     /// A member whose connection has other channels is asked to gather, so that it is
     /// written to once even when several of its channels were published to in one turn.
     pub fn fan_out(&mut self, visits: usize, now: Now, sink: &mut impl Sink) -> bool {
+        self.local.leave_due(now.mono);
+        self.leave_unused(now);
         let more = self.local.fan_out(visits, now.mono, sink);
         self.leave_unused(now);
         more
     }
 
     /// When [`Hub::fan_out`] has something to do next, if nothing happens before: the end of a
-    /// channel's delay.
+    /// channel's delay, or of a member's stay.
     pub fn deadline(&self) -> Option<Millis> {
-        self.local.resting.first().map(|&(until, _)| until)
+        let rest = self.local.resting.first().map(|&(until, _)| until);
+        let stay = self.local.leaving.front().map(|&(due, _)| due);
+        rest.into_iter().chain(stay).min()
     }
 
     /// Sends the broker the members that left, and the channels without subscribers here.

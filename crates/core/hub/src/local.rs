@@ -16,7 +16,9 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use throng_broker::{ChannelMap, ChannelMember, Recovery, Refusal, Request, Subscribed, Ticket};
+use throng_broker::{
+    Announced, ChannelMap, ChannelMember, Recovery, Refusal, Request, Subscribed, Ticket,
+};
 use throng_types::{
     ChannelName, ConnId, Millis, Position, Publication, PublicationKind, ShardId, Slots,
 };
@@ -34,6 +36,11 @@ pub(crate) const WAITING_BYTES_MAX: usize = 64 << 20;
 /// Publications waiting in a channel from which on comings and goings are dropped, so that a crowd
 /// does not fill the queue. Queue: `comings and goings`.
 const NEWS_MAX: usize = 1024;
+/// Milliseconds for which a user stays in its channels after its last connection has gone: who
+/// reloads a page is back before that.
+const STAY_MS: u64 = 3_000;
+/// Members that stay so; the oldest leave early. Queue: `leaving`.
+const LEAVING_MAX: usize = 65_536;
 /// Part of the queue that one channel may use: one in so many.
 const CHANNEL_PART: usize = 4;
 /// Ended fan-outs kept for reuse: a turn of publications to a channel each needs as many as it has
@@ -80,6 +87,8 @@ pub(crate) struct Local {
     /// Requests still to be sent to the broker: members that left, and channels that were released.
     /// Bound: two a subscription that ended in this turn.
     pub(crate) farewells: Vec<Request>,
+    /// Members whose connections have gone, with the times at which they leave. Queue: `leaving`.
+    pub(crate) leaving: VecDeque<(Millis, Request)>,
 }
 
 impl Local {
@@ -103,6 +112,7 @@ impl Local {
             conflated: 0,
             carried: Vec::new(),
             farewells: Vec::new(),
+            leaving: VecDeque::new(),
         }
     }
 
@@ -409,6 +419,28 @@ impl Local {
         {
             let channel = name.clone();
             self.farewells.push(Request::Quit { channel, presence });
+        }
+    }
+
+    /// Lets members of a connection that has gone stay for a while, if users are announced.
+    pub(crate) fn stay(&mut self, now: Millis) {
+        let stays = |farewell: &mut Request| match farewell {
+            Request::Quit { presence, .. } => presence.announced == Announced::Users,
+            _ => false,
+        };
+        let staying = self.farewells.extract_if(.., stays);
+        self.leaving
+            .extend(staying.map(|quit| (now + STAY_MS, quit)));
+        self.leave_due(now);
+    }
+
+    /// Makes members leave whose time has come.
+    pub(crate) fn leave_due(&mut self, now: Millis) {
+        while let Some((due, _)) = self.leaving.front()
+            && (*due <= now || self.leaving.len() > LEAVING_MAX)
+            && let Some((_, quit)) = self.leaving.pop_front()
+        {
+            self.farewells.push(quit);
         }
     }
 

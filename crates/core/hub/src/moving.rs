@@ -30,8 +30,11 @@ impl Hub {
         self.local.waiting.is_empty() && self.local.publications == 0
     }
 
-    /// Ends the rests of channels with a delay: what gathered there leaves now.
+    /// Ends the rests of channels with a delay: what gathered there leaves with the next
+    /// [`Hub::fan_out`], and so do members whose connections have gone.
     pub fn hurry(&mut self) {
+        let leaving = self.local.leaving.drain(..).map(|(_, quit)| quit);
+        self.local.farewells.extend(leaving);
         while let Some(&(_, key)) = self.local.resting.first() {
             self.local.end_rest(key);
         }

@@ -9,7 +9,7 @@ use throng_pusher::{ChannelKind, CloseCode, EventData};
 use throng_session::http::Later;
 use throng_session::{Context, Incoming, Opened, PublishOutcome, Reject, Work, respond_json};
 
-use crate::call::{AnswerContent, WaitingCall};
+use crate::call::{AnswerContent, PRESENCE, WaitingCall};
 use crate::quota::EventSource;
 use crate::refusal::{Refused, answer_error, refused};
 use crate::{Cx, PusherApp, forms};
@@ -56,28 +56,24 @@ fn call(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Opened<WaitingCa
         let read = app.used.read(&app.quota, cx.now);
         read.map_err(|wait_s| Refused::over_rate("the app asks more than it may", wait_s))?;
     }
-    let info = || facts(InfoAttributes::parse(query.get("info")));
+    let info = InfoAttributes::parse(query.get("info"));
     let (drafts, asked) = match called {
         PusherCall::Events => events(app, incoming.body)?,
         PusherCall::BatchEvents => batch(app, incoming.body)?,
         PusherCall::Terminate(user) => (terminate(app, &user)?, None),
         PusherCall::Channels => {
             let prefix = query.get("filter_by_prefix").to_owned();
-            (
-                Vec::new(),
-                Some(AnswerContent::Channels {
-                    prefix,
-                    info: info()?,
-                }),
-            )
+            let info = checked(info, &prefix)?;
+            (Vec::new(), Some(AnswerContent::Channels { prefix, info }))
         }
-        PusherCall::Channel(name) => (
-            Vec::new(),
-            Some(AnswerContent::Channel {
-                name,
-                info: info()?,
-            }),
-        ),
+        PusherCall::Channel(name) => {
+            let info = checked(info, &name)?;
+            (Vec::new(), Some(AnswerContent::Channel { name, info }))
+        }
+        PusherCall::Users(name) if name.starts_with(PRESENCE) => {
+            (Vec::new(), Some(AnswerContent::Users { name }))
+        }
+        PusherCall::Users(_) => return Err((400, "only presence channels have users").into()),
         PusherCall::Connections => {
             let mut body = Vec::new();
             connections_answer(app.used.connections(), &mut body);
@@ -86,7 +82,6 @@ fn call(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Opened<WaitingCa
                 keep_alive: request.keep_alive(),
             });
         }
-        PusherCall::Users(_) => return Err((501, "this call is not served yet").into()),
     };
     charge(app, &drafts, cx)?;
     cx.shared
@@ -116,10 +111,10 @@ fn charge(app: &PusherApp, drafts: &[Draft], cx: &Cx<'_>) -> Result<(), Refused>
     charged.map_err(|wait_s| Refused::over_rate("the app publishes more than it may", wait_s))
 }
 
-/// The attributes that a caller may ask for.
-const fn facts(info: InfoAttributes) -> Result<InfoAttributes, (u16, &'static str)> {
-    match info.user_count {
-        true => Err((501, "user_count is not served yet")),
+/// The attributes that a caller may ask for, of channels whose names begin so.
+fn checked(info: InfoAttributes, prefix: &str) -> Result<InfoAttributes, (u16, &'static str)> {
+    match info.user_count && !prefix.starts_with(PRESENCE) {
+        true => Err((400, "user_count is for presence channels alone")),
         false => Ok(info),
     }
 }
@@ -129,7 +124,7 @@ type Orders = (Vec<Draft>, Option<AnswerContent>);
 
 fn events(app: &PusherApp, body: &[u8]) -> Result<Orders, Refused> {
     let trigger = Trigger::parse(body, app.limits).map_err(unfit)?;
-    let (drafts, info) = (drafts(app, &trigger)?, facts(trigger.info)?);
+    let (drafts, info) = (drafts(app, &trigger)?, trigger.info);
     let channels = trigger.channels;
     let asked = (!info.is_empty()).then_some(AnswerContent::Event { channels, info });
     Ok((drafts, asked))
@@ -142,7 +137,7 @@ fn batch(app: &PusherApp, body: &[u8]) -> Result<Orders, Refused> {
     for mut trigger in batch {
         all.extend(drafts(app, &trigger)?);
         let channel = trigger.channels.pop().unwrap_or_default();
-        asked.push((channel, facts(trigger.info)?));
+        asked.push((channel, trigger.info));
     }
     let has_info = asked.iter().any(|(_, info)| !info.is_empty());
     Ok((all, has_info.then_some(AnswerContent::Batch(asked))))

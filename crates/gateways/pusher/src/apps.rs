@@ -31,6 +31,8 @@ pub struct PusherApp {
     pub quota: AppLimits,
     /// Counters of what it uses on this node, of all shards and as long as the app is there.
     pub used: Arc<AppUse>,
+    /// Users that a presence channel may have.
+    pub presence_members_max: u32,
 }
 
 /// State that the sessions of all apps share: the same on each shard, until the next reload.
@@ -154,6 +156,7 @@ mod tests {
                 name_bytes_max: 1,
                 data_bytes_max: 1,
             },
+            presence_members_max: 100,
             quota: AppLimits::default(),
             used: Arc::default(),
         }

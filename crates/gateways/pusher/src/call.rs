@@ -1,18 +1,27 @@
 //! A call whose answer needs all shards: channels with their subscribers, or an event whose sender
 //! asks for them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use throng_broker::Draft;
-use throng_pusher::api::{ChannelInfo, InfoAttributes, batch_answer, channels_answer};
+use throng_broker::{Draft, Present, Refusal};
+use throng_hub::{Answer, Command};
+use throng_pusher::ChannelKind;
+use throng_pusher::api::{
+    ChannelInfo, InfoAttributes, batch_answer, channels_answer, users_answer,
+};
 use throng_session::{
     Event, Exchange, Flow, Incoming, NodeReply, Publications, Survey, SurveyReply, publish_all,
     respond_json,
 };
 use throng_types::{ChannelName, End};
 
-use crate::refusal::{answer_error, refused};
+use crate::refusal::{Refused, answer_error, refused};
 use crate::{Cx, forms};
+
+/// Beginning of the names of presence channels.
+pub(crate) const PRESENCE: &str = "presence-";
+/// Token of a question for users, which no publication of a call has.
+const USERS: u32 = u32::MAX;
 
 /// Content of an answer that needs all shards.
 pub(crate) enum AnswerContent {
@@ -24,6 +33,10 @@ pub(crate) enum AnswerContent {
     Channel {
         name: String,
         info: InfoAttributes,
+    },
+    /// Users of a presence channel, which its home knows.
+    Users {
+        name: String,
     },
     /// Channels of one event.
     Event {
@@ -43,6 +56,11 @@ pub struct WaitingCall {
     publications: Publications,
     /// Subscribers of the app's channels, by the app's names, once all shards have replied.
     counts: Option<BTreeMap<String, u32>>,
+    /// Presence channels whose users are still to be asked for, one after the other; the last is
+    /// being asked for. Bound: the app's channels.
+    to_ask: Vec<String>,
+    /// Numbers of users by channel, or the users of the only one. Bound: the app's channels.
+    users: BTreeMap<String, Present>,
 }
 
 impl WaitingCall {
@@ -58,22 +76,78 @@ impl WaitingCall {
         if !drafts.is_empty() {
             publish_all(0, drafts, cx);
         }
-        cx.survey(Survey::Channels);
-        Self {
+        let mut call = Self {
             exchange: Exchange::new(incoming),
             app: app.into(),
             content,
             publications,
             counts: None,
+            to_ask: Vec::new(),
+            users: BTreeMap::new(),
+        };
+        match &call.content {
+            AnswerContent::Users { name } => {
+                call.counts = Some(BTreeMap::new());
+                call.to_ask = vec![name.clone()];
+                call.ask(cx);
+            }
+            _ => cx.survey(Survey::Channels),
         }
+        call
+    }
+
+    /// Asks for the users of the next channel.
+    fn ask(&mut self, cx: &mut Cx<'_>) {
+        let app = cx.own.by_id(&self.app).and_then(|place| cx.own.app(place));
+        while let Some(name) = self.to_ask.last() {
+            let kind = ChannelKind::of(name);
+            let channel = kind.zip(app);
+            let channel = channel.and_then(|(kind, app)| forms::hub_channel(app, name, kind));
+            if let Some(channel) = channel {
+                let reply_to = cx.reply_to(USERS);
+                return cx.hub(Command::Present {
+                    reply_to,
+                    channel,
+                    with_members: matches!(self.content, AnswerContent::Users { .. }),
+                    only_subscribed: false,
+                });
+            }
+            self.to_ask.pop();
+        }
+    }
+
+    /// Takes the users of a channel; gives the reason if the call cannot be answered.
+    fn take_users(
+        &mut self,
+        result: Result<Present, Refusal>,
+        cx: &mut Cx<'_>,
+    ) -> Result<(), Refused> {
+        let present = result.map_err(|refusal| match refusal {
+            Refusal::TooLong => (400, "the channel has too many members for a list").into(),
+            refusal => refused(refusal),
+        })?;
+        if let Some(name) = self.to_ask.pop() {
+            self.users.insert(name, present);
+        }
+        self.ask(cx);
+        Ok(())
     }
 
     pub(crate) fn event(&mut self, event: Event<'_>, cx: &mut Cx<'_>) -> Flow {
         match event {
             Event::Bytes(input) => self.exchange.keep_behind_api_call(input, cx),
+            Event::Answer {
+                token: USERS,
+                answer: Answer::Present { result },
+            } => {
+                if let Err(refused) = self.take_users(result, cx) {
+                    answer_error(refused, self.exchange.keep_alive, cx);
+                    return self.exchange.done(cx);
+                }
+            }
             Event::Answer { token, answer } => self.publications.take(token, &answer),
             Event::Surveyed(replies) => match SurveyReply::split(replies) {
-                (own, Some(others)) => self.counted(own, others),
+                (own, Some(others)) => self.counted(own, others, cx),
                 // An answer that leaves a node out would pass for one of all.
                 (_, None) => {
                     let why = "another node does not answer; try again in a moment";
@@ -89,13 +163,21 @@ impl WaitingCall {
         self.answer(cx)
     }
 
-    fn counted(&mut self, own: Vec<SurveyReply>, others: Vec<NodeReply>) {
+    fn counted(&mut self, own: Vec<SurveyReply>, others: Vec<NodeReply>, cx: &mut Cx<'_>) {
         let app = &*self.app;
         let is_own = |name: &str| forms::is_of_app(name, app);
         let channels = SurveyReply::sum_channels((own, others), is_own);
         let own_name =
             |(channel, count): (ChannelName, u32)| (forms::own_name(&channel).to_owned(), count);
-        self.counts = Some(channels.into_iter().map(own_name).collect());
+        let counts: BTreeMap<String, u32> = channels.into_iter().map(own_name).collect();
+        let is_asked = |name: &&String| {
+            name.starts_with(PRESENCE)
+                && counts.contains_key(*name)
+                && self.content.counts_users(name)
+        };
+        self.to_ask = counts.keys().filter(is_asked).cloned().collect();
+        self.counts = Some(counts);
+        self.ask(cx);
     }
 
     /// Answers, once all is known.
@@ -103,6 +185,9 @@ impl WaitingCall {
         let (Some(counts), Some(results)) = (&self.counts, self.publications.all()) else {
             return Flow::Stay;
         };
+        if !self.to_ask.is_empty() {
+            return Flow::Stay;
+        }
         let keep_alive = self.exchange.keep_alive;
         match results.into_iter().find_map(Result::err) {
             Some(refusal) => {
@@ -110,7 +195,7 @@ impl WaitingCall {
             }
             None => {
                 let mut body = Vec::new();
-                write(&self.content, counts, &mut body);
+                write(&self.content, counts, &self.users, &mut body);
                 respond_json(200, &body, keep_alive, cx);
             }
         }
@@ -118,9 +203,35 @@ impl WaitingCall {
     }
 }
 
-fn write(content: &AnswerContent, counts: &BTreeMap<String, u32>, out: &mut Vec<u8>) {
+impl AnswerContent {
+    /// Whether the number of a channel's users is part of the answer.
+    fn counts_users(&self, channel: &str) -> bool {
+        match self {
+            Self::Channels { prefix, info } => info.user_count && channel.starts_with(&**prefix),
+            Self::Channel { name, info } => info.user_count && channel == name,
+            Self::Users { .. } => true,
+            Self::Event { channels, info } => {
+                info.user_count && channels.iter().any(|name| channel == name)
+            }
+            Self::Batch(events) => {
+                let mut events = events.iter();
+                events.any(|(name, info)| info.user_count && channel == name)
+            }
+        }
+    }
+}
+
+fn write(
+    content: &AnswerContent,
+    counts: &BTreeMap<String, u32>,
+    users: &BTreeMap<String, Present>,
+    out: &mut Vec<u8>,
+) {
     let count = |name: &str| counts.get(name).copied().unwrap_or_default();
+    let user_count = |name: &str| users.get(name).map_or(0, |present| present.users);
     let fact = |name: &str, info: InfoAttributes| ChannelInfo {
+        user_count: (info.user_count && name.starts_with(PRESENCE))
+            .then(|| user_count(name).into()),
         subscription_count: info.subscription_count.then(|| count(name).into()),
         ..ChannelInfo::default()
     };
@@ -136,6 +247,12 @@ fn write(content: &AnswerContent, counts: &BTreeMap<String, u32>, out: &mut Vec<
                 ..fact(name, *info)
             };
             info.append(out);
+        }
+        AnswerContent::Users { name } => {
+            let members = users.get(name).and_then(|present| present.members.as_ref());
+            let members = members.into_iter().flatten();
+            let ids: BTreeSet<&str> = members.map(|who| &*who.user).collect();
+            users_answer(ids, out);
         }
         AnswerContent::Event { channels, info } => {
             channels_answer(

@@ -4,35 +4,42 @@
 //! - After a close frame was written, nothing else is.
 //! - `channels` has every channel that the hub was asked for and has not refused.
 
+use std::sync::Arc;
+
 use throng_auth::{Algorithm, TokenFault};
-use throng_broker::{Recovery, Refusal, Subscribed};
+use throng_broker::{Refusal, Subscribed};
 use throng_hub::{Answer, Command};
 use throng_metrics::Counter;
 use throng_pusher::{
-    ChannelAccess, ChannelKind, ClientFrame, CloseCode, ErrorScope, EventData, NAME_BYTES_MAX,
-    PONG, SignedInUser, SubscriptionFailure, channel_message, server_to_user, user_message,
+    ChannelAccess, ChannelKind, ChannelUser, ClientFrame, CloseCode, ErrorScope, EventData,
+    NAME_BYTES_MAX, PONG, SignedInUser, SubscriptionFailure, channel_message, server_to_user,
+    user_message,
 };
 use throng_session::encode::ws_text;
 use throng_session::{Beat, CloseReason, Event, Heard, WebSocket, Work};
-use throng_types::{ChannelName, Disconnect, Position, Publication, Save, Unsubscribe};
+use throng_types::{
+    ChannelName, Disconnect, Position, Publication, PublicationKind, Publisher, Save, Unsubscribe,
+};
 use throng_ws::{Masking, Opcode, WsLimits, encode_ping};
 
 use crate::apps::NO_APP;
 use crate::forms::{self, EVENTS};
+use crate::membership::{self, Membership, NotIn, SUBSCRIBE, begin_with_cache};
 use crate::quota::EventSource;
 use crate::refusal::sentence_of;
 use crate::socket_id::socket_id;
 use crate::{Cx, PusherApp};
 
 /// Tokens of commands to the hub.
-const SUBSCRIBE: u32 = 0;
 const CLIENT_EVENT: u32 = 1;
+/// Tokens of questions for users begin here.
+const USERS: u32 = 1 << 16;
 
 #[derive(Save)]
 pub struct PusherConnection {
     pub(crate) ws: WebSocket<State>,
     /// Once it has subscribed or signed in.
-    more: Option<Box<More>>,
+    pub(crate) more: Option<Box<More>>,
 }
 
 /// State in the WebSocket's spare bytes.
@@ -44,18 +51,54 @@ pub(crate) struct State {
 }
 
 #[derive(Default, Save)]
-struct More {
+pub(crate) struct More {
     /// Bound: `limits.channels_per_connection`, and the user's own.
-    channels: Vec<Subscription>,
-    /// Id of the user that has signed in.
-    user: Option<Box<str>>,
+    pub(crate) channels: Vec<Subscription>,
+    user: Option<Box<User>>,
+    /// Counts questions for users.
+    #[save(skip)]
+    asked: u16,
+}
+
+impl More {
+    /// A token for a question for users.
+    pub(crate) const fn next_token(&mut self) -> u32 {
+        self.asked = self.asked.wrapping_add(1);
+        USERS + self.asked as u32
+    }
+
+    /// Notes a channel that the hub has not answered yet.
+    pub(crate) fn add(&mut self, channel: ChannelName, membership: Option<Box<Membership>>) {
+        self.channels.push(Subscription {
+            channel,
+            is_live: false,
+            membership,
+        });
+    }
+}
+
+/// A user that has signed in.
+#[derive(Save)]
+struct User {
+    id: Box<str>,
+    /// JSON about the user, which presence channels show where a subscribe brings none.
+    info: Option<Box<str>>,
 }
 
 #[derive(Save)]
-struct Subscription {
-    channel: ChannelName,
-    /// Whether the hub has answered.
-    is_live: bool,
+pub(crate) struct Subscription {
+    pub(crate) channel: ChannelName,
+    /// Whether the client was told that it subscribes.
+    pub(crate) is_live: bool,
+    /// Set in presence channels.
+    pub(crate) membership: Option<Box<Membership>>,
+}
+
+impl Subscription {
+    /// Whether nothing about it is under way.
+    fn is_at_rest(&self) -> bool {
+        self.is_live && { self.membership.as_ref() }.is_none_or(|it| it.joining.is_none())
+    }
 }
 
 impl PusherConnection {
@@ -88,11 +131,11 @@ impl PusherConnection {
 
     /// Whether another process can go on with it: the hub has answered all.
     pub(crate) fn moves(&self) -> bool {
-        self.ws.moves()
-            && self
-                .channels()
-                .iter()
-                .all(|subscription| subscription.is_live)
+        self.ws.moves() && self.channels().iter().all(Subscription::is_at_rest)
+    }
+
+    pub(crate) fn app<'a>(&self, cx: &Cx<'a>) -> Option<&'a PusherApp> {
+        cx.own.app(self.ws.state.app)
     }
 
     fn channels(&self) -> &[Subscription] {
@@ -105,8 +148,8 @@ impl PusherConnection {
 
     /// Id of the user that has signed in; empty for none.
     fn user(&self) -> &str {
-        let user = self.more.as_ref().and_then(|more| more.user.as_deref());
-        user.unwrap_or_default()
+        let user = self.more.as_ref().and_then(|more| more.user.as_ref());
+        user.map_or("", |user| &user.id)
     }
 
     fn arm(&self, cx: &mut Cx<'_>) {
@@ -155,11 +198,7 @@ impl PusherConnection {
             _ => Work::Message,
         };
         // Who has paid nothing more is closed.
-        let Some(app) = cx
-            .own
-            .app(self.ws.state.app)
-            .filter(|_| self.ws.may(work, cx))
-        else {
+        let Some(app) = self.app(cx).filter(|_| self.ws.may(work, cx)) else {
             return;
         };
         match frame {
@@ -229,7 +268,7 @@ impl PusherConnection {
         auth: &str,
         channel_data: Option<&str>,
         cx: &mut Cx<'_>,
-    ) -> Result<(), (SubscriptionFailure, u16, &'static str)> {
+    ) -> Result<(), NotIn> {
         let unauthorized = |why| (SubscriptionFailure::AuthError, 401, why);
         let no_such_name = match name.len() > NAME_BYTES_MAX {
             true => (
@@ -253,13 +292,6 @@ impl PusherConnection {
                 ));
             }
         }
-        if kind.access == ChannelAccess::Presence {
-            return Err((
-                SubscriptionFailure::ServerError,
-                501,
-                "presence channels are not served yet",
-            ));
-        }
         if kind.is_signed() {
             let message = channel_message(&socket_id(&cx.shared.node, cx.id), name, channel_data);
             if !self.is_signed(app, auth, &message, cx) {
@@ -268,9 +300,17 @@ impl PusherConnection {
                 ));
             }
         }
+        let member = match kind.access {
+            ChannelAccess::Presence => Some(self.member(channel_data, cx)?),
+            _ => None,
+        };
         if let Some(known) = self.subscription(&channel) {
             // The hub's answer tells those who wait for it.
-            if known.is_live {
+            if known.is_at_rest()
+                && let Some(member) = member
+            {
+                self.come(channel, member, cx);
+            } else if known.is_live && member.is_none() {
                 ws_text(cx.out, |out| {
                     throng_pusher::subscription_succeeded(name, out)
                 });
@@ -285,21 +325,44 @@ impl PusherConnection {
                 why,
             ));
         }
-        self.ask_hub(channel, kind.is_cache, cx);
+        match member {
+            Some(member) => self.come(channel, member, cx),
+            None => self.ask_hub(channel, kind.is_cache, cx),
+        }
         Ok(())
+    }
+
+    /// The member that a client's own data name, or its user that has signed in.
+    fn member(&self, channel_data: Option<&str>, cx: &Cx<'_>) -> Result<Publisher, NotIn> {
+        let own = self.more.as_ref().and_then(|more| more.user.as_ref());
+        let user = match (channel_data, own) {
+            (Some(data), _) => ChannelUser::parse(data).map_err(|fault| fault.reason()),
+            (None, Some(user)) => Ok(ChannelUser {
+                user_id: user.id.to_string(),
+                user_info: user.info.as_deref().map(str::to_owned),
+            }),
+            (None, None) => Err("a presence channel needs channel_data, or a user that signed in"),
+        };
+        membership::member(
+            user.map_err(|why| (SubscriptionFailure::AuthError, 400, why))?,
+            cx,
+        )
     }
 
     fn ask_hub(&mut self, channel: ChannelName, is_cache: bool, cx: &mut Cx<'_>) {
         let since = is_cache.then_some(Position::START);
         cx.subscribe(SUBSCRIBE, channel.clone(), EVENTS, since);
-        let is_live = false;
-        let more = self.more.get_or_insert_default();
-        more.channels.push(Subscription { channel, is_live });
+        self.more.get_or_insert_default().add(channel, None);
     }
 
     fn answer(&mut self, token: u32, answer: Answer, cx: &mut Cx<'_>) {
+        let (items, from) = (answer.items(), cx.out.len());
         match answer {
             Answer::Subscribed { channel, result } => self.subscribed(&channel, result, cx),
+            Answer::Present { result } => {
+                self.present(token, result, cx);
+                self.ws.charge_answer(items, from, cx);
+            }
             Answer::Published {
                 result: Err(refusal),
             } if token == CLIENT_EVENT => {
@@ -325,6 +388,11 @@ impl PusherConnection {
                 let Some(subscription) = channels.next() else {
                     return;
                 };
+                let membership = subscription.membership.as_mut();
+                if let Some(joining) = membership.and_then(|it| it.joining.as_mut()) {
+                    let newest = forms::is_cache(channel).then_some(subscribed);
+                    return joining.come_in(channel, newest, cx);
+                }
                 subscription.is_live = true;
                 // A sign-in has subscribed; its client asks for the answer if it wants one.
                 let kind = ChannelKind::of(name);
@@ -361,7 +429,7 @@ impl PusherConnection {
     }
 
     /// Forgets a channel; false if it is not subscribed to.
-    fn forget(&mut self, channel: &ChannelName) -> bool {
+    pub(crate) fn forget(&mut self, channel: &ChannelName) -> bool {
         let Some(more) = self.more.as_mut() else {
             return false;
         };
@@ -385,7 +453,10 @@ impl PusherConnection {
     // ---- events ----
 
     /// A publication that is not the same bytes for all.
-    fn publication(&mut self, publication: &Publication, cx: &mut Cx<'_>) {
+    fn publication(&mut self, publication: &Arc<Publication>, cx: &mut Cx<'_>) {
+        if publication.told != PublicationKind::Data {
+            return self.user_news(publication, cx);
+        }
         if forms::is_termination(publication) {
             return self.disconnect(CloseCode::Unauthorized, cx);
         }
@@ -414,12 +485,9 @@ impl PusherConnection {
         let kind = kind.ok_or("client events go to private and presence channels alone")?;
         let channel =
             forms::hub_channel(app, name, kind).ok_or("the channel's name is too long")?;
-        if !self
-            .subscription(&channel)
-            .is_some_and(|known| known.is_live)
-        {
-            return Err("client events go to channels that their sender subscribes to");
-        }
+        let known = self.subscription(&channel).filter(|known| known.is_live);
+        let known = known.ok_or("client events go to channels that their sender subscribes to")?;
+        let user = known.membership.as_ref().map(|it| &*it.user);
         if event.len() > app.limits.name_bytes_max {
             return Err("the name of the event is too long");
         }
@@ -436,7 +504,7 @@ impl PusherConnection {
         }
         cx.count(Counter::PublicationsClient);
         let own_id = socket_id(&cx.shared.node, cx.id);
-        let mut draft = forms::draft(channel, (event, data), None, Some(&own_id));
+        let mut draft = forms::draft(channel, (event, data), user, Some(&own_id));
         // A cache has what back ends say.
         draft.skip_history = true;
         let reply_to = cx.reply_to(CLIENT_EVENT);
@@ -462,7 +530,10 @@ impl PusherConnection {
         if self.subscription(&channel).is_none() {
             self.ask_hub(channel, false, cx);
         }
-        self.more.get_or_insert_default().user = Some(user.id.into());
+        self.more.get_or_insert_default().user = Some(Box::new(User {
+            id: user.id.into(),
+            info: user.user_info.map(Into::into),
+        }));
         ws_text(cx.out, |out| throng_pusher::signin_success(user_data, out));
     }
 
@@ -513,17 +584,5 @@ impl PusherConnection {
             });
             self.ws.close(number, reason, cx);
         }
-    }
-}
-
-/// Writes the newest event of a channel, or that there is none.
-fn begin_with_cache(name: &str, subscribed: Subscribed, cx: &mut Cx<'_>) {
-    let newest = match subscribed.recovery {
-        Recovery::Whole(newest) => newest.into_iter().next_back(),
-        Recovery::NotAsked | Recovery::Lost => None,
-    };
-    match newest {
-        Some(newest) => forms::encode_for_one(&newest, cx.out),
-        None => ws_text(cx.out, |out| throng_pusher::cache_miss(name, out)),
     }
 }

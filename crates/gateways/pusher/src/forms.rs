@@ -1,12 +1,12 @@
 //! Names of channels in the hub, and the wire form of deliveries.
 
-use throng_broker::{ChannelOptions, Draft, Retention};
+use throng_broker::{ChannelOptions, Draft, PresenceOptions, Retention};
 use throng_pusher::{
     ChannelAccess, ChannelKind, EventData, append_delivery, append_event, server_to_user,
 };
 use throng_session::encode::ws_text;
 use throng_session::{Form, FormKind};
-use throng_types::{ChannelName, Payload, PayloadKind, Publication, Publisher};
+use throng_types::{ChannelName, Payload, PayloadKind, Publication, PublicationKind, Publisher};
 
 use crate::PusherApp;
 
@@ -26,10 +26,18 @@ const TERMINATE: &str = r#"{"pusher":"terminate"}"#;
 
 /// Options of the channels in one of the namespaces.
 pub(crate) fn channel_options(namespace: &str) -> ChannelOptions {
+    let presence = PresenceOptions {
+        is_listed: true,
+        ..PresenceOptions::default()
+    };
     if namespace != CACHE_NAMESPACE {
-        return ChannelOptions::default();
+        return ChannelOptions {
+            presence,
+            ..ChannelOptions::default()
+        };
     }
     ChannelOptions {
+        presence,
         retention: Retention {
             publications_max: 1,
             ttl_ms: CACHE_TTL_MS,
@@ -56,6 +64,10 @@ pub(crate) fn user_channel(app: &PusherApp, user_id: &str) -> Option<ChannelName
         is_cache: false,
     };
     hub_channel(app, &server_to_user(user_id), kind)
+}
+
+pub(crate) fn is_cache(channel: &ChannelName) -> bool {
+    channel.namespace() == Some(CACHE_NAMESPACE)
 }
 
 /// An app's name for a channel of the hub.
@@ -110,7 +122,8 @@ pub(crate) fn is_termination(publication: &Publication) -> bool {
 
 /// Whether the frame is the same for all subscribers.
 fn is_shared(publication: &Publication) -> bool {
-    publication.publisher.is_none() && !is_termination(publication)
+    let is_data = publication.told == PublicationKind::Data;
+    is_data && publication.publisher.is_none() && !is_termination(publication)
 }
 
 /// Appends the frame of an event, if it is the same for all subscribers.

@@ -11,6 +11,9 @@
 //! all subscribers. One that leaves a connection out names it as its publisher; its subscribers
 //! look at it one by one.
 //!
+//! A client in a presence channel is a member of it in the hub, which tells of its user; see
+//! `presence.rs`.
+//!
 //! Never: keeps a member list, or remembers an app's channels; the hub does.
 
 mod api;
@@ -19,6 +22,8 @@ mod call;
 mod connection;
 mod forms;
 mod gateway;
+mod membership;
+mod presence;
 mod quota;
 mod refusal;
 mod socket_id;

@@ -38,6 +38,7 @@ fn app() -> PusherApp {
         is_enabled: true,
         quota: AppLimits::default(),
         used: Default::default(),
+        presence_members_max: 2,
     }
 }
 
@@ -97,6 +98,7 @@ struct Room {
     clients: Clients,
     names: BTreeMap<String, usize>,
     variables: Variables,
+    now: Now,
     /// Frames that came and were not told yet, and the code of the close.
     heard: Vec<(VecDeque<String>, Option<u16>)>,
 }
@@ -110,6 +112,7 @@ impl Room {
             clients: Clients::default(),
             names: BTreeMap::new(),
             variables: Variables::default(),
+            now: Now::default(),
             heard: Vec::new(),
         }
     }
@@ -129,13 +132,11 @@ impl Room {
             let orders: Vec<_> = orders
                 .flat_map(|client| mem::take(&mut client.orders))
                 .collect();
-            if orders.is_empty() {
-                break;
-            }
+            let is_done = orders.is_empty();
             for order in orders {
                 match order {
                     Order::Hub(command) => {
-                        self.hub.handle(command, Now::default(), &mut self.clients);
+                        self.hub.handle(command, self.now, &mut self.clients);
                     }
                     Order::Survey { reply_to, .. } => {
                         let channels = self.hub.channels();
@@ -147,7 +148,10 @@ impl Room {
                     other => panic!("{other:?}"),
                 }
             }
-            fan_out(&mut self.hub, 10, Now::default(), &mut self.clients);
+            fan_out(&mut self.hub, 10, self.now, &mut self.clients);
+            if is_done {
+                break;
+            }
         }
         for (client, (frames, close)) in self.clients.0.iter_mut().zip(&mut self.heard) {
             if !matches!(client.session(), Some(PusherSession::Client(_))) {
@@ -179,10 +183,19 @@ impl Room {
         let (method, rest) = word(call);
         let (path, body) = word(rest);
         let body = body.trim_start_matches('-');
+        let (path, asked) = path.split_once('?').unwrap_or((path, ""));
         let id = path.split('/').nth(2);
         let known = apps().into_iter().find(|app| Some(&*app.id) == id);
         let keys = known.unwrap_or_else(app).keys;
         let query = throng_pusher::api::signed_query(&keys, method, path, body.as_bytes(), 0);
+        let pairs = query.split('&').chain(asked.split('&'));
+        let mut pairs: Vec<&str> = pairs
+            .filter(|pair| !pair.is_empty() && !pair.starts_with("auth_signature"))
+            .collect();
+        pairs.sort_unstable();
+        let query = pairs.join("&");
+        let signature = keys.sign(format!("{method}\n{path}\n{query}").as_bytes());
+        let query = format!("{query}&auth_signature={signature}");
         let index = self.open(Port::Api);
         let length = format!("Content-Length: {}", body.len());
         let request = format!(
@@ -231,8 +244,17 @@ impl Stage for Room {
             self.run();
             return Ok(());
         }
+        if name == "after" {
+            self.now.mono = self.now.mono + verb.parse::<u64>().expect("a time");
+            self.run();
+            return Ok(());
+        }
         let index = self.names[name];
         match verb {
+            "goes" => {
+                self.hub.gone(self.clients.0[index].id, self.now);
+                self.run();
+            }
             "says" => {
                 let (mut frame, text) = (Vec::new(), signed(rest));
                 let masking = Masking::Client([1; 4]);

@@ -38,6 +38,7 @@ pub(crate) fn shared(config: &Config, before: &PusherShared) -> Result<PusherSha
                 reads_per_s: app.reads_per_second_max.into(),
             },
             used: Arc::default(),
+            presence_members_max: app.presence_members_max,
         })
     };
     let apps: Result<Vec<_>, StartError> = config.apps.iter().map(app).collect();

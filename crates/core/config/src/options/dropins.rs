@@ -262,5 +262,8 @@ section! {
         /// The most questions of back ends (`GET`) a second on one node. Further ones get 429. 0
         /// means no limit.
         reads_per_second_max: u32, Count = 0;
+        /// The most users of a presence channel. One more is refused. A list of members is never
+        /// longer than `limits.presence_reply_max` connections.
+        presence_members_max: u32, Count = 100, range(1, 1_000_000);
     }
 }

@@ -76,6 +76,7 @@ impl PusherServer {
                 "silent" => {}
                 _ if is_off => {}
                 "switch" => put(true.into()),
+                "number" => put(number.into()),
                 "seconds" => put(format!("{number}s").into()),
                 "bytes" => put(bytes(number).into()),
                 "kilobytes" => put(bytes(number.saturating_mul(1024)).into()),

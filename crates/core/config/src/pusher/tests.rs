@@ -23,7 +23,7 @@ fn files_are_taken_over_as_the_table_says() {
 fn rows_of_the_tables_are_whole() {
     for of in [PusherServer::Soketi, PusherServer::Reverb] {
         for [path, variable, becomes, to] in rows(of.table()) {
-            let kinds = ["as", "switch", "seconds", "bytes", "kilobytes"];
+            let kinds = ["as", "switch", "number", "seconds", "bytes", "kilobytes"];
             let effects = ["wider", "narrower", "missing", "changed"];
             match becomes {
                 "silent" => assert_eq!(to, "", "{path}"),

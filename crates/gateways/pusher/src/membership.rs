@@ -1,0 +1,167 @@
+//! Membership of a client in a presence channel, and what its client is told of users.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use throng_broker::{Announced, ChannelMember, Recovery, Subscribed};
+use throng_hub::Command;
+use throng_pusher::{
+    ChannelUser, CloseCode, SubscriptionFailure, member_added, member_removed, presence_succeeded,
+};
+use throng_session::encode::ws_text;
+use throng_types::{ChannelName, Position, Publication, PublicationKind, Publisher, Save};
+
+use crate::Cx;
+use crate::forms::{self, EVENTS};
+use crate::socket_id::socket_id;
+
+/// Token of the subscribes of a client.
+pub(crate) const SUBSCRIBE: u32 = 0;
+/// The longest id of a user, in bytes.
+const USER_ID_BYTES_MAX: usize = 128;
+/// The longest JSON about a user, in bytes.
+const USER_INFO_BYTES_MAX: usize = 2048;
+/// Users of whom news wait for a list.
+pub(crate) const NEWS_MAX: usize = 1024;
+
+/// Membership of a client in a presence channel.
+#[derive(Save)]
+pub(crate) struct Membership {
+    /// Id of the user as which it is there.
+    pub(crate) user: Box<str>,
+    /// Set until its client has the list of users; such a client does not move.
+    #[save(skip)]
+    pub(crate) joining: Option<Box<Joining>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// The users of the channel are being counted.
+    Counting,
+    /// The hub has been asked for the subscription.
+    Subscribing,
+    /// The list of users is on its way.
+    Listing,
+}
+
+pub(crate) struct Joining {
+    /// Token of the question for users.
+    pub(crate) token: u32,
+    pub(crate) stage: Stage,
+    pub(crate) who: Arc<Publisher>,
+    /// Answer to the subscribe, with the newest event of a cache channel.
+    pub(crate) newest: Option<Subscribed>,
+    /// The newest of each user that came or went meanwhile. Bound: [`NEWS_MAX`].
+    pub(crate) news: BTreeMap<Box<str>, Arc<Publication>>,
+    /// News were left out, so that the list has to be asked for again.
+    pub(crate) is_stale: bool,
+}
+
+impl Joining {
+    /// The hub has subscribed the member: its client hears of it with the list.
+    pub(crate) fn come_in(
+        &mut self,
+        channel: &ChannelName,
+        newest: Option<Subscribed>,
+        cx: &mut Cx<'_>,
+    ) {
+        (self.stage, self.newest) = (Stage::Listing, newest);
+        ask(self.token, channel.clone(), true, cx);
+    }
+}
+
+/// Reason why a client does not come to a channel.
+pub(crate) type NotIn = (SubscriptionFailure, u16, &'static str);
+
+/// Checks the size of what a client says of its user, and makes it a member.
+pub(crate) fn member(user: ChannelUser, cx: &Cx<'_>) -> Result<Publisher, NotIn> {
+    let code = CloseCode::ClientEvent.code();
+    if user.user_id.len() > USER_ID_BYTES_MAX {
+        let why = "the id of the user is too long";
+        return Err((SubscriptionFailure::LimitReached, code, why));
+    }
+    let info = user.user_info.map(String::into_boxed_str);
+    if info
+        .as_ref()
+        .is_some_and(|it| it.len() > USER_INFO_BYTES_MAX)
+    {
+        let why = "the information about the user is too long";
+        return Err((SubscriptionFailure::LimitReached, code, why));
+    }
+    Ok(Publisher {
+        client: socket_id(&cx.shared.node, cx.id).into(),
+        user: user.user_id.into(),
+        conn_info: None,
+        chan_info: info,
+    })
+}
+
+pub(crate) fn ask(token: u32, channel: ChannelName, with_members: bool, cx: &mut Cx<'_>) {
+    let reply_to = cx.reply_to(token);
+    cx.hub(Command::Present {
+        reply_to,
+        channel,
+        with_members,
+        only_subscribed: false,
+    });
+}
+
+pub(crate) fn subscribe(channel: ChannelName, who: Arc<Publisher>, cx: &mut Cx<'_>) {
+    let is_cache = forms::is_cache(&channel);
+    let since = is_cache.then_some(Position::START);
+    let member = ChannelMember {
+        who,
+        is_listed: true,
+        announced: Announced::Users,
+    };
+    let format = cx.format(EVENTS).with_news();
+    cx.subscribe_as(SUBSCRIBE, channel, format, since, Some(member));
+}
+
+/// Gives a client the users of a channel that it has come to, and what it missed meanwhile.
+pub(crate) fn greet(
+    channel: &ChannelName,
+    joining: Joining,
+    members: &[Arc<Publisher>],
+    cx: &mut Cx<'_>,
+) {
+    let name = forms::own_name(channel);
+    let members = members.iter().chain([&joining.who]);
+    let users: BTreeMap<&str, Option<&str>> = members
+        .map(|who| (&*who.user, who.chan_info.as_deref()))
+        .collect();
+    ws_text(cx.out, |out| {
+        presence_succeeded(name, users.iter().map(|(id, info)| (*id, *info)), out);
+    });
+    if let Some(subscribed) = joining.newest {
+        begin_with_cache(name, subscribed, cx);
+    }
+    for (user, news) in &joining.news {
+        let is_listed = users.contains_key(&**user);
+        if is_listed != (news.told == PublicationKind::Joined) {
+            write_news(news, cx);
+        }
+    }
+}
+
+pub(crate) fn write_news(news: &Publication, cx: &mut Cx<'_>) {
+    let name = forms::own_name(&news.channel);
+    let Some(who) = &news.publisher else { return };
+    let info = who.chan_info.as_deref();
+    ws_text(cx.out, |out| match news.told {
+        PublicationKind::Joined => member_added(name, &who.user, info, out),
+        _ => member_removed(name, &who.user, out),
+    });
+}
+
+/// Writes the newest event of a channel, or that there is none.
+pub(crate) fn begin_with_cache(name: &str, subscribed: Subscribed, cx: &mut Cx<'_>) {
+    let newest = match subscribed.recovery {
+        Recovery::Whole(newest) => newest.into_iter().next_back(),
+        Recovery::NotAsked | Recovery::Lost => None,
+    };
+    match newest {
+        Some(newest) => forms::encode_for_one(&newest, cx.out),
+        None => ws_text(cx.out, |out| throng_pusher::cache_miss(name, out)),
+    }
+}

@@ -1,0 +1,159 @@
+//! Presence channels of one client.
+//!
+//! Before it subscribes, the users of the channel are counted. Behind the answer to the subscribe
+//! their list is asked for. News of users that come meanwhile may be in the list or not: they wait,
+//! and those that the list does not show follow it.
+//!
+//! Invariant: a token of [`Joining`] is that of one subscription of the connection.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use throng_broker::{Present, Refusal};
+use throng_pusher::{CloseCode, SubscriptionFailure};
+use throng_session::encode::ws_text;
+use throng_types::{ChannelName, Publication, Publisher};
+
+use crate::connection::PusherConnection;
+use crate::membership::{
+    Joining, Membership, NEWS_MAX, NotIn, Stage, ask, greet, subscribe, write_news,
+};
+use crate::refusal::sentence_of;
+use crate::{Cx, forms};
+
+impl PusherConnection {
+    /// Begins to bring a client into a channel, or to list the users once more for one that is in.
+    pub(crate) fn come(&mut self, channel: ChannelName, who: Publisher, cx: &mut Cx<'_>) {
+        let more = self.more.get_or_insert_default();
+        let token = more.next_token();
+        let known = more.channels.iter_mut();
+        let known = { known }.find(|known| known.channel == channel);
+        let stage = match known {
+            Some(_) => Stage::Listing,
+            None => Stage::Counting,
+        };
+        let user = who.user.clone();
+        let joining = Some(Box::new(Joining {
+            token,
+            stage,
+            who: Arc::new(who),
+            newest: None,
+            news: BTreeMap::new(),
+            is_stale: false,
+        }));
+        match known {
+            Some(known) => {
+                if let Some(membership) = &mut known.membership {
+                    membership.joining = joining;
+                }
+            }
+            None => more.add(
+                channel.clone(),
+                Some(Box::new(Membership { user, joining })),
+            ),
+        }
+        ask(token, channel, stage == Stage::Listing, cx);
+    }
+
+    /// Takes an answer about the users of a channel.
+    pub(crate) fn present(
+        &mut self,
+        token: u32,
+        result: Result<Present, Refusal>,
+        cx: &mut Cx<'_>,
+    ) {
+        let Some(users_max) = self.app(cx).map(|app| app.presence_members_max) else {
+            return;
+        };
+        let channels = self.more.iter_mut().flat_map(|more| &mut more.channels);
+        let found = channels.filter_map(|known| {
+            let membership = known.membership.as_mut()?;
+            let joining = membership.joining.as_mut()?;
+            (joining.token == token).then_some((&known.channel, &mut known.is_live, membership))
+        });
+        let Some((channel, is_live, membership)) = { found }.next() else {
+            return;
+        };
+        let Some(joining) = membership.joining.as_mut() else {
+            return;
+        };
+        let channel = channel.clone();
+        let present = match result {
+            Ok(present) => present,
+            Err(Refusal::TooLong) => return self.refuse_full(&channel, cx),
+            Err(refusal) => {
+                let why = (SubscriptionFailure::ServerError, 503, sentence_of(refusal));
+                return self.refuse_member(&channel, why, cx);
+            }
+        };
+        match (joining.stage, &present.members) {
+            (Stage::Counting, members) => {
+                let is_there = |who: &Arc<Publisher>| who.user == joining.who.user;
+                let is_known = members.as_ref().map(|all| all.iter().any(is_there));
+                if present.users < users_max || is_known == Some(true) {
+                    joining.stage = Stage::Subscribing;
+                    let who = joining.who.clone();
+                    subscribe(channel, who, cx);
+                } else if is_known.is_none() {
+                    ask(token, channel, true, cx);
+                } else {
+                    self.refuse_full(&channel, cx);
+                }
+            }
+            (Stage::Listing, Some(_)) if joining.is_stale => {
+                joining.is_stale = false;
+                joining.news.clear();
+                ask(token, channel, true, cx);
+            }
+            (Stage::Listing, Some(members)) => {
+                *is_live = true;
+                if let Some(joining) = membership.joining.take() {
+                    greet(&channel, *joining, members, cx);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn refuse_full(&mut self, channel: &ChannelName, cx: &mut Cx<'_>) {
+        let code = CloseCode::OverCapacity.code();
+        let why = "the channel has as many members as it may have";
+        self.refuse_member(channel, (SubscriptionFailure::LimitReached, code, why), cx);
+    }
+
+    fn refuse_member(&mut self, channel: &ChannelName, why: NotIn, cx: &mut Cx<'_>) {
+        if self.forget(channel) {
+            cx.unsubscribe(channel.clone());
+        }
+        let (failure, status, why) = why;
+        ws_text(cx.out, |out| {
+            let name = forms::own_name(channel);
+            throng_pusher::subscription_error(name, failure, why, status, out);
+        });
+    }
+
+    /// A user has come to a channel of this client, or left it.
+    pub(crate) fn user_news(&mut self, news: &Arc<Publication>, cx: &mut Cx<'_>) {
+        let channels = self.more.iter_mut().flat_map(|more| &mut more.channels);
+        let mut channels = channels.filter(|known| known.channel == news.channel);
+        let Some(membership) = channels.next().and_then(|known| known.membership.as_mut()) else {
+            return;
+        };
+        let Some(who) = &news.publisher else { return };
+        // While it is here, its own user is.
+        if who.user == membership.user {
+            return;
+        }
+        match &mut membership.joining {
+            None => write_news(news, cx),
+            Some(joining) => {
+                let has_room =
+                    joining.news.len() < NEWS_MAX || joining.news.contains_key(&who.user);
+                match has_room {
+                    true => drop(joining.news.insert(who.user.clone(), news.clone())),
+                    false => joining.is_stale = true,
+                }
+            }
+        }
+    }
+}
