@@ -113,14 +113,41 @@ pub fn names_in(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Makes a test for each text file in a folder of the package, named in order, and one that none is
-/// forgotten. `$play` plays the file at a path.
+/// Makes a test for each text file in a folder of the package, and one that none is forgotten.
+/// `$play` plays the file at a path; where files are named by kinds of run, with a module for each,
+/// it takes the kind too, and files that others include come first.
 #[macro_export]
 macro_rules! dialogues {
-    ($folder:literal, $play:expr; $($name:ident)*) => {
+    (@all $folder:literal; $($name:ident)*) => {
         fn folder() -> std::path::PathBuf {
             std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join($folder)
         }
+
+        #[test]
+        fn no_file_is_forgotten() {
+            let names = std::collections::BTreeSet::from([$(stringify!($name)),*]);
+            assert_eq!($crate::names_in(&folder()), Vec::from_iter(names));
+        }
+    };
+    (
+        $folder:literal, $play:expr;
+        included: $($included:ident)*;
+        $($kind:ident: $($name:ident)*;)*
+    ) => {
+        $crate::dialogues! { @all $folder; $($included)* $($($name)*)* }
+
+        $(mod $kind {
+            $(
+                #[test]
+                fn $name() {
+                    let file = super::folder().join(concat!(stringify!($name), ".txt"));
+                    $play(&file, stringify!($kind));
+                }
+            )*
+        })*
+    };
+    ($folder:literal, $play:expr; $($name:ident)*) => {
+        $crate::dialogues! { @all $folder; $($name)* }
 
         $(
             #[test]
@@ -128,11 +155,6 @@ macro_rules! dialogues {
                 $play(&folder().join(concat!(stringify!($name), ".txt")));
             }
         )*
-
-        #[test]
-        fn no_file_is_forgotten() {
-            assert_eq!($crate::names_in(&folder()), [$(stringify!($name)),*]);
-        }
     };
 }
 

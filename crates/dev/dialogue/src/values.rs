@@ -240,7 +240,8 @@ pub fn word(text: &str) -> (&str, &str) {
     text.split_once(' ').unwrap_or((text, ""))
 }
 
-/// Bytes of a text with the escapes of Rust's byte strings, as fixtures have them.
+/// Bytes of a text with the escapes of Rust's byte strings, as fixtures have them, and with
+/// `\{1000*a}` for a thousand times `a`.
 ///
 /// # Panics
 /// At another escape.
@@ -261,6 +262,14 @@ pub fn unescaped(text: &str) -> Vec<u8> {
             b't' => b'\t',
             b'0' => b'\0',
             b'\\' | b'"' | b'\'' => *kind,
+            b'{' => {
+                let text = str::from_utf8(rest).expect("UTF-8");
+                let (run, behind) = text.split_once('}').expect("an end of the run");
+                rest = behind.as_bytes();
+                let (count, one) = run.split_once('*').expect("COUNT*BYTES");
+                bytes.extend(unescaped(one).repeat(count.parse().expect("a count")));
+                continue;
+            }
             b'x' => {
                 let digits;
                 (digits, rest) = rest.split_at(2);

@@ -15,7 +15,7 @@ mod programs;
 mod steps;
 mod values;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -28,6 +28,7 @@ use self::backend::Backend;
 pub use self::numbers::Numbers;
 use self::output::Commands;
 use self::peers::Peer;
+pub use self::values::{EMULATED, SDKS, Start};
 use crate::{
     Authority, Browser, Issuer, Process, Proxy, Sdk, Server, TlsFiles, TokenKey, throng, until,
 };
@@ -79,48 +80,12 @@ pub struct Story {
     variables: Variables,
 }
 
-/// Makes a test of each file in the crate's folder `dialogues`: a module for each kind of run with
-/// the files that are played so. Files that others include come first.
-#[macro_export]
-macro_rules! dialogues {
-    (included: $($included:ident)*; $($kind:ident: $($name:ident)*;)*) => {
-        $(
-            mod $kind {
-                $(
-                    #[test]
-                    fn $name() {
-                        let folder = env!("CARGO_MANIFEST_DIR");
-                        $crate::play(folder, stringify!($name), stringify!($kind));
-                    }
-                )*
-            }
-        )*
-
-        #[test]
-        fn no_file_is_forgotten() {
-            let names = [$(stringify!($included),)* $($(stringify!($name),)*)*];
-            $crate::has_only(env!("CARGO_MANIFEST_DIR"), &names);
-        }
-    };
-}
-
-/// Checks that a crate has these dialogues and no others.
-///
-/// # Panics
-/// If one is missing or forgotten.
-pub fn has_only(folder: &str, names: &[&str]) {
-    let names: BTreeSet<&str> = names.iter().copied().collect();
-    let found = throng_dialogue::names_in(&Path::new(folder).join("dialogues"));
-    assert_eq!(found, Vec::from_iter(names));
-}
-
-/// Plays each section of a crate's file; `<KIND>` stands for the kind of run.
+/// Plays each section of a file; `<KIND>` stands for the kind of run.
 ///
 /// # Panics
 /// If a step fails, with its line.
-pub fn play(folder: &str, name: &str, kind: &str) {
-    let folder = Path::new(folder).join("dialogues");
-    play_with(&folder.join(format!("{name}.txt")), |story| {
+pub fn play(file: &Path, kind: &str) {
+    play_with(file, |story| {
         story.set("KIND", kind.to_owned());
         None
     });
@@ -260,7 +225,7 @@ impl Stage for Story {
                 Ok(())
             }
             "backend" => {
-                let backend = Backend::start(block);
+                let backend = Backend::by_rules(block);
                 self.set(rest, backend.address().to_string());
                 self.things.insert(rest.to_owned(), Thing::Backend(backend));
                 Ok(())

@@ -9,6 +9,7 @@
 //! does everything else that keeps it from going on. Nothing here returns an error.
 
 mod authority;
+mod backend;
 mod binary;
 mod browser;
 mod daemon;
@@ -38,9 +39,10 @@ pub use self::postgres::PostgresServer;
 pub use self::redis::RedisServer;
 pub use self::redis_cluster::RedisCluster;
 pub use authority::{Authority, Issued, PemFiles, TlsFiles};
+pub use backend::{Backend, BackendMemory, next_request};
 pub use binary::{Installed, throng};
 pub use browser::Browser;
-pub use dialogue::{Numbers, Outcome, Steps, Story, has_only, play, play_with};
+pub use dialogue::{EMULATED, Numbers, Outcome, SDKS, Start, Steps, Story, play, play_with};
 pub use install::{javascript_of, python_of};
 pub use issuer::{Issuer, TokenKey};
 pub use patience::{DEADLINE, Deadline, until};
@@ -49,6 +51,6 @@ pub use proxy::Proxy;
 pub use rustix::process::Signal;
 pub use sdk::{Sdk, java_program, python_script, script, script_trusting};
 pub use server::{Server, Setup};
-pub use throng_dialogue::{escaped, unescaped};
+pub use throng_dialogue::{dialogues, escaped, unescaped};
 pub use token::{sign, unix_s};
 pub use wire::{HANDSHAKE, Response, Wire, frame, post, request};

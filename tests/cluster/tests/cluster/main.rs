@@ -37,6 +37,7 @@ macro_rules! stories {
 stories!(on_redis, Broker::redis(); on_nats, Broker::nats());
 
 throng_testkit::dialogues! {
+    "dialogues", throng_testkit::play;
     included: nodes;
     redis: api faults moving presence redis secure sentinel slots story;
     nats: api faults moving nats presence story three_nats;

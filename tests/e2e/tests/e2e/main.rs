@@ -19,6 +19,7 @@ mod upgrade;
 mod work;
 
 throng_testkit::dialogues! {
+    "dialogues", throng_testkit::play;
     included: ;
     dialogues: answers backends browser cli_client cli_command_line cli_config cli_mistakes
         cli_serve cli_server cli_token commands compression curl dashboard delta drain history jwks

@@ -3,10 +3,11 @@
 
 use serde_json::{Value, json};
 use throng_testkit::{
-    Deadline, HANDSHAKE, Proxy, Server, Setup, Signal, TlsFiles, Wire, request, until,
+    Deadline, EMULATED, HANDSHAKE, Proxy, SDKS, Server, Setup, Signal, TlsFiles, Wire, request,
+    until,
 };
 
-use crate::support::{emulated, sdks, subscribed, ws};
+use crate::support::{subscribed, ws};
 
 /// Large, so that few of them fill what the kernel holds for a connection.
 fn publication(n: u64) -> Value {
@@ -294,7 +295,7 @@ fn each_subscription_gets_the_newest_of_each_window() {
     let mut uni = server.stream(&format!("/connection/uni_sse?cf_connect={wish}"));
     uni.through("connect");
     let proxy = Proxy::new(server.clients());
-    let mut clients: Vec<_> = { sdks().into_iter().chain(emulated()) }
+    let mut clients: Vec<_> = { SDKS.into_iter().chain(EMULATED) }
         .map(|(name, start)| {
             let mut client = subscribed(start, proxy.address(), "price:a");
             client.subscribe("price:b");
@@ -351,7 +352,7 @@ fn each_subscription_gets_the_newest_of_each_window() {
 #[test]
 fn a_stopped_sdk_recovers_everything() {
     let server = start("close");
-    for (name, start) in sdks() {
+    for (name, start) in SDKS {
         let channel = format!("kept:{name}");
         let client = subscribed(start, server.clients(), &channel);
         client.forget("connecting");

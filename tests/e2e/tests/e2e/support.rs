@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use throng_testkit::{Process, Sdk, Server, free_port, script, sign, unix_s, until};
+use throng_testkit::{Process, Sdk, Server, Start, free_port, script, sign, unix_s, until};
 
 /// Signs the tokens of tests.
 pub(crate) const SECRET: &str = "a secret that is long enough for HS256";
@@ -19,28 +19,6 @@ history_size = 1000
 history_ttl = "5m"
 recovery = true
 "#;
-
-/// Function that starts a client.
-pub(crate) type Start = fn() -> Sdk;
-
-/// Both official SDKs in both forms of the protocol, each with its name.
-pub(crate) fn sdks() -> [(&'static str, Start); 4] {
-    [
-        ("centrifuge-js", Sdk::javascript),
-        ("centrifuge-python", Sdk::python),
-        ("centrifuge-js-protobuf", Sdk::javascript_protobuf),
-        ("centrifuge-python-protobuf", Sdk::python_protobuf),
-    ]
-}
-
-/// centrifuge-js without a WebSocket: a stream downwards, a request for each command upwards.
-pub(crate) fn emulated() -> [(&'static str, Start); 3] {
-    [
-        ("http_stream", Sdk::javascript_stream),
-        ("http_stream-protobuf", Sdk::javascript_protobuf_stream),
-        ("sse", Sdk::javascript_events),
-    ]
-}
 
 /// Where an SDK connects.
 pub(crate) fn url(address: SocketAddr) -> Value {

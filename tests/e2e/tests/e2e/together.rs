@@ -5,9 +5,9 @@
 use std::process::Command;
 
 use serde_json::{Value, json};
-use throng_testkit::{Process, Proxy, Sdk, Server, Setup, escaped, script, until};
+use throng_testkit::{Process, Proxy, Sdk, Server, Setup, Start, escaped, script, until};
 
-use crate::support::{RECOVERY, Start, url};
+use crate::support::{RECOVERY, url};
 
 /// As many as make every shard the home of some.
 const CHANNELS: usize = 6;

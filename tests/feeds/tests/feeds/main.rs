@@ -2,6 +2,7 @@
 //! `docs/TESTING.md` has their words.
 
 throng_testkit::dialogues! {
+    "dialogues", throng_testkit::play;
     included: nodes;
     sources: kafka nats postgres redis upgrades;
 }

@@ -3,11 +3,10 @@
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpStream};
 
-use throng_testkit::frame;
+use throng_testkit::{frame, unescaped};
 
 use crate::http::{CLOSED, NOTHING, Reader, SILENCE};
 use crate::normal::Names;
-use crate::text;
 
 /// Kinds of frames by their opcodes (RFC 6455 section 5.2).
 const KINDS: [(u8, &str); 5] = [
@@ -74,9 +73,7 @@ impl Client {
     }
 
     pub(crate) fn through(&mut self, mark: &str) -> Vec<String> {
-        let mut bytes = Vec::new();
-        text::unescape(mark, &mut bytes);
-        let (body, end) = self.reader.through(&bytes);
+        let (body, end) = self.reader.through(&unescaped(mark));
         let mut lines = Vec::new();
         self.show(&body, end.unwrap_or_default(), &mut lines);
         lines
@@ -111,9 +108,9 @@ impl Client {
             let (code, reason) = rest.split_once(' ').unwrap_or((rest, ""));
             let code: u16 = code.parse().expect("a close code");
             data.extend_from_slice(&code.to_be_bytes());
-            text::unescape(reason, &mut data);
+            data.extend(unescaped(reason));
         } else {
-            text::unescape(rest, &mut data);
+            data = unescaped(rest);
         }
         let _ = self.stream.write_all(&frame(opcode, data));
     }

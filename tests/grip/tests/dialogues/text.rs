@@ -5,6 +5,8 @@
 
 use std::fmt::Write as _;
 
+use throng_testkit::unescaped;
+
 /// A run of equal bytes that is worth a short form.
 const RUN_BYTES: usize = 100;
 
@@ -64,50 +66,12 @@ pub(crate) fn bytes(lines: &[String]) -> Vec<u8> {
         } else {
             line
         };
-        unescape(text, &mut out);
+        out.extend(unescaped(text));
         if !is_open {
             out.extend_from_slice(b"\r\n");
         }
     }
     out
-}
-
-/// Appends what a text with escapes stands for.
-pub(crate) fn unescape(text: &str, out: &mut Vec<u8>) {
-    let mut rest = text;
-    while let Some(at) = rest.find('\\') {
-        out.extend_from_slice(&rest.as_bytes()[..at]);
-        let escape = &rest[at + 1..];
-        let used = match escape.bytes().next() {
-            Some(b'n') => push(out, b'\n'),
-            Some(b'r') => push(out, b'\r'),
-            Some(b't') => push(out, b'\t'),
-            Some(b'\\') => push(out, b'\\'),
-            Some(b'x') => {
-                let byte = escape
-                    .get(1..3)
-                    .and_then(|hex| u8::from_str_radix(hex, 16).ok());
-                out.push(byte.unwrap_or_else(|| panic!("no byte: {text}")));
-                3
-            }
-            Some(b'{') => {
-                let end = escape.find('}').unwrap_or_else(|| panic!("no end: {text}"));
-                let (count, what) = escape[1..end].split_once('*').expect("COUNT*BYTES");
-                let mut one = Vec::new();
-                unescape(what, &mut one);
-                out.extend(one.repeat(count.parse().expect("a count")));
-                end + 1
-            }
-            _ => panic!("an escape that means nothing: {text}"),
-        };
-        rest = &escape[used..];
-    }
-    out.extend_from_slice(rest.as_bytes());
-}
-
-fn push(out: &mut Vec<u8>, byte: u8) -> usize {
-    out.push(byte);
-    1
 }
 
 #[test]

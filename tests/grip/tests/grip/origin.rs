@@ -1,11 +1,9 @@
 //! A backend of stories, which answers by rules and remembers what it was asked.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::io::{BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 
-use throng_testkit::{Response, Wire, unescaped};
+use throng_testkit::{Backend, BackendMemory, Response, Wire, next_request, unescaped};
 
 /// Where an answer waits until the origin is released.
 const HELD: &str = "{held}";
@@ -13,86 +11,47 @@ const HELD: &str = "{held}";
 /// A request: its line, and its fields as an answer has them.
 pub(crate) type Asked = (String, Response);
 
-/// State that the threads of an origin share.
-#[derive(Default)]
-struct Shared {
-    /// Target and answer of each rule; the first whose target fits is taken.
-    rules: Vec<(String, String)>,
-    asked: Mutex<Vec<Asked>>,
-    is_released: Mutex<bool>,
-    news: Condvar,
+pub(crate) type Origin = Backend<Asked>;
+
+/// Starts an origin with a rule a line: `TARGET => ANSWER`, where the target `*` is any. An answer
+/// is `STATUS | Field: value || body` with escapes, `raw BYTES` with the end of the connection
+/// behind them, `dies`, or `silent` until the other side hangs up. `{line}` in an answer is the
+/// line of the request, `{last}` the id in its `Grip-Last`, and at `{held}` it waits.
+pub(crate) fn start(rules: &str) -> Origin {
+    let rules = rules.lines().map(|line| {
+        let (target, answer) = line.split_once(" => ").expect("a rule has =>");
+        (target.to_owned(), answer.to_owned())
+    });
+    let rules: Vec<(String, String)> = rules.collect();
+    Origin::start(move |reader, memory| serve(reader, &rules, memory))
 }
 
-/// Listens until the test program ends. Each connection serves requests one after the other.
-pub(crate) struct Origin {
-    pub(crate) address: SocketAddr,
-    shared: Arc<Shared>,
+/// Requests so far whose line contains a text.
+pub(crate) fn asked(origin: &Origin, part: &str) -> Vec<Asked> {
+    let asked = origin.asked();
+    let fits = asked.iter().filter(|(line, _)| line.contains(part));
+    fits.cloned().collect()
 }
 
-impl Origin {
-    /// Starts one with a rule a line: `TARGET => ANSWER`, where the target `*` is any. An answer is
-    /// `STATUS | Field: value || body` with escapes, `raw BYTES` with the end of the connection
-    /// behind them, `dies`, or `silent` until the other side hangs up. `{line}` in an answer is the
-    /// line of the request, `{last}` the id in its `Grip-Last`, and at `{held}` it waits.
-    pub(crate) fn start(rules: &str) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let address = listener.local_addr().expect("its address");
-        let rules = rules.lines().map(|line| {
-            let (target, answer) = line.split_once(" => ").expect("a rule has =>");
-            (target.to_owned(), answer.to_owned())
-        });
-        let shared = Arc::new(Shared {
-            rules: rules.collect(),
-            ..Shared::default()
-        });
-        let own = shared.clone();
-        thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let shared = shared.clone();
-                thread::spawn(move || {
-                    let mut reader = BufReader::new(&stream);
-                    while serve(&mut reader, &shared) {}
-                });
-            }
-        });
-        Self {
-            address,
-            shared: own,
-        }
-    }
-
-    /// Requests so far whose line contains a text.
-    pub(crate) fn asked(&self, part: &str) -> Vec<Asked> {
-        let asked = lock(&self.shared.asked);
-        let fits = asked.iter().filter(|(line, _)| line.contains(part));
-        fits.cloned().collect()
-    }
-
-    /// Lets the answers go on that are held, now and later.
-    pub(crate) fn release(&self) {
-        *lock(&self.shared.is_released) = true;
-        self.shared.news.notify_all();
-    }
-}
-
-fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Answers the next request; false at the end of the connection.
-fn serve(reader: &mut BufReader<&TcpStream>, shared: &Shared) -> bool {
-    let Some((line, head)) = request(reader) else {
+/// Answers the next request by the first rule whose target fits; false at the end of the
+/// connection.
+fn serve(
+    reader: &mut BufReader<&TcpStream>,
+    rules: &[(String, String)],
+    memory: &BackendMemory<Asked>,
+) -> bool {
+    let Some((line, head)) = next_request(reader) else {
         return false;
     };
     let mut stream: &TcpStream = reader.get_ref();
     let target = line.split(' ').nth(1).unwrap_or_default();
     let fits = |(of, _): &&(String, String)| of == "*" || of == target;
-    let answer = { shared.rules.iter() }.find(fits);
+    let answer = rules.iter().find(fits);
     let answer = answer.map_or_else(|| panic!("no rule for {line}"), |(_, answer)| answer);
     let last = head.header("grip-last").and_then(|it| it.split_once('='));
     let answer =
         { answer.replace("{line}", &line) }.replace("{last}", last.map_or("0", |(_, last)| last));
-    lock(&shared.asked).push((line, head));
+    memory.note((line, head));
     let (is_last, text) = match answer.split_once(' ').unwrap_or((&answer, "")) {
         ("dies", _) => return false,
         ("silent", _) => {
@@ -104,8 +63,7 @@ fn serve(reader: &mut BufReader<&TcpStream>, shared: &Shared) -> bool {
     };
     for (part, text) in text.split(HELD).enumerate() {
         if part > 0 {
-            let is_open = lock(&shared.is_released);
-            drop(shared.news.wait_while(is_open, |open| !*open));
+            memory.hold();
         }
         // A client that closes early is no fault of the origin's.
         if stream.write_all(&unescaped(text)).is_err() {
@@ -134,32 +92,6 @@ fn with_head(answer: &str) -> String {
         fields => fields.replace(" | ", "\\r\\n") + "\\r\\n",
     };
     format!("{held}HTTP/1.1 {status} X\\r\\n{length}{fields}\\r\\n{body}")
-}
-
-/// Reads a request with its body, which nobody looks at; none at the end of the connection.
-fn request(reader: &mut BufReader<&TcpStream>) -> Option<Asked> {
-    let mut lines = Vec::new();
-    loop {
-        let mut line = String::new();
-        reader
-            .read_line(&mut line)
-            .ok()
-            .filter(|count| *count > 0)?;
-        match line.trim_end() {
-            "" => break,
-            line => lines.push(line.to_owned()),
-        }
-    }
-    let fields = { lines.iter().skip(1) }.filter_map(|line| line.split_once(": "));
-    let fields = fields.map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()));
-    let head = Response {
-        status: 0,
-        headers: fields.collect(),
-        body: String::new(),
-    };
-    let length = head.header("content-length").and_then(|it| it.parse().ok());
-    reader.read_exact(&mut vec![0; length.unwrap_or(0)]).ok()?;
-    Some((lines.swap_remove(0), head))
 }
 
 /// Takes the next connection of a listener, as the side of a backend.

@@ -13,7 +13,7 @@ use throng_testkit::{
     Outcome, Steps, Story, free_port, javascript_of, python_of, request, unescaped,
 };
 
-use crate::origin::{Origin, accept};
+use crate::origin::{self, Origin, accept};
 
 /// Things of a story of GRIP beside those of others.
 #[derive(Default)]
@@ -73,8 +73,8 @@ impl Steps for Grip {
         let (first, more) = word(rest);
         match verb {
             "origin" => {
-                let origin = Origin::start(block);
-                story.set(rest, origin.address.to_string());
+                let origin = origin::start(block);
+                story.set(rest, origin.address().to_string());
                 self.origins.insert(rest.to_owned(), origin);
             }
             "listener" => {
@@ -158,7 +158,7 @@ fn origin_step(origin: &Origin, story: &mut Story, step: &str) -> Outcome {
     match verb {
         "asked" => {
             let (count, part) = word(rest);
-            let found = origin.asked(part).len();
+            let found = origin::asked(origin, part).len();
             if found >= count.parse().expect("a count") {
                 Ok(())
             } else {
@@ -168,7 +168,7 @@ fn origin_step(origin: &Origin, story: &mut Story, step: &str) -> Outcome {
         "got" => {
             let mut checks = rest.split(" && ");
             let part = checks.next().unwrap_or_default();
-            let (_, head) = origin.asked(part).pop().ok_or("no such request")?;
+            let (_, head) = origin::asked(origin, part).pop().ok_or("no such request")?;
             for check in checks {
                 let (name, wanted) = check.split_once(": ").expect("a field");
                 if !story.field_fits(head.header(name), wanted) {

@@ -42,26 +42,28 @@ pub(super) fn answer(pattern: &Value, asked: &Value) -> Value {
 }
 
 /// Function that starts a client.
-type Start = fn() -> Sdk;
+pub type Start = fn() -> Sdk;
 
-/// Official SDKs by their names: both in both forms of the protocol, centrifuge-js without a
-/// WebSocket, and Java's.
-const CLIENTS: [(&str, Start); 8] = [
+/// Both official SDKs in both forms of the protocol, each with its name.
+pub const SDKS: [(&str, Start); 4] = [
     ("centrifuge-js", Sdk::javascript),
     ("centrifuge-python", Sdk::python),
     ("centrifuge-js-protobuf", Sdk::javascript_protobuf),
     ("centrifuge-python-protobuf", Sdk::python_protobuf),
+];
+
+/// centrifuge-js without a WebSocket: a stream downwards, a request for each command upwards.
+pub const EMULATED: [(&str, Start); 3] = [
     ("http_stream", Sdk::javascript_stream),
     ("http_stream-protobuf", Sdk::javascript_protobuf_stream),
     ("sse", Sdk::javascript_events),
-    ("java", Sdk::java),
 ];
 
 /// Names of the SDKs for which a word stands in a loop.
 pub(super) fn several(word: &str) -> Option<Vec<String>> {
-    let some = match word {
-        "sdks" => &CLIENTS[..4],
-        "emulated" => &CLIENTS[4..7],
+    let some: &[(&str, Start)] = match word {
+        "sdks" => &SDKS,
+        "emulated" => &EMULATED,
         _ => return None,
     };
     Some(some.iter().map(|(name, _)| (*name).to_owned()).collect())
@@ -69,7 +71,9 @@ pub(super) fn several(word: &str) -> Option<Vec<String>> {
 
 /// Starts a client by its name.
 pub(super) fn start(name: &str) -> Sdk {
-    let found = CLIENTS.iter().find(|(known, _)| *known == name);
+    let java: (&str, Start) = ("java", Sdk::java);
+    let mut all = SDKS.into_iter().chain(EMULATED).chain([java]);
+    let found = all.find(|(known, _)| *known == name);
     let (_, start) = found.unwrap_or_else(|| panic!("no client has the name {name}"));
     start()
 }

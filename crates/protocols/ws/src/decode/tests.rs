@@ -1,5 +1,6 @@
 mod round_trip;
 
+use throng_dialogue::unescaped;
 use throng_types::{cases, check_saved};
 
 use crate::decode::{GROWTH_BYTES_MIN, *};
@@ -211,18 +212,6 @@ fn messages_of_every_length_encoding() {
         let letters = "é".repeat(length / 2);
         check(&[(0x81, letters.as_bytes())], &[text(&letters)], None);
     }
-}
-
-/// Bytes of a table's text, in which `\xNN` is one of them.
-fn unescaped(text: &str) -> Vec<u8> {
-    let mut parts = text.split("\\x");
-    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
-    for part in parts {
-        let (digits, rest) = part.split_at(2);
-        bytes.push(u8::from_str_radix(digits, 16).expect("two digits"));
-        bytes.extend(rest.as_bytes());
-    }
-    bytes
 }
 
 fn event(text: &str) -> Seen {
