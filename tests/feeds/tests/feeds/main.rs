@@ -3,6 +3,6 @@
 
 throng_testkit::dialogues! {
     "dialogues", throng_testkit::play;
-    included: nodes;
-    sources: kafka nats postgres redis upgrades;
+    included: kafka_steps nats_steps nodes;
+    sources: kafka kafka_killed nats nats_others postgres redis upgrades;
 }
