@@ -27,10 +27,14 @@ pub(crate) enum Command {
     PushpinPublish(pushpin_publish::Args),
     Reload(running::ReloadArgs),
     Health(running::HealthArgs),
-    Config(config::Args),
+    /// Write, check or explain the configuration
+    #[command(subcommand)]
+    Config(config::Action),
     Doctor(doctor::Args),
     Bench(bench::Args),
-    Token(token::Args),
+    /// Make tokens for clients, and check them
+    #[command(subcommand)]
+    Token(token::Action),
     /// Print the version, its commit and what it speaks.
     Version,
     Completions(generate::CompletionsArgs),

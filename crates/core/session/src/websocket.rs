@@ -297,6 +297,14 @@ impl<T> WebSocket<T> {
         beats.then_some(self.beat_at.near(cx.now))
     }
 
+    /// Sets the connection's deadline: the next sign of life, or the session's own end before it.
+    pub fn arm<S, O>(&self, ends_at: Option<Millis>, cx: &mut Context<'_, S, O>) {
+        if !self.is_closing() {
+            let due = [self.beat_at(cx), ends_at];
+            cx.set_deadline(due.into_iter().flatten().min());
+        }
+    }
+
     /// The client has shown that it is there. True if the deadline is to be set anew.
     pub fn alive<S, O>(&mut self, cx: &Context<'_, S, O>) -> bool {
         if !self.flags.has(Flags::AWAITS_PONG) {

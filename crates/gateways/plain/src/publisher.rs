@@ -145,7 +145,7 @@ impl PublisherSession {
             caller,
             ends: false,
         };
-        publisher.arm(cx);
+        publisher.ws.arm(None, cx);
         publisher
     }
 
@@ -157,13 +157,6 @@ impl PublisherSession {
     /// Whether what was loaded can go on: of the answered messages, a few are to be acknowledged.
     const fn is_sound(&self) -> bool {
         self.acknowledged <= self.done
-    }
-
-    fn arm(&self, cx: &mut Cx<'_>) {
-        if !self.ws.is_closing() {
-            let beat = self.ws.beat_at(cx);
-            cx.set_deadline(beat);
-        }
     }
 
     pub(crate) fn event(&mut self, event: Event<'_>, cx: &mut Cx<'_>) {
@@ -192,7 +185,7 @@ impl PublisherSession {
         let input = (input, &limits);
         WebSocket::feed((self, |one| &mut one.ws), input, cx, |one, heard, cx| {
             match heard {
-                Heard::Alive => one.arm(cx),
+                Heard::Alive => one.ws.arm(None, cx),
                 Heard::Message { data, .. } => one.message(data, &mut drafts, cx),
             };
         });
@@ -284,7 +277,7 @@ impl PublisherSession {
 
     fn timeout(&mut self, cx: &mut Cx<'_>) {
         beat(&mut self.ws, cx);
-        self.arm(cx);
+        self.ws.arm(None, cx);
     }
 
     /// The server ends it, once all that it was given is answered.

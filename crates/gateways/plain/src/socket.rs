@@ -62,13 +62,9 @@ impl SocketSession {
 
     /// Sets the deadline to the earliest thing that is due.
     fn arm(&self, cx: &mut Cx<'_>) {
-        if !self.ws.is_closing() {
-            let identity = self.identity();
-            // Without a way to refresh the token the connection ends with it.
-            let end = identity.and_then(|identity| identity.ends_at(0, cx.now));
-            let due = [self.ws.beat_at(cx), end];
-            cx.set_deadline(due.into_iter().flatten().min());
-        }
+        // Without a way to refresh the token the connection ends with it.
+        let end = { self.identity() }.and_then(|identity| identity.ends_at(0, cx.now));
+        self.ws.arm(end, cx);
     }
 
     pub(crate) fn event(&mut self, event: Event<'_>, cx: &mut Cx<'_>) {

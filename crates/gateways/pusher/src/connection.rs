@@ -110,7 +110,7 @@ impl PusherConnection {
         ws_text(cx.out, |out| {
             throng_pusher::connection_established(&id, timeout_s, out)
         });
-        connection.arm(cx);
+        connection.ws.arm(None, cx);
         connection
     }
 
@@ -152,13 +152,6 @@ impl PusherConnection {
         user.map_or("", |user| &user.id)
     }
 
-    fn arm(&self, cx: &mut Cx<'_>) {
-        if !self.ws.is_closing() {
-            let beat_at = self.ws.beat_at(cx);
-            cx.set_deadline(beat_at);
-        }
-    }
-
     pub(crate) fn event(&mut self, event: Event<'_>, cx: &mut Cx<'_>) {
         if self.ws.is_closing() {
             return;
@@ -183,7 +176,7 @@ impl PusherConnection {
         let input = (input, &limits);
         WebSocket::feed((self, |one| &mut one.ws), input, cx, |one, heard, cx| {
             let Heard::Message { opcode, data } = heard else {
-                return one.arm(cx);
+                return one.ws.arm(None, cx);
             };
             let text = str::from_utf8(data).ok().filter(|_| opcode == Opcode::Text);
             one.message(text.unwrap_or_default(), cx);
@@ -551,7 +544,7 @@ impl PusherConnection {
                 self.ws.pinged(true, cx);
             }
         }
-        self.arm(cx);
+        self.ws.arm(None, cx);
     }
 
     fn close(&mut self, why: &CloseReason, cx: &mut Cx<'_>) {

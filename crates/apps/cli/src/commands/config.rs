@@ -15,15 +15,8 @@ use crate::console::{self, Paint};
 use crate::exit::{Exit, Failure, Result};
 use crate::load::{self, access};
 
-/// Write, check or explain the configuration
-#[derive(Debug, clap::Args)]
-pub(crate) struct Args {
-    #[command(subcommand)]
-    action: Action,
-}
-
 #[derive(Debug, Subcommand)]
-enum Action {
+pub(crate) enum Action {
     /// Write a file with every option, its meaning and its default, all commented out
     Init {
         /// File to write; `-` is standard output
@@ -61,8 +54,8 @@ enum Action {
     },
 }
 
-pub(crate) fn run(args: Args) -> Result {
-    match args.action {
+pub(crate) fn run(action: Action) -> Result {
+    match action {
         Action::Init { file, force } => init(file, force),
         Action::Check { file, set, json } => check(file, set, json),
         Action::Import(args) => import_from(&args),
@@ -142,7 +135,7 @@ pub(crate) fn warn(warnings: &[String]) {
 }
 
 #[derive(Debug, clap::Args)]
-struct ImportArgs {
+pub(crate) struct ImportArgs {
     /// The configuration of Centrifugo 4, 5 or 6, of soketi, or of Reverb: JSON, TOML or YAML by
     /// the name's ending, or lines NAME=value in a file `.env`
     #[arg(required_unless_present = "env")]

@@ -26,10 +26,10 @@ pub(crate) fn run(command: Command) -> Result {
         Command::Subscribe(args) => subscribe::run(args),
         Command::Tail(args) => subscribe::tail(args),
         Command::Top(args) => top::run(&args),
-        Command::Config(args) => config::run(args),
+        Command::Config(action) => config::run(action),
         Command::Doctor(args) => doctor::run(args),
         Command::Bench(args) => bench::run(args),
-        Command::Token(args) => token::run(args),
+        Command::Token(action) => token::run(action),
         Command::Version => {
             console::print(format!("throng {}\n", long()))?;
             Ok(Exit::Good)

@@ -22,21 +22,14 @@ use crate::exit::{Exit, Failure, Result};
 use crate::load::{self, ConfigFlag};
 use crate::values::{duration_s, span};
 
-/// Make tokens for clients, and check them
-#[derive(Debug, clap::Args)]
-pub(crate) struct Args {
-    #[command(subcommand)]
-    action: Action,
-}
-
 #[derive(Debug, Subcommand)]
-enum Action {
+pub(crate) enum Action {
     Create(CreateArgs),
     Check(CheckArgs),
 }
 
-pub(crate) fn run(args: Args) -> Result {
-    match args.action {
+pub(crate) fn run(action: Action) -> Result {
+    match action {
         Action::Create(args) => create(&args),
         Action::Check(args) => check(&args),
     }
@@ -61,7 +54,7 @@ fn key_file(file: &Path) -> Result<(String, String)> {
 /// The key is --secret, or --key-file, or else the HMAC secret of the configuration (--config FILE,
 /// THRONG_CONFIG or THRONG_AUTH_HMAC_SECRET), whose audience and issuer are taken over.
 #[derive(Debug, clap::Args)]
-struct CreateArgs {
+pub(crate) struct CreateArgs {
     /// The user that the token is for; "" is an anonymous one
     #[arg(long)]
     user: String,
@@ -229,7 +222,7 @@ const TOKEN_BYTES_MAX: u64 = 1 << 20;
 /// Ends with 1 if the token is not accepted. The keys are --secret, or --key-file, or else those of
 /// the configuration (--config FILE, or THRONG_ variables).
 #[derive(Debug, clap::Args)]
-struct CheckArgs {
+pub(crate) struct CheckArgs {
     /// The token; `-` reads standard input
     token: String,
     /// Check with this HMAC secret
