@@ -177,8 +177,13 @@ fn import_from(args: &ImportArgs) -> Result {
     };
     let values = { variables.iter() }.map(|(name, text)| (name.clone(), value(text)));
     let values: Vec<(String, toml::Value)> = values.collect();
+    let has = |start: &str| variables.iter().any(|(name, _)| name.starts_with(start));
     let imported = match PusherServer::of(&tree, &values) {
         Some(of) => pusher::import(of, &name, &tree, values),
+        None if file.is_some_and(is_of_variables) && !has("CENTRIFUGO_") => {
+            let what = format!("{name} has no variable SOKETI_…, REVERB_… or CENTRIFUGO_…");
+            return Err(Failure::new(Exit::Config, what));
+        }
         None => {
             put_variables(&mut tree, variables);
             centrifugo::import(&name, &tree)
@@ -268,7 +273,7 @@ fn read(path: &Path) -> Result<toml::Table> {
         }
         _ => {
             return Err(wrong(
-                "its name ends in none of .json, .toml, .yaml, .env".into(),
+                "it is called none of .json, .toml, .yaml, .env".into(),
             ));
         }
     };
