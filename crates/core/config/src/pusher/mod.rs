@@ -167,9 +167,13 @@ fn listen(of: PusherServer, read: &mut Options, out: &mut Output) {
     };
     let port = text("port").unwrap_or_else(|| port.to_owned());
     let address = server::address(&text("host").unwrap_or_default(), &port);
+    let path = text("path").map(|path| format!("/{}", path.trim_matches('/')));
     let files = text("certificate").zip(text("key"));
     let scheme = if files.is_some() { "tls://" } else { "" };
     out.put("[listen]", "client", vec![format!("{scheme}{address}")]);
+    if let Some(path) = path.filter(|path| path.len() > 1) {
+        out.put("[pusher]", "path", path);
+    }
     // Back ends sign, so nothing else is open.
     out.put("[auth]", "anonymous", false);
     if let Some((certificate, key)) = files {
@@ -241,7 +245,6 @@ fn places(read: &mut Options, path: &str) -> Option<String> {
     (!all.is_empty()).then(|| all.join(","))
 }
 
-/// Writes an app, unless it is switched off.
 fn write_app(
     of: PusherServer,
     (mut read, mut same): (Options, Table),
@@ -249,12 +252,10 @@ fn write_app(
     out: &mut Output,
     notes: &mut Notes,
 ) {
-    let enabled = read.take("enabled");
-    if let Some(off) = enabled.filter(|leaf| is_nothing(&leaf.value)) {
-        let text = "an app that is off is not taken over";
-        return notes.add(Effect::Missing, &off.option, text);
-    }
     out.begin("[[app]]");
+    if { read.take("enabled") }.is_some_and(|leaf| is_nothing(&leaf.value)) {
+        same.insert("enabled".to_owned(), false.into());
+    }
     let is_soketi = of == PusherServer::Soketi;
     for (key, default) in [
         ("id", "app-id"),
