@@ -39,16 +39,18 @@ const pages = {
     const message = { id: messages.length + 1, user: String(user), text: String(text) }
     messages.push(message)
     // The page that sent it gets it, too; `socket_id` in the options would leave it out.
-    await pusher.trigger('private-room', 'message', message)
+    await pusher.trigger('presence-room', 'message', message)
     return json(message)
   },
 
   // Echo asks whether this connection may join. A real back end reads the user from its session.
   async 'POST /broadcasting/auth'(request) {
     const form = new URLSearchParams(await body(request))
+    const [socket, channel] = [form.get('socket_id'), form.get('channel_name')]
     const user = request.headers['x-user']
-    if (!user || form.get('channel_name') !== 'private-room') return null
-    return json(pusher.authorizeChannel(form.get('socket_id'), form.get('channel_name')))
+    if (!user || channel !== 'presence-room') return null
+    const member = { user_id: user, user_info: { name: user } }
+    return json(pusher.authorizeChannel(socket, channel, member))
   },
 }
 

@@ -4,6 +4,7 @@
 
 import com.pusher.rest.Pusher;
 import com.pusher.rest.data.Event;
+import com.pusher.rest.data.PresenceUser;
 import com.pusher.rest.data.Result;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
@@ -54,9 +55,14 @@ final class Backend {
                         .collect(Collectors.toMap(key -> key, params::getString));
                 return told(pusher.get(order.getString("path"), asked));
             case "authorize":
-                String auth = pusher.authenticate(
-                        order.getString("socket_id"), order.getString("channel"));
-                return new JSONObject(auth).put("event", "done");
+                String socket = order.getString("socket_id");
+                String channel = order.getString("channel");
+                JSONObject member = order.optJSONObject("member");
+                String auth = member == null ? pusher.authenticate(socket, channel)
+                        : pusher.authenticate(socket, channel, new PresenceUser(
+                                member.getString("user_id"),
+                                member.getJSONObject("user_info").toMap()));
+                return new JSONObject().put("event", "done").put("answer", new JSONObject(auth));
             default: throw new IllegalArgumentException(order.toString());
         }
     }

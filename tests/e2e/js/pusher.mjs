@@ -37,10 +37,22 @@ function follow(name) {
 
 // Echo has names without the prefix, and a dot before events that are no classes of PHP.
 function follow_echo(name) {
-  const [, kind, plain] = name.match(/^(private-encrypted-|private-|)(.*)$/);
-  const joins = { '': 'channel', 'private-': 'private', 'private-encrypted-': 'encryptedPrivate' };
+  const [, kind, plain] = name.match(/^(private-encrypted-|private-|presence-|)(.*)$/);
+  const joins = {
+    '': 'channel',
+    'private-': 'private',
+    'private-encrypted-': 'encryptedPrivate',
+    'presence-': 'join',
+  };
   const channel = echo[joins[kind]](plain);
-  channel.subscribed(() => tell('subscribed', { channel: name }));
+  // Of members it tells what is known of each.
+  if (kind === 'presence-') {
+    channel.here((data) => tell('subscribed', { channel: name, data }));
+    channel.joining((data) => tell('added', { channel: name, data }));
+    channel.leaving((data) => tell('removed', { channel: name, data }));
+  } else {
+    channel.subscribed(() => tell('subscribed', { channel: name }));
+  }
   channel.error((data) => tell('refused', { channel: name, data }));
   channel.on('pusher:cache_miss', () => tell('missed', { channel: name }));
   channel.listenToAll((event, data) =>

@@ -43,7 +43,9 @@ orders = {
     "note": lambda user, name, data: {"body": client.send_to_user(user, name, data)},
     "terminate": lambda user: {"body": client.terminate_user_connections(user)},
     "get": lambda **asked: {"body": get(**asked)},
-    "authorize": lambda channel, socket_id: client.authenticate(channel, socket_id),
+    "authorize": lambda channel, socket_id, member=None: {
+        "answer": client.authenticate(channel, socket_id, member)
+    },
     "authenticate": lambda socket_id, user: client.authenticate_user(socket_id, user),
 }
 

@@ -266,6 +266,7 @@ fn the_room_works_with_echo() {
     let (ann, bob) = (site.open("?user=ann"), site.open("?user=bob"));
     for browser in [&ann, &bob] {
         reads(browser, "Live");
+        reads(browser, "Here: ann, bob");
     }
     post(
         &ann,
@@ -287,8 +288,11 @@ fn the_room_works_with_echo() {
     for browser in [&ann, &bob] {
         reads(browser, "Live");
         reads(browser, "ann hello\nann all of you");
+        reads(browser, "Here: ann, bob");
     }
     picture(&bob, "example-echo.png");
+    drop(ann);
+    reads(&bob, "Here: bob");
     assert!(site.process.runs());
     site.server.stop();
 }
