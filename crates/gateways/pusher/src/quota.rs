@@ -13,9 +13,10 @@ use throng_types::Now;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AppLimits {
     pub connections_max: u64,
-    /// Events a second, once for each of their channels: of back ends, and as many of clients.
+    /// Events of back ends a second, once for each of their channels.
     pub publications_per_s: u64,
-    /// Bytes a second of these events' data.
+    pub client_events_per_s: u64,
+    /// Bytes a second of these events: of back ends, and as many of clients.
     pub bytes_per_s: u64,
     /// Questions of back ends a second.
     pub reads_per_s: u64,
@@ -74,7 +75,11 @@ impl AppUse {
         let (channels, bytes) = (channels as u64, bytes as u64);
         let [publications, volume] = [&self.publications, &self.bytes].map(|of| &of[from as usize]);
         let over = |metric| move |wait_s| self.refuse(metric, wait_s);
-        let charged = publications.charge(channels, limits.publications_per_s, now);
+        let per_s = match from {
+            EventSource::BackEnd => limits.publications_per_s,
+            EventSource::Client => limits.client_events_per_s,
+        };
+        let charged = publications.charge(channels, per_s, now);
         let charged = charged.map_err(over(AppMetric::RefusedPublications))?;
         if let Err(wait_s) = volume.charge(bytes, limits.bytes_per_s, now) {
             publications.give_back(charged);
@@ -188,6 +193,7 @@ mod tests {
             AppLimits {
                 connections_max: 1,
                 publications_per_s: 10,
+                client_events_per_s: 10,
                 bytes_per_s: 100,
                 reads_per_s: 1,
             },

@@ -52,6 +52,7 @@ fn apps() -> Vec<PusherApp> {
     let quota = AppLimits {
         connections_max: 1,
         publications_per_s: 3,
+        client_events_per_s: 3,
         bytes_per_s: 100,
         reads_per_s: 1,
     };

@@ -34,6 +34,7 @@ pub(crate) fn shared(config: &Config, before: &PusherShared) -> Result<PusherSha
             quota: AppLimits {
                 connections_max: app.connections_max.into(),
                 publications_per_s: app.publications_per_second_max.into(),
+                client_events_per_s: app.client_events_per_second_max.into(),
                 bytes_per_s: app.bytes_per_second_max,
                 reads_per_s: app.reads_per_second_max.into(),
             },

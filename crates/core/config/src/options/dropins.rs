@@ -252,12 +252,14 @@ section! {
         /// The most connections of the app's clients on one node. Further ones are closed with
         /// 4004. 0 means no limit.
         connections_max: u32, Count = 0;
-        /// The most events a second on one node, each counted once for each of its channels: for
-        /// back ends, who then get 429, and as many again for clients, who get the error 4301. 0
-        /// means no limit.
+        /// The most events of back ends a second on one node, each counted once for each of its
+        /// channels. Further ones get 429. 0 means no limit.
         publications_per_second_max: u32, Count = 0;
-        /// The most bytes of events' data a second on one node, counted and refused in the same
-        /// way. "0B" means no limit.
+        /// The most events a second of all clients together, on one node. Further ones are refused
+        /// with the error 4301. 0 means no limit.
+        client_events_per_second_max: u32, Count = 0;
+        /// The most bytes a second of these events on one node: of back ends, and as many again of
+        /// clients. 0 means no limit.
         bytes_per_second_max: u64, Size = 0;
         /// The most questions of back ends (`GET`) a second on one node. Further ones get 429. 0
         /// means no limit.
