@@ -69,6 +69,7 @@ fn pusher() -> PusherShared {
             data_bytes_max: 100,
         },
         is_enabled: true,
+        presence_members_max: 10,
         quota: AppLimits::default(),
         used: Arc::default(),
     };
