@@ -23,8 +23,9 @@ use throng_types::{
 use throng_ws::{Masking, Opcode, WsLimits, encode_ping};
 
 use crate::apps::NO_APP;
+use crate::channels::{More, Subscription, User};
 use crate::forms::{self, EVENTS};
-use crate::membership::{self, Membership, NotIn, SUBSCRIBE, begin_with_cache};
+use crate::membership::{self, NotIn, SUBSCRIBE, begin_with_cache};
 use crate::quota::EventSource;
 use crate::refusal::sentence_of;
 use crate::socket_id::socket_id;
@@ -32,8 +33,6 @@ use crate::{Cx, PusherApp};
 
 /// Tokens of commands to the hub.
 const CLIENT_EVENT: u32 = 1;
-/// Tokens of questions for users begin here.
-const USERS: u32 = 1 << 16;
 
 #[derive(Save)]
 pub struct PusherConnection {
@@ -48,57 +47,6 @@ pub(crate) struct State {
     /// Place of its app, which is found again by its id.
     #[save(skip)]
     pub(crate) app: u16,
-}
-
-#[derive(Default, Save)]
-pub(crate) struct More {
-    /// Bound: `limits.channels_per_connection`, and the user's own.
-    pub(crate) channels: Vec<Subscription>,
-    user: Option<Box<User>>,
-    /// Counts questions for users.
-    #[save(skip)]
-    asked: u16,
-}
-
-impl More {
-    /// A token for a question for users.
-    pub(crate) const fn next_token(&mut self) -> u32 {
-        self.asked = self.asked.wrapping_add(1);
-        USERS + self.asked as u32
-    }
-
-    /// Notes a channel that the hub has not answered yet.
-    pub(crate) fn add(&mut self, channel: ChannelName, membership: Option<Box<Membership>>) {
-        self.channels.push(Subscription {
-            channel,
-            is_live: false,
-            membership,
-        });
-    }
-}
-
-/// A user that has signed in.
-#[derive(Save)]
-struct User {
-    id: Box<str>,
-    /// JSON about the user, which presence channels show where a subscribe brings none.
-    info: Option<Box<str>>,
-}
-
-#[derive(Save)]
-pub(crate) struct Subscription {
-    pub(crate) channel: ChannelName,
-    /// Whether the client was told that it subscribes.
-    pub(crate) is_live: bool,
-    /// Set in presence channels.
-    pub(crate) membership: Option<Box<Membership>>,
-}
-
-impl Subscription {
-    /// Whether nothing about it is under way.
-    fn is_at_rest(&self) -> bool {
-        self.is_live && { self.membership.as_ref() }.is_none_or(|it| it.joining.is_none())
-    }
 }
 
 impl PusherConnection {
@@ -131,24 +79,28 @@ impl PusherConnection {
 
     /// Whether another process can go on with it: the hub has answered all.
     pub(crate) fn moves(&self) -> bool {
-        self.ws.moves() && self.channels().iter().all(Subscription::is_at_rest)
+        self.ws.moves() && self.channels().all(Subscription::is_at_rest)
     }
 
     pub(crate) fn app<'a>(&self, cx: &Cx<'a>) -> Option<&'a PusherApp> {
         cx.own.app(self.ws.state.app)
     }
 
-    fn channels(&self) -> &[Subscription] {
-        self.more.as_ref().map_or(&[], |more| &more.channels)
+    fn channels(&self) -> impl Iterator<Item = &Subscription> {
+        self.more.iter().flat_map(|more| more.channels())
+    }
+
+    pub(crate) fn channels_mut(&mut self) -> impl Iterator<Item = &mut Subscription> {
+        self.more.iter_mut().flat_map(|more| more.channels_mut())
     }
 
     fn subscription(&self, channel: &ChannelName) -> Option<&Subscription> {
-        { self.channels().iter() }.find(|subscription| subscription.channel == *channel)
+        { self.channels() }.find(|subscription| subscription.channel == *channel)
     }
 
     /// Id of the user that has signed in; empty for none.
     fn user(&self) -> &str {
-        let user = self.more.as_ref().and_then(|more| more.user.as_ref());
+        let user = self.more.as_ref().and_then(|more| more.user());
         user.map_or("", |user| &user.id)
     }
 
@@ -310,7 +262,7 @@ impl PusherConnection {
             }
             return Ok(());
         }
-        if self.channels().len() >= cx.shared.limits.channels_max {
+        if self.channels().count() >= cx.shared.limits.channels_max {
             let why = "this connection has as many channels as it may have";
             return Err((
                 SubscriptionFailure::LimitReached,
@@ -327,7 +279,7 @@ impl PusherConnection {
 
     /// The member that a client's own data name, or its user that has signed in.
     fn member(&self, channel_data: Option<&str>, cx: &Cx<'_>) -> Result<Publisher, NotIn> {
-        let own = self.more.as_ref().and_then(|more| more.user.as_ref());
+        let own = self.more.as_ref().and_then(|more| more.user());
         let user = match (channel_data, own) {
             (Some(data), _) => ChannelUser::parse(data).map_err(|fault| fault.reason()),
             (None, Some(user)) => Ok(ChannelUser {
@@ -376,9 +328,8 @@ impl PusherConnection {
         let name = forms::own_name(channel);
         match result {
             Ok(subscribed) => {
-                let channels = self.more.iter_mut().flat_map(|more| &mut more.channels);
-                let mut channels = channels.filter(|known| known.channel == *channel);
-                let Some(subscription) = channels.next() else {
+                let mut channels = self.channels_mut();
+                let Some(subscription) = channels.find(|known| known.channel == *channel) else {
                     return;
                 };
                 let membership = subscription.membership.as_mut();
@@ -423,12 +374,7 @@ impl PusherConnection {
 
     /// Forgets a channel; false if it is not subscribed to.
     pub(crate) fn forget(&mut self, channel: &ChannelName) -> bool {
-        let Some(more) = self.more.as_mut() else {
-            return false;
-        };
-        let before = more.channels.len();
-        more.channels.retain(|known| known.channel != *channel);
-        more.channels.len() < before
+        { self.more.as_mut() }.is_some_and(|more| more.remove(channel))
     }
 
     /// The server has ended a subscription. A client cannot be told of one alone.
@@ -523,10 +469,10 @@ impl PusherConnection {
         if self.subscription(&channel).is_none() {
             self.ask_hub(channel, false, cx);
         }
-        self.more.get_or_insert_default().user = Some(Box::new(User {
+        self.more.get_or_insert_default().sign_in(User {
             id: user.id.into(),
             info: user.user_info.map(Into::into),
-        }));
+        });
         ws_text(cx.out, |out| throng_pusher::signin_success(user_data, out));
     }
 

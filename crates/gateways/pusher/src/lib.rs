@@ -19,6 +19,7 @@
 mod api;
 mod apps;
 mod call;
+mod channels;
 mod connection;
 mod forms;
 mod gateway;

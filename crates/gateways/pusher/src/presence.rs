@@ -26,8 +26,7 @@ impl PusherConnection {
     pub(crate) fn come(&mut self, channel: ChannelName, who: Publisher, cx: &mut Cx<'_>) {
         let more = self.more.get_or_insert_default();
         let token = more.next_token();
-        let known = more.channels.iter_mut();
-        let known = { known }.find(|known| known.channel == channel);
+        let known = { more.channels_mut() }.find(|known| known.channel == channel);
         let stage = match known {
             Some(_) => Stage::Listing,
             None => Stage::Counting,
@@ -65,8 +64,7 @@ impl PusherConnection {
         let Some(users_max) = self.app(cx).map(|app| app.presence_members_max) else {
             return;
         };
-        let channels = self.more.iter_mut().flat_map(|more| &mut more.channels);
-        let found = channels.filter_map(|known| {
+        let found = self.channels_mut().filter_map(|known| {
             let membership = known.membership.as_mut()?;
             let joining = membership.joining.as_mut()?;
             (joining.token == token).then_some((&known.channel, &mut known.is_live, membership))
@@ -134,9 +132,9 @@ impl PusherConnection {
 
     /// A user has come to a channel of this client, or left it.
     pub(crate) fn user_news(&mut self, news: &Arc<Publication>, cx: &mut Cx<'_>) {
-        let channels = self.more.iter_mut().flat_map(|more| &mut more.channels);
-        let mut channels = channels.filter(|known| known.channel == news.channel);
-        let Some(membership) = channels.next().and_then(|known| known.membership.as_mut()) else {
+        let mut channels = self.channels_mut();
+        let known = channels.find(|known| known.channel == news.channel);
+        let Some(membership) = known.and_then(|known| known.membership.as_mut()) else {
             return;
         };
         let Some(who) = &news.publisher else { return };
