@@ -61,7 +61,7 @@ function follow_echo(name) {
 }
 
 const orders = {
-  connect({ url, user }) {
+  connect({ url, user, watchlist }) {
     const { hostname: host, port } = new URL(url);
     const app = { appId, key, secret, encryptionMasterKeyBase64 };
     backend = new Backend({ ...app, host, port, useTLS: false });
@@ -82,7 +82,7 @@ const orders = {
       },
       userAuthentication: {
         customHandler: ({ socketId }, done) =>
-          done(null, backend.authenticateUser(socketId, { id: user })),
+          done(null, backend.authenticateUser(socketId, { id: user, watchlist })),
       },
     };
     if (above === 'echo') {
@@ -97,6 +97,7 @@ const orders = {
     connection.bind('error', ({ error, data }) => tell('error', data ?? error?.data));
     client.bind('pusher:signin_success', ({ user_data }) => tell('signed_in', { user_data }));
     client.user.bind_global((name, data) => tell('noted', { name, data }));
+    client.user.watchlist.bind_global((name, { user_ids }) => tell(name, { user_ids }));
   },
   subscribe({ channel, answer }) {
     if (answer) signed.set(channel, answer);

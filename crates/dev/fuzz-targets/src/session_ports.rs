@@ -70,6 +70,7 @@ fn pusher() -> PusherShared {
         },
         is_enabled: true,
         presence_members_max: 10,
+        watchlists: true,
         quota: AppLimits::default(),
         used: Arc::default(),
     };

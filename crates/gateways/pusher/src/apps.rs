@@ -33,6 +33,8 @@ pub struct PusherApp {
     pub used: Arc<AppUse>,
     /// Users that a presence channel may have.
     pub presence_members_max: u32,
+    /// Whether users that have signed in can watch each other.
+    pub watchlists: bool,
 }
 
 /// State that the sessions of all apps share: the same on each shard, until the next reload.
@@ -157,6 +159,7 @@ mod tests {
                 data_bytes_max: 1,
             },
             presence_members_max: 100,
+            watchlists: false,
             quota: AppLimits::default(),
             used: Arc::default(),
         }

@@ -94,7 +94,7 @@ impl PusherConnection {
         self.more.iter_mut().flat_map(|more| more.channels_mut())
     }
 
-    fn subscription(&self, channel: &ChannelName) -> Option<&Subscription> {
+    pub(crate) fn subscription(&self, channel: &ChannelName) -> Option<&Subscription> {
         { self.channels() }.find(|subscription| subscription.channel == *channel)
     }
 
@@ -340,13 +340,12 @@ impl PusherConnection {
                 subscription.is_live = true;
                 // A sign-in has subscribed; its client asks for the answer if it wants one.
                 let kind = ChannelKind::of(name);
-                if kind.is_some_and(|kind| kind.access == ChannelAccess::User) {
-                    return;
-                }
+                let kind = kind.filter(|kind| kind.access != ChannelAccess::User);
+                let Some(kind) = kind else { return };
                 ws_text(cx.out, |out| {
                     throng_pusher::subscription_succeeded(name, out)
                 });
-                if kind.is_some_and(|kind| kind.is_cache) {
+                if kind.is_cache {
                     begin_with_cache(name, subscribed, cx);
                 }
             }
@@ -354,6 +353,9 @@ impl PusherConnection {
             Err(Refusal::Cancelled) => {}
             Err(refusal) => {
                 self.forget(channel);
+                if forms::watched(channel).is_some() {
+                    return;
+                }
                 let (failure, status) = (SubscriptionFailure::ServerError, 503);
                 let why = sentence_of(refusal);
                 ws_text(cx.out, |out| {
@@ -469,11 +471,14 @@ impl PusherConnection {
         if self.subscription(&channel).is_none() {
             self.ask_hub(channel, false, cx);
         }
+        ws_text(cx.out, |out| throng_pusher::signin_success(user_data, out));
+        if app.watchlists {
+            self.be_online(app, &user, cx);
+        }
         self.more.get_or_insert_default().sign_in(User {
             id: user.id.into(),
             info: user.user_info.map(Into::into),
         });
-        ws_text(cx.out, |out| throng_pusher::signin_success(user_data, out));
     }
 
     // ---- time and the end ----

@@ -21,6 +21,10 @@ const CACHE_TTL_MS: u64 = 3_600_000;
 /// One text frame for each event.
 pub(crate) const EVENTS: Form = Form::new(0, FormKind::Noted);
 
+/// Begins the names of the channels of users that have signed in, each as its own member. No client
+/// can name one.
+const ONLINE: &str = "#online-";
+
 /// Tag of a publication that ends the connections of a user.
 const TERMINATE: &str = r#"{"pusher":"terminate"}"#;
 
@@ -68,6 +72,16 @@ pub(crate) fn user_channel(app: &PusherApp, user_id: &str) -> Option<ChannelName
 
 pub(crate) fn is_cache(channel: &ChannelName) -> bool {
     channel.namespace() == Some(CACHE_NAMESPACE)
+}
+
+/// The hub's name for the channel that tells whether a user is online; `None` as above.
+pub(crate) fn online_channel(app: &PusherApp, user_id: &str) -> Option<ChannelName> {
+    ChannelName::new(&format!("{NAMESPACE}:{}:{ONLINE}{user_id}", app.id)).ok()
+}
+
+/// Id of the user of whom a channel tells whether it is online.
+pub(crate) fn watched(channel: &ChannelName) -> Option<&str> {
+    own_name(channel).strip_prefix(ONLINE)
 }
 
 /// An app's name for a channel of the hub.

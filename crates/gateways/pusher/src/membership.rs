@@ -7,6 +7,7 @@ use throng_broker::{Announced, ChannelMember, Recovery, Subscribed};
 use throng_hub::Command;
 use throng_pusher::{
     ChannelUser, CloseCode, SubscriptionFailure, member_added, member_removed, presence_succeeded,
+    watchlist_event,
 };
 use throng_session::encode::ws_text;
 use throng_types::{ChannelName, Position, Publication, PublicationKind, Publisher, Save};
@@ -24,10 +25,10 @@ const USER_INFO_BYTES_MAX: usize = 2048;
 /// Users of whom news wait for a list.
 pub(crate) const NEWS_MAX: usize = 1024;
 
-/// Membership of a client in a presence channel.
+/// Membership of a client in a presence channel, or its interest in whether a user is online.
 #[derive(Save)]
 pub(crate) struct Membership {
-    /// Id of the user as which it is there.
+    /// Id of the user as which it is there; empty for one that only watches.
     pub(crate) user: Box<str>,
     /// Set until its client has the list of users; such a client does not move.
     #[save(skip)]
@@ -58,6 +59,17 @@ pub(crate) struct Joining {
 }
 
 impl Joining {
+    pub(crate) const fn new(token: u32, stage: Stage, who: Arc<Publisher>) -> Self {
+        Self {
+            token,
+            stage,
+            who,
+            newest: None,
+            news: BTreeMap::new(),
+            is_stale: false,
+        }
+    }
+
     /// The hub has subscribed the member: its client hears of it with the list.
     pub(crate) fn come_in(
         &mut self,
@@ -66,7 +78,8 @@ impl Joining {
         cx: &mut Cx<'_>,
     ) {
         (self.stage, self.newest) = (Stage::Listing, newest);
-        ask(self.token, channel.clone(), true, cx);
+        let with_members = forms::watched(channel).is_none();
+        ask(self.token, channel.clone(), with_members, cx);
     }
 }
 
@@ -106,14 +119,19 @@ pub(crate) fn ask(token: u32, channel: ChannelName, with_members: bool, cx: &mut
     });
 }
 
-pub(crate) fn subscribe(channel: ChannelName, who: Arc<Publisher>, cx: &mut Cx<'_>) {
-    let is_cache = forms::is_cache(&channel);
-    let since = is_cache.then_some(Position::START);
-    let member = ChannelMember {
+/// A member that is announced with its user's first and last connection.
+pub(crate) const fn as_user(who: Arc<Publisher>) -> ChannelMember {
+    ChannelMember {
         who,
         is_listed: true,
         announced: Announced::Users,
-    };
+    }
+}
+
+pub(crate) fn subscribe(channel: ChannelName, who: Arc<Publisher>, cx: &mut Cx<'_>) {
+    let is_cache = forms::is_cache(&channel);
+    let since = is_cache.then_some(Position::START);
+    let member = as_user(who);
     let format = cx.format(EVENTS).with_news();
     cx.subscribe_as(SUBSCRIBE, channel, format, since, Some(member));
 }
@@ -147,6 +165,10 @@ pub(crate) fn greet(
 pub(crate) fn write_news(news: &Publication, cx: &mut Cx<'_>) {
     let name = forms::own_name(&news.channel);
     let Some(who) = &news.publisher else { return };
+    if let Some(user) = forms::watched(&news.channel) {
+        let is_online = news.told == PublicationKind::Joined;
+        return ws_text(cx.out, |out| watchlist_event(is_online, user, out));
+    }
     let info = who.chan_info.as_deref();
     ws_text(cx.out, |out| match news.told {
         PublicationKind::Joined => member_added(name, &who.user, info, out),

@@ -6,20 +6,26 @@
 //!
 //! Invariant: a token of [`Joining`] is that of one subscription of the connection.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use throng_broker::{Present, Refusal};
-use throng_pusher::{CloseCode, SubscriptionFailure};
+use throng_pusher::{CloseCode, SignedInUser, SubscriptionFailure};
+use throng_session::Work;
 use throng_session::encode::ws_text;
-use throng_types::{ChannelName, Publication, Publisher};
+use throng_types::{ChannelName, Publication, PublicationKind, Publisher};
 
 use crate::connection::PusherConnection;
+use crate::forms::EVENTS;
 use crate::membership::{
-    Joining, Membership, NEWS_MAX, NotIn, Stage, ask, greet, subscribe, write_news,
+    Joining, Membership, NEWS_MAX, NotIn, SUBSCRIBE, Stage, as_user, ask, greet, subscribe,
+    write_news,
 };
 use crate::refusal::sentence_of;
-use crate::{Cx, forms};
+use crate::socket_id::socket_id;
+use crate::{Cx, PusherApp, forms};
+
+/// Users that one client watches.
+const WATCHED_MAX: usize = 100;
 
 impl PusherConnection {
     /// Begins to bring a client into a channel, or to list the users once more for one that is in.
@@ -32,14 +38,7 @@ impl PusherConnection {
             None => Stage::Counting,
         };
         let user = who.user.clone();
-        let joining = Some(Box::new(Joining {
-            token,
-            stage,
-            who: Arc::new(who),
-            newest: None,
-            news: BTreeMap::new(),
-            is_stale: false,
-        }));
+        let joining = Some(Box::new(Joining::new(token, stage, Arc::new(who))));
         match known {
             Some(known) => {
                 if let Some(membership) = &mut known.membership {
@@ -52,6 +51,42 @@ impl PusherConnection {
             ),
         }
         ask(token, channel, stage == Stage::Listing, cx);
+    }
+
+    /// Makes a user that has signed in one who is online, and watches those of its list.
+    pub(crate) fn be_online(&mut self, app: &PusherApp, user: &SignedInUser, cx: &mut Cx<'_>) {
+        let watched = user.watchlist.iter().filter(|id| **id != user.id);
+        for id in [&user.id].into_iter().chain(watched.take(WATCHED_MAX)) {
+            let Some(channel) = forms::online_channel(app, id) else {
+                continue;
+            };
+            if self.subscription(&channel).is_some() {
+                continue;
+            }
+            if !self.ws.may(Work::Subscribe, cx) {
+                return;
+            }
+            let format = cx.format(EVENTS);
+            let more = self.more.get_or_insert_default();
+            if *id == user.id {
+                let who = Arc::new(Publisher {
+                    client: socket_id(&cx.shared.node, cx.id).into(),
+                    user: id.as_str().into(),
+                    ..Publisher::default()
+                });
+                more.add(channel.clone(), None);
+                cx.subscribe_as(SUBSCRIBE, channel, format, None, Some(as_user(who)));
+                continue;
+            }
+            let token = more.next_token();
+            let joining = Joining::new(token, Stage::Subscribing, Arc::default());
+            let membership = Membership {
+                user: Box::default(),
+                joining: Some(Box::new(joining)),
+            };
+            more.add(channel.clone(), Some(Box::new(membership)));
+            cx.subscribe_as(SUBSCRIBE, channel, format.with_news(), None, None);
+        }
     }
 
     /// Takes an answer about the users of a channel.
@@ -109,7 +144,21 @@ impl PusherConnection {
                     greet(&channel, *joining, members, cx);
                 }
             }
-            _ => {}
+            (Stage::Listing, None) => {
+                *is_live = true;
+                let news = membership
+                    .joining
+                    .take()
+                    .and_then(|mut it| it.news.pop_last());
+                if let Some(user) = forms::watched(&channel) {
+                    let told = news.map(|(_, news)| news.told == PublicationKind::Joined);
+                    let is_online = told.unwrap_or(present.users > 0);
+                    ws_text(cx.out, |out| {
+                        throng_pusher::watchlist_event(is_online, user, out)
+                    });
+                }
+            }
+            (Stage::Subscribing, _) => {}
         }
     }
 

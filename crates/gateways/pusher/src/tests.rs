@@ -39,6 +39,7 @@ fn app() -> PusherApp {
         quota: AppLimits::default(),
         used: Default::default(),
         presence_members_max: 2,
+        watchlists: true,
     }
 }
 

@@ -26,5 +26,6 @@ pub use server::{
     ErrorScope, EventData, PING, PONG, SubscriptionFailure, append_delivery, append_event,
     cache_miss, connection_established, error, member_added, member_removed, presence_succeeded,
     signin_success, subscription_count, subscription_error, subscription_succeeded,
+    watchlist_event,
 };
 pub use sign::{AppKeys, channel_message, user_message};

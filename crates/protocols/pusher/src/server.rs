@@ -140,6 +140,17 @@ pub fn member_removed(channel: &str, user_id: &str, out: &mut Vec<u8>) {
     );
 }
 
+/// A user that the client watches has come online, or gone offline.
+pub fn watchlist_event(is_online: bool, user_id: &str, out: &mut Vec<u8>) {
+    own_event("pusher_internal:watchlist_events", None, out, |data| {
+        data.extend_from_slice(br#"{"events":[{"name":"#);
+        append_str(if is_online { "online" } else { "offline" }, data);
+        data.extend_from_slice(br#","user_ids":["#);
+        append_str(user_id, data);
+        data.extend_from_slice(b"]}]}");
+    });
+}
+
 pub fn subscription_count(channel: &str, count: u64, out: &mut Vec<u8>) {
     own_event(
         "pusher_internal:subscription_count",
@@ -320,6 +331,13 @@ mod tests {
                 json!({
                     "event": "pusher_internal:member_removed", "channel": channel,
                     "data": r#"{"user_id":"7"}"#,
+                }),
+            ),
+            (
+                written(|out| watchlist_event(false, "7", out)),
+                json!({
+                    "event": "pusher_internal:watchlist_events",
+                    "data": r#"{"events":[{"name":"offline","user_ids":["7"]}]}"#,
                 }),
             ),
             (

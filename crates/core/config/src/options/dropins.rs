@@ -267,5 +267,8 @@ section! {
         /// The most users of a presence channel. One more is refused. A list of members is never
         /// longer than `limits.presence_reply_max` connections.
         presence_members_max: u32, Count = 100, range(1, 1_000_000);
+        /// Whether users that sign in may watch others: those in the `watchlist` of the data that a
+        /// back end signs, 100 at most, are told to come online and to go offline.
+        watchlists: bool, Bool = false;
     }
 }
