@@ -62,15 +62,17 @@ function follow_echo(name) {
 
 const orders = {
   connect({ url, user, watchlist }) {
-    const { hostname: host, port } = new URL(url);
+    const { hostname: host, port, protocol } = new URL(url);
+    const useTLS = protocol === 'https:';
     const app = { appId, key, secret, encryptionMasterKeyBase64 };
-    backend = new Backend({ ...app, host, port, useTLS: false });
+    backend = new Backend({ ...app, host, port, useTLS });
     const options = {
       cluster: '',
       wsHost: host,
       wsPort: Number(port),
-      forceTLS: false,
-      enabledTransports: ['ws'],
+      wssPort: Number(port),
+      forceTLS: useTLS,
+      enabledTransports: ['ws', 'wss'],
       channelAuthorization: {
         customHandler({ socketId, channelName }, done) {
           // A user who has signed in needs no data for each channel.
