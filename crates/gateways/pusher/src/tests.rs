@@ -184,19 +184,28 @@ impl Room {
         let (call, expected) = text.split_once(" = ").expect("an answer");
         let (method, rest) = word(call);
         let (path, body) = word(rest);
-        let body = body.trim_start_matches('-');
-        let (path, asked) = path.split_once('?').unwrap_or((path, ""));
-        let id = path.split('/').nth(2);
+        let signed = path.split('?').next().unwrap_or_default();
+        let answers = self.ask((method, body.trim_start_matches('-')), path, signed);
+        same(&answers, &vec![expected.to_owned()])
+    }
+
+    /// Answers to a call whose app has signed a path.
+    fn ask(&mut self, (method, body): (&str, &str), path: &str, signed: &str) -> Vec<String> {
+        let id = signed
+            .rsplit("apps/")
+            .next()
+            .and_then(|rest| rest.split('/').next());
         let known = apps().into_iter().find(|app| Some(&*app.id) == id);
         let keys = known.unwrap_or_else(app).keys;
-        let query = throng_pusher::api::signed_query(&keys, method, path, body.as_bytes(), 0);
+        let (path, asked) = path.split_once('?').unwrap_or((path, ""));
+        let query = throng_pusher::api::signed_query(&keys, method, signed, body.as_bytes(), 0);
         let pairs = query.split('&').chain(asked.split('&'));
         let mut pairs: Vec<&str> = pairs
             .filter(|pair| !pair.is_empty() && !pair.starts_with("auth_signature"))
             .collect();
         pairs.sort_unstable();
         let query = pairs.join("&");
-        let signature = keys.sign(format!("{method}\n{path}\n{query}").as_bytes());
+        let signature = keys.sign(format!("{method}\n{signed}\n{query}").as_bytes());
         let query = format!("{query}&auth_signature={signature}");
         let index = self.open(Port::Api);
         let length = format!("Content-Length: {}", body.len());
@@ -205,7 +214,7 @@ impl Room {
         );
         self.clients.0[index].feed(request.as_bytes());
         self.run();
-        same(&self.clients.0[index].answers(), &vec![expected.to_owned()])
+        self.clients.0[index].answers()
     }
 }
 
@@ -286,4 +295,23 @@ impl Stage for Room {
 #[test]
 fn stories_of_clients_and_back_ends() {
     play("room.txt", include_str!("tests/room.txt"), Room::new);
+}
+
+#[test]
+fn calls_are_signed_with_the_path_before_all_or_without_it() {
+    let mut room = Room::new();
+    room.pusher = Pusher::new(PusherShared::default().renewed(apps(), "/push"));
+    for (path, signed, status) in [
+        ("/push/apps/app/channels", "/push/apps/app/channels", "200"),
+        ("/push/apps/app/channels", "/apps/app/channels", "200"),
+        ("/push/apps/app/channels", "/other/apps/app/channels", "401"),
+        ("/push/apps/app/channels", "/apps/small/channels", "401"),
+        ("/apps/app/channels", "/apps/app/channels", "404"),
+    ] {
+        let answers = room.ask(("GET", ""), path, signed);
+        assert!(
+            answers[0].starts_with(status),
+            "{path} {signed}: {answers:?}"
+        );
+    }
 }
