@@ -187,6 +187,7 @@ impl<K: Kernel> App<K> for ShardApp {
             self.parts.hub.hurry();
         }
         self.parts.shared.forwarded.gone(id);
+        self.parts.shared.users.gone(id);
         // By its tag: a dashboard's stream came by the API port, whatever it has become.
         self.clients -= usize::from(tag != NO_CLIENT);
         standing(&session).uncount(&self.parts.shared);

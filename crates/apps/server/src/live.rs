@@ -19,7 +19,7 @@ use throng_broker::{
 use throng_config::{ApiRole, Auth, Config, DEFAULT_BACKEND, RecoveryMode, Secret, SlowConsumer};
 use throng_engine::ConnLimits;
 use throng_proxy::Block;
-use throng_session::{Guard, Guards, SessionLimits, WorkLimits};
+use throng_session::{Guard, Guards, SessionLimits, UserLimits, WorkLimits};
 use throng_types::Overflow;
 
 use crate::gateways::{GatewayMail, Gateways, OwnPort};
@@ -37,6 +37,7 @@ const QUEUED_BYTES_UNKNOWN: u64 = 256 << 20;
 pub(crate) struct Live {
     pub(crate) limits: SessionLimits,
     pub(crate) work: WorkLimits,
+    pub(crate) users: UserLimits,
     pub(crate) subscriptions_max: usize,
     pub(crate) broker: LiveOptions,
     pub(crate) verifier: Option<Arc<Verifier>>,
@@ -85,6 +86,11 @@ impl LiveMould {
             subscriptions_max: self.subscriptions_max.max(limits.channels_max),
             limits,
             work: work_limits(config),
+            users: UserLimits {
+                connections_max: most.connections_per_user_max,
+                commands_per_s_max: most.commands_per_user_per_second_max,
+                channels_max: most.channels_per_connection as usize,
+            },
             broker: LiveOptions {
                 namespaces: Arc::new(namespaces(config, &self.closed_namespaces)),
                 reply: ReplyLimit {

@@ -1,5 +1,5 @@
-//! Number of connections of each address, over all shards; and tags of connections, each with the
-//! payer that it names.
+//! Number of connections of each address and of each user, over all shards; and tags of
+//! connections, each with the payer that it names.
 //!
 //! A limit that the operator has set is exact: an entry for each address behind the one lock of the
 //! server, which is taken when a connection opens and when it closes. Without one every address is
@@ -10,11 +10,14 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use throng_config::{CONNECTIONS_PER_IP, Config};
-use throng_session::{Census, Counted, Payer, Shared, counted_as};
+use throng_session::{Census, Counted, Payer, Population, Shared, Usage, counted_as};
 use throng_types::{ConnId, Slots};
+
+/// Users by name, each with the number of its connections.
+type Usages = HashMap<Box<str>, (Arc<Usage>, u32)>;
 
 /// Counts connections by address and refuses those above the limit.
 pub(crate) struct Peers {
@@ -27,6 +30,8 @@ pub(crate) struct Peers {
     secret: [u64; 2],
     /// Bound: the connections of the server.
     counts: Mutex<HashMap<IpAddr, u32>>,
+    /// With each user its connections. Bound: the connections of the server.
+    users: Mutex<Usages>,
     /// Bound: [`Payer::PLACES`]; not there until an address is counted.
     rough: OnceLock<Box<[AtomicU32]>>,
 }
@@ -40,6 +45,7 @@ impl Peers {
             counts_private: AtomicBool::default(),
             secret,
             counts: Mutex::default(),
+            users: Mutex::default(),
             rough: OnceLock::new(),
         };
         peers.renew(config);
@@ -133,6 +139,34 @@ impl Census for Peers {
     }
 }
 
+impl Population for Peers {
+    fn enter_user(&self, user: &str, connections_max: u32) -> Option<Arc<Usage>> {
+        let mut users = self.users.lock().ok()?;
+        if let Some((usage, connections)) = users.get_mut(user) {
+            let has_room = connections_max == 0 || *connections < connections_max;
+            return has_room.then(|| {
+                *connections += 1;
+                usage.clone()
+            });
+        }
+        let usage = Arc::new(Usage::new(user));
+        users.insert(user.into(), (usage.clone(), 1));
+        Some(usage)
+    }
+
+    fn leave_user(&self, usage: &Usage) {
+        let Ok(mut users) = self.users.lock() else {
+            return;
+        };
+        if let Some((_, connections)) = users.get_mut(&usage.user) {
+            *connections -= 1;
+            if *connections == 0 {
+                users.remove(&usage.user);
+            }
+        }
+    }
+}
+
 /// No tag: the connection's address is not counted.
 pub(crate) const UNCOUNTED: u32 = u32::MAX;
 /// A tag with this bit and without the next one names the payer of the connection's work.
@@ -158,6 +192,8 @@ pub(crate) fn tag_payer(tag: u32) -> Option<Payer> {
 #[cfg(test)]
 mod tests {
     use throng_config::Sources;
+    use throng_session::{Overspent, UserLimits, Users, Work};
+    use throng_types::{Now, ShardId};
 
     use super::*;
 
@@ -264,5 +300,108 @@ mod tests {
                 .map(|place| place.load(Relaxed))
                 .all(|count| count == 0)
         );
+    }
+
+    fn shards(all: &Arc<Peers>, connections_max: u32, commands_per_s_max: u32) -> [Users; 2] {
+        let limits = UserLimits {
+            connections_max,
+            commands_per_s_max,
+            channels_max: 128,
+        };
+        [(); 2].map(|()| Users::new(limits, all.clone()))
+    }
+
+    fn conn(index: u32) -> ConnId {
+        ConnId::new(ShardId(0), index, 1)
+    }
+
+    #[test]
+    fn a_user_has_so_many_connections_on_all_shards_together() {
+        let all = Arc::new(peers(&[]));
+        let [a, b] = shards(&all, 2, 0);
+        let full = Err(Overspent::UserConnections);
+        assert_eq!(a.admit(conn(1), "", "ann"), Ok(()));
+        assert_eq!(a.admit(conn(1), "", "ann"), Ok(()), "the same connection");
+        assert_eq!(b.admit(conn(1), "", "ann"), Ok(()));
+        assert_eq!(a.admit(conn(2), "", "ann"), full);
+        assert_eq!(b.admit(conn(2), "", "ann"), full);
+        // Neither other users, nor those whom others have proven, nor guests are concerned.
+        assert_eq!(a.admit(conn(2), "", "bob"), Ok(()));
+        assert_eq!(a.admit(conn(3), "app", "ann"), Ok(()));
+        for guest in 4..9 {
+            assert_eq!(a.admit(conn(guest), "", ""), Ok(()));
+        }
+        b.gone(conn(1));
+        b.gone(conn(1));
+        assert_eq!(a.admit(conn(4), "", "ann"), Ok(()));
+        assert_eq!(a.admit(conn(5), "", "ann"), full);
+        // One that becomes somebody else's counts for that user alone.
+        assert_eq!(a.admit(conn(4), "", "bob"), Ok(()));
+        assert_eq!(b.admit(conn(6), "", "ann"), Ok(()));
+        assert_eq!(b.admit(conn(7), "", "bob"), full);
+        (1..9).for_each(|n| a.gone(conn(n)));
+        (1..9).for_each(|n| b.gone(conn(n)));
+        assert!(all.users.lock().expect("no panic").is_empty());
+    }
+
+    #[test]
+    fn who_takes_over_counts_all_that_were_counted() {
+        let all = Arc::new(peers(&[]));
+        let [a, b] = shards(&all, 1, 0);
+        assert_eq!(a.admit(conn(1), "app", "ann"), Ok(()));
+        let name = a.counted_as(conn(1)).expect("a name");
+        b.take_over(conn(9), &name);
+        a.gone(conn(1));
+        assert_eq!(
+            b.admit(conn(2), "app", "ann"),
+            Err(Overspent::UserConnections)
+        );
+        b.gone(conn(9));
+        assert_eq!(b.admit(conn(2), "app", "ann"), Ok(()));
+    }
+
+    #[test]
+    fn without_limits_nobody_is_counted() {
+        let all = Arc::new(peers(&[]));
+        let [a, _] = shards(&all, 0, 0);
+        assert_eq!(a.admit(conn(1), "", "ann"), Ok(()));
+        assert_eq!(a.counted_as(conn(1)), None);
+        assert_eq!(a.spend(conn(1), Work::Command, Now::new(0, 0)), Ok(()));
+    }
+
+    #[test]
+    fn a_user_sends_so_many_commands_by_all_connections_together() {
+        let all = Arc::new(peers(&[]));
+        let [a, b] = shards(&all, 0, 10);
+        a.admit(conn(1), "", "ann").expect("room");
+        b.admit(conn(1), "", "ann").expect("room");
+        b.admit(conn(2), "", "bob").expect("room");
+        let at = |ms| Now::new(ms, 0);
+        // Two seconds' worth at once, by turns.
+        for n in 0..20 {
+            let shard = if n % 2 == 0 { &a } else { &b };
+            assert_eq!(
+                shard.spend(conn(1), Work::Message, at(5_000)),
+                Ok(()),
+                "{n}"
+            );
+        }
+        assert_eq!(
+            a.spend(conn(1), Work::Message, at(5_000)),
+            Err(Overspent::User)
+        );
+        assert_eq!(
+            b.spend(conn(1), Work::Command, at(4_999)),
+            Err(Overspent::User)
+        );
+        assert_eq!(b.spend(conn(2), Work::Message, at(5_000)), Ok(()));
+        // What is not a command costs nothing here.
+        assert_eq!(a.spend(conn(1), Work::Request, at(5_000)), Ok(()));
+        assert_eq!(b.spend(conn(1), Work::Message, at(5_100)), Ok(()));
+        assert_eq!(
+            a.spend(conn(1), Work::Message, at(5_100)),
+            Err(Overspent::User)
+        );
+        assert_eq!(a.spend(conn(1), Work::Message, at(5_200)), Ok(()));
     }
 }

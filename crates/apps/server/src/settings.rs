@@ -10,7 +10,7 @@ use throng_feeds::Feed;
 use throng_hub::{Hub, HubOptions};
 use throng_metrics::{Counters, Gauge};
 use throng_remote::{RemoteBroker, WakeShard};
-use throng_session::{DateCell, Forwarded, Meter, NodeKey, Notices, Port, Shared};
+use throng_session::{DateCell, Forwarded, Meter, NodeKey, Notices, Port, Shared, Users};
 use throng_sys::{memory, random};
 use throng_types::{Rng, ShardId};
 
@@ -245,6 +245,7 @@ impl Blueprint {
             notices: Notices::new(crate::live::wants_published()),
             forwarded: Forwarded::new(live.proxies.clone(), Some(self.peers.clone())),
             meter: Meter::new(live.work, self.work_secret),
+            users: Users::new(live.users, self.peers.clone()),
             is_tls: Cell::new(false),
             counters: self.observatory.counters[shard.index()].clone(),
             pages: Arc::new(ServerPages(self.observatory.clone())),

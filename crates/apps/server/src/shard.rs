@@ -130,6 +130,7 @@ impl ShardParts {
         shared.api_keys = live.api_keys.clone();
         shared.forwarded.renew(live.proxies.clone());
         shared.meter.renew(live.work);
+        shared.users.renew(live.users);
         let wants_published = crate::live::wants_published();
         shared.notices.want_published(wants_published);
     }

@@ -83,6 +83,7 @@ metrics! {
             RefusedDescriptors(reason = "descriptors"),
             RefusedConnectionsMax(reason = "connections_max"),
             RefusedPerIp(reason = "per_ip"),
+            RefusedPerUser(reason = "per_user"),
             RefusedUntrustedProxy(reason = "untrusted_proxy"),
             RefusedHandshakes(reason = "handshakes"),
             RefusedOrigin(reason = "origin"),
@@ -224,6 +225,7 @@ metrics! {
             OverspentConnection(allowance = "connection"),
             OverspentAddress(allowance = "address"),
             OverspentTokens(allowance = "tokens"),
+            OverspentUser(allowance = "user"),
         }
         "appwrite_refused_total" "Appwrite clients and messages of theirs that were refused, by \
                                   reason." {

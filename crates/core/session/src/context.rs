@@ -76,10 +76,24 @@ impl<S, O> Context<'_, S, O> {
     /// the allowance that is used up; it is counted.
     pub fn spend(&self, work: Work) -> Result<(), Overspent> {
         let spent = self.shared.meter.spend(work, self.now);
+        let spent = spent.and_then(|()| self.shared.users.spend(self.id, work, self.now));
         if let Err(over) = spent {
             self.note_overspent(over);
         }
         spent
+    }
+
+    /// Counts the connection for a user whom it has proven to be, before it is let in; `realm` as
+    /// in [`crate::Users::admit`]. Error: the user has as many connections as it may; it is
+    /// counted.
+    pub fn admit_user(&self, realm: &str, user: &str) -> Result<(), Overspent> {
+        let admitted = self.shared.users.admit(self.id, realm, user);
+        if let Err(over) = admitted {
+            self.count(over.counter());
+            let (_, why) = over.status();
+            self.shared.notices.refused("connect", "", user, why);
+        }
+        admitted
     }
 
     pub fn note_overspent(&self, over: Overspent) {

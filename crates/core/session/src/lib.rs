@@ -30,6 +30,7 @@ mod route;
 mod shared;
 mod stream;
 mod survey;
+mod users;
 mod websocket;
 mod work;
 
@@ -73,5 +74,6 @@ pub use throng_auth::{Caller, KeyRole};
 pub use throng_centrifuge::Codec;
 pub use throng_centrifuge::proxy::{ProxyAnswer, ProxyCall, ProxyKind, ProxyRefusal};
 pub use throng_hub::{FormKind, Patch};
+pub use users::{Population, Usage, UserLimits, Users};
 pub use websocket::{Beat, Heard, WebSocket, answer_handshake, first_beat};
 pub use work::{Allowance, BAD_TOKENS_MAX, BURST_US, Meter, Overspent, Payer, Work, WorkLimits};

@@ -8,7 +8,7 @@ use throng_broker::NamespaceOptions;
 use throng_metrics::Counters;
 use throng_types::Millis;
 
-use crate::{DateCell, Forwarded, Guards, Meter, NodeKey, Notices};
+use crate::{DateCell, Forwarded, Guards, Meter, NodeKey, Notices, Users};
 
 /// Bounds and intervals. Times are in milliseconds.
 #[derive(Clone, Debug)]
@@ -116,6 +116,8 @@ pub struct Shared {
     pub forwarded: Forwarded,
     /// Allowances spent by clients and addresses.
     pub meter: Meter,
+    /// Users that have connections, while there are limits for them.
+    pub users: Users,
     /// Whether the connection that is being served speaks TLS with us.
     pub is_tls: Cell<bool>,
     pub counters: Arc<Counters>,

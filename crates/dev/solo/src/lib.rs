@@ -24,7 +24,7 @@ use throng_metrics::{Counter, Counters};
 use throng_session::{
     self as session, Admission, Claim, Context, DateCell, Event, Flow, Forwarded, Gateway, Guard,
     Guards, Http, Incoming, Meter, NodeKey, Notices, OPENING, Opened, Page, Pages, Port, Reject,
-    Router, SessionLimits, Shared, Survey, WorkLimits,
+    Router, SessionLimits, Shared, Survey, Users, WorkLimits,
 };
 use throng_types::{Actions, ConnId, Load as _, Now, Position, Save as _, check_saved};
 
@@ -177,6 +177,7 @@ pub fn shared() -> Shared {
         notices: Notices::default(),
         forwarded: Forwarded::default(),
         meter: Meter::new(WorkLimits::NONE, [1, 2]),
+        users: Users::default(),
         counters: Arc::new(Counters::new()),
         pages: Arc::new(NoPages),
         dates: DateCell::default(),

@@ -87,6 +87,21 @@ impl Connection {
         cx.own.projects.id(self.ws.state.project)
     }
 
+    /// Counts the connection for its user. Error: that user has as many connections as it may.
+    pub(super) fn admit(
+        &self,
+        identity: &AppwriteIdentity,
+        cx: &Cx<'_>,
+    ) -> Result<(), RealtimeError> {
+        if identity.is_guest() {
+            cx.shared.users.gone(cx.id);
+            return Ok(());
+        }
+        let realm = format!("appwrite/{}", self.project_id(cx));
+        let admitted = cx.admit_user(&realm, &identity.user_id);
+        admitted.map_err(|_| RealtimeError::TooManyRequests)
+    }
+
     pub(super) fn let_go(&self, appwrite: &AppwriteShared) {
         appwrite.projects.give(self.ws.state.project);
     }
@@ -116,6 +131,9 @@ impl Connection {
         let guest = AppwriteIdentity::guest();
         let identity = user.as_deref().unwrap_or(&guest);
         let request = &opening.request;
+        if let Err(fault) = self.admit(identity, cx) {
+            return self.refuse_opening(&fault, cx);
+        }
         let slots = match request.subscriptions(&identity.user_id, &appwrite.limits) {
             Ok(slots) => slots,
             Err(fault) => return self.refuse_opening(&fault, cx),

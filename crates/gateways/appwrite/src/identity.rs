@@ -236,6 +236,9 @@ impl Connection {
             (_, LookupReply::Failed) => self.refuse_opening(&RealtimeError::Server, cx),
             (Asking::Open(opening), found) => self.found_opening(found, *opening, cx),
             (Asking::Authentication(shown), LookupReply::User(identity)) => {
+                if let Err(fault) = self.admit(&identity, cx) {
+                    return self.refuse_opening(&fault, cx);
+                }
                 let account = &*identity.account;
                 let response = Response::Authentication { account };
                 ws_text(cx.out, |out| response.encode(out));
@@ -337,6 +340,7 @@ impl Connection {
     }
 
     fn become_guest(&mut self, cx: &mut Cx<'_>) {
+        cx.shared.users.gone(cx.id);
         self.set_roles(&AppwriteIdentity::guest(), cx);
         let more = self.more();
         more.user = None;

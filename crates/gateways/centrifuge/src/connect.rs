@@ -75,6 +75,10 @@ fn enter(
     cx: &mut Cx<'_>,
 ) {
     let identity = claims.as_ref().map(Identity::from_claims);
+    let user = identity.as_ref().map_or("", |identity| &*identity.user);
+    if let Err(over) = cx.admit_user("", user) {
+        return ws.disconnect(over.disconnect(), cx);
+    }
     if !ws.is_bidirectional() {
         return match uni_channels(connect, claims.as_ref(), identity.as_ref(), cx) {
             Ok(channels) => uni_ask(ws, identity, channels, cx),

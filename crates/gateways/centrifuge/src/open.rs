@@ -137,6 +137,8 @@ fn uni_stream(incoming: &Incoming<'_, '_>, mode: Mode, cx: &mut Cx<'_>) -> Resul
             let claims = authenticate(token, cx.shared, cx.now)
                 .map_err(|error| Reject::new(error.status(), error.message()))?;
             let identity = claims.as_ref().map(Identity::from_claims);
+            let user = identity.as_ref().map_or("", |identity| &*identity.user);
+            cx.admit_user("", user)?;
             let channels = uni_channels(&connect, claims.as_ref(), identity.as_ref(), cx)?;
             Some((identity, channels))
         }

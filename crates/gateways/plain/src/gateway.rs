@@ -8,8 +8,8 @@ use throng_session::http::{
 };
 use throng_session::{
     Answered, Ask, BackendMail, Backends, Claim, Class, Event, Flow, Form, Gateway, Incoming,
-    KeyRole, Opened, Own, Patch, Port, ProxyOptions, Reject, Sender, ShardCalls, Shared, Transport,
-    WayToBackends, answer_handshake,
+    KeyRole, Opened, Overspent, Own, Patch, Port, ProxyOptions, Reject, Sender, ShardCalls, Shared,
+    Transport, WayToBackends, answer_handshake,
 };
 use throng_types::{ChannelName, ConnId, Epoch, Position, Publication, Save};
 use throng_ws::handshake;
@@ -74,7 +74,10 @@ impl Plain {
             return Flow::Stay;
         };
         let entry = match asking.answered(number, answer, cx) {
-            Ok(Some(entry)) => entry,
+            Ok(Some(entry)) => match admit(&entry, cx) {
+                Ok(()) => entry,
+                Err(over) => return asking.refuse(over.into(), cx),
+            },
             Ok(None) => return Flow::Stay,
             Err(why) => return asking.refuse(why, cx),
         };
@@ -273,6 +276,7 @@ fn subscriber(
     };
     match entry {
         Some(entry) if entry.channels.iter().all(|wanted| wanted.ask.is_none()) => {
+            admit(&entry, cx)?;
             let origin = match way {
                 Way::Socket(_) => None,
                 Way::Stream { .. } => incoming.request.header("origin"),
@@ -290,6 +294,12 @@ fn subscriber(
             Ok(Session::Asking(Box::new(asking)))
         }
     }
+}
+
+/// Counts a client that is let in for its user.
+fn admit(entry: &Entry, cx: &Cx<'_>) -> Result<(), Overspent> {
+    let user = { entry.identity.as_ref() }.map_or("", |identity| &*identity.user);
+    cx.admit_user("", user)
 }
 
 /// Lets a client in: writes the head of its answer, and subscribes it.

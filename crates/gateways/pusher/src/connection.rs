@@ -468,6 +468,9 @@ impl PusherConnection {
                 .refused("signin", "", "", "the signature or the user is not good");
             return self.disconnect(CloseCode::Unauthorized, cx);
         };
+        if let Err(over) = cx.admit_user(&format!("pusher/{}", app.id), &user.id) {
+            return self.close(&CloseReason::Because(over.disconnect()), cx);
+        }
         if self.subscription(&channel).is_none() {
             self.ask_hub(channel, false, cx);
         }

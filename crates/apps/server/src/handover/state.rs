@@ -44,6 +44,7 @@ pub(super) fn save_conn<K: Kernel>(
     conns.save(id, out);
     counted(app, id, tag, conns).save(out);
     app.parts.shared.forwarded.client_of(id).save(out);
+    app.parts.shared.users.counted_as(id).save(out);
     let moves = app.gateways.save(id, session, out) && app.parts.hub.save_subscriptions(id, out);
     if !moves {
         out.truncate(start);
@@ -75,6 +76,7 @@ pub(super) fn load_conn<K: Kernel>(
     let saved = SavedConn::load(from)?;
     let counted = Counted::load(from)?;
     let forwarded = Option::<IpAddr>::load(from)?;
+    let user = Option::<Box<str>>::load(from)?;
     let session = app.gateways.load(saved.id(conns)?, from)?;
     let tag = match counted {
         Counted::NoClient => NO_CLIENT,
@@ -92,6 +94,9 @@ pub(super) fn load_conn<K: Kernel>(
         // It was counted before, so there is room.
         let _ = app.parts.shared.forwarded.belongs_to(id, client);
     }
+    if let Some(user) = user {
+        app.parts.shared.users.take_over(id, &user);
+    }
     app.parts.hub.load_subscriptions(id, from)
 }
 
@@ -108,6 +113,7 @@ pub(super) fn take_out<K: Kernel>(
     app.gateways.give_up(id, session);
     app.parts.hub.give_up_subscriptions(id);
     app.parts.shared.forwarded.gone(id);
+    app.parts.shared.users.gone(id);
     app.clients -= usize::from(tag != NO_CLIENT);
     app.leave(tag);
     Some(socket)

@@ -82,7 +82,6 @@ fn a_row_of_version_five() {
     let told = told(&imported);
     for expected in [
         "Wider allow_history_for_subscriber (without namespace)",
-        "Wider client_user_connection_limit",
         // The backend was to decide these rights.
         "Narrower private.proxy_subscribe",
         "Narrower private.proxy_publish",

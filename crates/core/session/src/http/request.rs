@@ -61,6 +61,7 @@ impl Reject {
         let mut headers: Vec<(&str, &str)> = self.headers;
         match self.status {
             401 => headers.push(("WWW-Authenticate", "Bearer")),
+            429 => headers.push(("Retry-After", "2")),
             503 => headers.push(("Retry-After", "5")),
             _ => {}
         }

@@ -118,6 +118,10 @@ pub enum Overspent {
     Address,
     /// The connection has brought too many bad tokens.
     Tokens,
+    /// Commands of all connections of the user.
+    User,
+    /// Number of connections of the user.
+    UserConnections,
 }
 
 impl Overspent {
@@ -126,14 +130,17 @@ impl Overspent {
             Self::Connection => Counter::OverspentConnection,
             Self::Address => Counter::OverspentAddress,
             Self::Tokens => Counter::OverspentTokens,
+            Self::User => Counter::OverspentUser,
+            Self::UserConnections => Counter::RefusedPerUser,
         }
     }
 
     /// Returns the disconnect code for a WebSocket.
     pub const fn disconnect(self) -> Disconnect {
         match self {
-            Self::Connection | Self::Address => Disconnect::TooManyRequests,
+            Self::Connection | Self::Address | Self::User => Disconnect::TooManyRequests,
             Self::Tokens => Disconnect::InvalidToken,
+            Self::UserConnections => Disconnect::ConnectionLimit,
         }
     }
 
@@ -143,6 +150,8 @@ impl Overspent {
             Self::Connection => (429, "this connection exceeds its rate limit; slow down"),
             Self::Address => (429, "your address exceeds its rate limit; slow down"),
             Self::Tokens => (401, "too many invalid tokens on this connection"),
+            Self::User => (429, "this user exceeds its rate limit; slow down"),
+            Self::UserConnections => (429, "this user has as many connections as it may"),
         }
     }
 }
@@ -171,7 +180,7 @@ impl WorkLimits {
     };
 
     /// Charge of a piece of work to its connection, in microseconds of its allowance.
-    pub(super) fn connection_us(&self, work: Work) -> u32 {
+    pub(crate) fn connection_us(&self, work: Work) -> u32 {
         let share = |per_s: u32| 1_000_000_u32.checked_div(per_s).unwrap_or(0);
         match work {
             Work::Message | Work::Command => share(self.messages_per_s_max),
