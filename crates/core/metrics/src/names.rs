@@ -220,6 +220,14 @@ metrics! {
             TokenKeysGood(result = "good"),
             TokenKeysFailed(result = "failed"),
         }
+        "webhook_events_total" "Events of webhooks that are done with; only `sent` ones have \
+                                reached their receiver." {
+            HookEventsSent(result = "sent"),
+            HookEventsFull(result = "no_room"),
+            HookEventsOld(result = "expired"),
+        }
+        "webhook_requests_failed_total" "Requests of webhooks that were not answered with success \
+                                         and come again." { HookRequestsFailed }
         "overspent_total" "Clients that asked for more work than they may, by the allowance that \
                            was used up." {
             OverspentConnection(allowance = "connection"),
@@ -369,6 +377,8 @@ metrics! {
         "token_keys_fetched_timestamp_seconds" "Time of the last fetch of the issuer's public \
                                                 keys, in Unix seconds; 0 before the \
                                                 first." { TokenKeysFetched }
+        "webhook_events_waiting" "Events that wait for the receivers of \
+                                  webhooks." { HookEventsWaiting }
         "tls_certificates" "Certificates in use." { TlsCertificates }
         "tls_certificate_days_left" "Whole days until the first certificate expires; 0 also once \
                                      it has, and where there is none." { TlsCertificateDaysLeft }

@@ -1,0 +1,291 @@
+//! All receivers as one client of HTTP backends, and what it writes down.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use throng_backend::{AskLimits, BackendLimits, Client, Requests, WholeAnswer};
+use throng_broker::{HookEvent, HookJournal, SegmentRecords, write_frame};
+use throng_metrics::{Counter, Counters, Gauge};
+use throng_types::{Load as _, Now, Save, Saved};
+
+use crate::batch;
+use crate::options::Webhook;
+use crate::receiver::{Change, QUEUE_BYTES_MAX, Receiver};
+
+/// Bytes of an answer, which nobody reads.
+const ANSWER_BYTES_MAX: usize = 1 << 20;
+/// Bytes of a journal below which it is not written anew.
+const JOURNAL_BYTES_MIN: u64 = 1 << 20;
+/// Bytes of a state in a journal, about.
+const STATE_BYTES: u64 = 128;
+
+/// Limits of the links to receivers.
+#[must_use]
+pub fn backend_limits() -> BackendLimits {
+    BackendLimits {
+        head_bytes_max: 32 << 10,
+        idle_max: 1,
+        ..BackendLimits::default()
+    }
+}
+
+/// Count of what is on its way to a client: events that are no states have a bound together.
+/// Queue: `webhooks`.
+#[derive(Debug, Default)]
+pub struct HookIntake {
+    bytes: AtomicUsize,
+    refused: AtomicU64,
+}
+
+impl HookIntake {
+    /// Counts an event in that is about to be sent; false if there is no room for it.
+    #[must_use]
+    pub fn admits(&self, event: &HookEvent) -> bool {
+        let bytes = event.cost_bytes();
+        let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let is_in = event.is_state() || before + bytes <= QUEUE_BYTES_MAX;
+        if !is_in {
+            self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+            self.refused.fetch_add(1, Ordering::Relaxed);
+        }
+        is_in
+    }
+
+    fn taken(&self, event: &HookEvent) {
+        self.bytes.fetch_sub(event.cost_bytes(), Ordering::Relaxed);
+    }
+}
+
+pub enum HookCall {
+    /// Event that the intake has admitted.
+    Event(HookEvent),
+    /// Takes the records of an earlier process, or none, and begins to tell.
+    Load(Vec<u8>),
+    /// Hands everything over: tells nothing from now on, and calls this with the records.
+    GiveUp(Box<dyn FnOnce(Vec<u8>) + Send>),
+    /// Goes on after a [`HookCall::GiveUp`].
+    GoOn,
+    /// Tells at once what would be told later, and calls this when receivers have everything.
+    Finish(Box<dyn FnOnce() + Send>),
+}
+
+/// Client of all receivers. Tells nothing before a [`HookCall::Load`].
+pub struct HooksClient {
+    receivers: Vec<Receiver>,
+    journal: Option<Box<dyn HookJournal>>,
+    counters: Arc<Counters>,
+    /// Frames that the journal does not have yet. Bound: the changes of one call.
+    unwritten: Vec<u8>,
+    is_still: bool,
+    intake: Arc<HookIntake>,
+    finishes: Option<Box<dyn FnOnce() + Send>>,
+}
+
+impl HooksClient {
+    /// Makes a client of all receivers. Without a journal nothing survives the process.
+    /// `unix_ms` is the time of the start, from which events are numbered.
+    #[must_use]
+    pub fn new(
+        hooks: Vec<Webhook>,
+        journal: Option<Box<dyn HookJournal>>,
+        counters: Arc<Counters>,
+        unix_ms: u64,
+    ) -> Self {
+        let receiver = |hook| Receiver::new(hook, unix_ms << 16);
+        Self {
+            receivers: hooks.into_iter().map(receiver).collect(),
+            journal,
+            counters,
+            unwritten: Vec::new(),
+            is_still: true,
+            intake: Arc::default(),
+            finishes: None,
+        }
+    }
+
+    #[must_use]
+    pub fn intake(&self) -> Arc<HookIntake> {
+        self.intake.clone()
+    }
+
+    fn load(&mut self, records: &[u8], now: Now) {
+        for record in SegmentRecords::new(records) {
+            let mut from = Saved::new(record);
+            let read = <(Box<str>, Change)>::load(&mut from);
+            // What another configuration told is of no interest.
+            if let Some((name, change)) = read
+                && let Some(receiver) =
+                    { self.receivers.iter_mut() }.find(|it| it.hook.name == name)
+            {
+                receiver.restore(change);
+            }
+        }
+        for receiver in &mut self.receivers {
+            receiver.settle_all(now.mono);
+        }
+        self.is_still = false;
+        self.write_anew();
+    }
+
+    fn records(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        for receiver in &self.receivers {
+            for change in receiver.changes() {
+                frame(&receiver.hook.name, &change, &mut out);
+            }
+        }
+        out
+    }
+
+    fn write_anew(&mut self) {
+        self.unwritten.clear();
+        if self.journal.is_some() {
+            let records = self.records();
+            if let Some(journal) = &mut self.journal {
+                journal.replace(&records);
+            }
+        }
+    }
+
+    fn write(&mut self) {
+        let Some(journal) = &mut self.journal else {
+            return self.unwritten.clear();
+        };
+        if !self.unwritten.is_empty() {
+            journal.append(&self.unwritten);
+            self.unwritten.clear();
+        }
+        let bytes = journal.bytes();
+        let live = self.receivers.iter().map(|receiver| {
+            receiver.queued_bytes() as u64 + STATE_BYTES * receiver.states() as u64
+        });
+        if bytes > JOURNAL_BYTES_MIN + 3 * live.sum::<u64>() {
+            self.write_anew();
+        }
+    }
+
+    /// Queues what is due, writes it down, and sends what may go.
+    fn go_on(&mut self, asks: &mut Requests<usize>) {
+        if self.is_still {
+            self.unwritten.clear();
+            return self.finish();
+        }
+        let (mut wakes_at, mut waiting) = (None, 0);
+        for receiver in &mut self.receivers {
+            for change in receiver.queue_due(asks.now) {
+                frame(&receiver.hook.name, &change, &mut self.unwritten);
+            }
+        }
+        self.write();
+        for (place, receiver) in self.receivers.iter_mut().enumerate() {
+            if let Some(id) = receiver.begin_batch(asks.now.mono) {
+                let hook = &receiver.hook;
+                let request = batch::request(hook, &id, asks.now.unix_ms, receiver.batch());
+                let limits = AskLimits {
+                    bytes_max: ANSWER_BYTES_MAX,
+                    timeout_ms: hook.timeout_ms,
+                };
+                asks.ask(request, limits, place);
+            }
+            let at = receiver.wakes_at();
+            wakes_at = wakes_at.into_iter().chain(at).min();
+            waiting += receiver.waiting() as u64;
+            let left_out = std::mem::take(&mut receiver.left_out);
+            self.counters.add(Counter::HookEventsFull, left_out.full);
+            self.counters.add(Counter::HookEventsOld, left_out.old);
+        }
+        let refused = self.intake.refused.swap(0, Ordering::Relaxed);
+        self.counters.add(Counter::HookEventsFull, refused);
+        self.counters.set(Gauge::HookEventsWaiting, waiting);
+        if waiting == 0 && wakes_at.is_none() {
+            self.finish();
+        }
+        if let Some(at) = wakes_at {
+            asks.wake_at(at);
+        }
+    }
+}
+
+impl HooksClient {
+    fn finish(&mut self) {
+        if let Some(finishes) = self.finishes.take() {
+            finishes();
+        }
+    }
+}
+
+impl Client for HooksClient {
+    type Call = HookCall;
+    /// Place of the receiver.
+    type Token = usize;
+
+    fn call(&mut self, call: HookCall, asks: &mut Requests<usize>) {
+        match call {
+            HookCall::Event(event) => {
+                self.intake.taken(&event);
+                for receiver in &mut self.receivers {
+                    if receiver.hook.filter.needs(&event)
+                        && let Some(change) = receiver.take(event.clone(), asks.now)
+                    {
+                        frame(&receiver.hook.name, &change, &mut self.unwritten);
+                    }
+                }
+            }
+            HookCall::GiveUp(take) => {
+                self.go_on(asks);
+                self.is_still = true;
+                take(self.records());
+            }
+            HookCall::Load(records) => {
+                self.load(&records, asks.now);
+            }
+            HookCall::GoOn => {
+                self.is_still = false;
+                self.write_anew();
+            }
+            HookCall::Finish(finishes) => {
+                self.finishes = Some(finishes);
+                { self.receivers.iter_mut() }.for_each(|it| it.hurry(asks.now.mono));
+            }
+        }
+        self.go_on(asks);
+    }
+
+    fn answered(&mut self, place: usize, answer: WholeAnswer, asks: &mut Requests<usize>) {
+        let Some(receiver) = self.receivers.get_mut(place) else {
+            return;
+        };
+        let refusal = match answer {
+            Ok((200..300, _)) => None,
+            Ok((status, _)) => Some(format!("the answer has status {status}")),
+            Err(failure) => Some(failure.detail),
+        };
+        let events = receiver.under_way as u64;
+        let change = receiver.answered(refusal.is_none(), asks.now);
+        match refusal {
+            None => self.counters.add(Counter::HookEventsSent, events),
+            Some(why) => {
+                self.counters.count(Counter::HookRequestsFailed);
+                if receiver.failures() == 1 {
+                    let name = &receiver.hook.name;
+                    tracing::warn!("webhook {name}: events wait and are sent again: {why}");
+                }
+            }
+        }
+        if let Some(change) = change {
+            frame(&receiver.hook.name, &change, &mut self.unwritten);
+        }
+        self.go_on(asks);
+    }
+
+    fn woken(&mut self, asks: &mut Requests<usize>) {
+        self.go_on(asks);
+    }
+}
+
+fn frame(name: &str, change: &Change, out: &mut Vec<u8>) {
+    let mut record = Vec::new();
+    name.save(&mut record);
+    change.save(&mut record);
+    write_frame(&record, out);
+}

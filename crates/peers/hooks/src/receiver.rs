@@ -1,0 +1,368 @@
+//! One receiver: what it was told, what is due, and what waits for it.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use throng_broker::HookEvent;
+use throng_types::{ChannelName, Millis, Now, Save};
+
+use crate::options::Webhook;
+
+/// Bytes of the events that wait for a receiver.
+pub const QUEUE_BYTES_MAX: usize = 16 << 20;
+/// Age of an event that is no state, in milliseconds, at which it is not tried again.
+pub const AGE_MAX_MS: u64 = 3_600_000;
+/// Events and their bytes in one request.
+const BATCH_EVENTS_MAX: usize = 100;
+const BATCH_BYTES_MAX: usize = 256 << 10;
+/// Events that are sent at once; fewer wait for others.
+const BATCH_EVENTS_FULL: usize = 20;
+/// Time for which they do, in milliseconds.
+const GATHER_MS: u64 = 250;
+/// Shortest and longest pause behind a failure, in milliseconds.
+const PAUSE_MIN_MS: u64 = 1_000;
+const PAUSE_MAX_MS: u64 = 60_000;
+/// Time after which a state that found no room is looked at again, in milliseconds.
+const ROOM_AGAIN_MS: u64 = 1_000;
+
+/// Channel, and a user if it is about a member.
+pub(crate) type Subject = (ChannelName, Option<Box<str>>);
+
+/// State of a subject.
+#[derive(Default)]
+pub(crate) struct Level {
+    is_on: bool,
+    told: bool,
+    due: Option<(Millis, u64)>,
+}
+
+/// Event in the queue.
+#[derive(Clone, Debug, Save)]
+pub(crate) struct Item {
+    pub(crate) number: u64,
+    pub(crate) at_unix_ms: u64,
+    pub(crate) event: HookEvent,
+}
+
+/// Change of a receiver that a journal keeps.
+#[derive(Debug, Save)]
+pub(crate) enum Change {
+    Queued(Item),
+    /// State that the receiver knows, or does not ask for.
+    Told(HookEvent),
+    /// Numbers of the events that have left the queue.
+    Gone(Vec<u64>),
+}
+
+/// Number of events that left a queue without an answer, by the reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LeftOut {
+    pub(crate) full: u64,
+    pub(crate) old: u64,
+}
+
+pub(crate) struct Receiver {
+    pub(crate) hook: Webhook,
+    /// Bound: the states that hold or were told.
+    levels: BTreeMap<Subject, Level>,
+    /// Subjects to be looked at, by time and in the order of their changes. Bound: `levels`.
+    due: BTreeSet<(Millis, u64, Subject)>,
+    changes: u64,
+    /// Events to be told, the oldest first. Bound: [`QUEUE_BYTES_MAX`].
+    queue: VecDeque<Item>,
+    queued_bytes: usize,
+    /// Time of the oldest event, from which others are waited for.
+    gathers_from: Millis,
+    /// Number of events under way, from the front of the queue.
+    pub(crate) under_way: usize,
+    /// Number of events that a batch without an answer had: it comes again as it was.
+    again: usize,
+    failures: u32,
+    pause_until: Millis,
+    next_number: u64,
+    pub(crate) left_out: LeftOut,
+}
+
+/// State that an event tells.
+fn level_of(event: &HookEvent) -> Option<(Subject, bool)> {
+    match event {
+        HookEvent::Occupied { channel, is_on } => Some(((channel.clone(), None), *is_on)),
+        HookEvent::Member {
+            channel,
+            user,
+            is_on,
+        } => Some(((channel.clone(), Some(user.clone())), *is_on)),
+        HookEvent::Client { .. } | HookEvent::CacheMiss { .. } => None,
+    }
+}
+
+fn event_of((channel, user): Subject, is_on: bool) -> HookEvent {
+    match user {
+        None => HookEvent::Occupied { channel, is_on },
+        Some(user) => HookEvent::Member {
+            channel,
+            user,
+            is_on,
+        },
+    }
+}
+
+impl Receiver {
+    /// Makes one that was told nothing. Its events are numbered from `first`.
+    pub(crate) const fn new(hook: Webhook, first: u64) -> Self {
+        Self {
+            hook,
+            levels: BTreeMap::new(),
+            due: BTreeSet::new(),
+            changes: 0,
+            queue: VecDeque::new(),
+            queued_bytes: 0,
+            gathers_from: Millis(0),
+            under_way: 0,
+            again: 0,
+            failures: 0,
+            pause_until: Millis(0),
+            next_number: first,
+            left_out: LeftOut { full: 0, old: 0 },
+        }
+    }
+
+    pub(crate) fn waiting(&self) -> usize {
+        self.queue.len()
+    }
+
+    pub(crate) const fn queued_bytes(&self) -> usize {
+        self.queued_bytes
+    }
+
+    pub(crate) fn states(&self) -> usize {
+        self.levels.len()
+    }
+
+    /// Takes an event that the webhook needs to know of.
+    pub(crate) fn take(&mut self, event: HookEvent, now: Now) -> Option<Change> {
+        match level_of(&event) {
+            Some((subject, is_on)) => {
+                self.levels.entry(subject.clone()).or_default().is_on = is_on;
+                self.look(subject, now.mono);
+                None
+            }
+            None => self.queue(event, now),
+        }
+    }
+
+    fn queue(&mut self, event: HookEvent, now: Now) -> Option<Change> {
+        if self.queued_bytes + event.cost_bytes() > QUEUE_BYTES_MAX {
+            self.left_out.full += 1;
+            return None;
+        }
+        if self.queue.is_empty() {
+            self.gathers_from = now.mono;
+        }
+        let item = Item {
+            number: self.next_number,
+            at_unix_ms: now.unix_ms,
+            event,
+        };
+        self.push(item.clone());
+        Some(Change::Queued(item))
+    }
+
+    fn push(&mut self, item: Item) {
+        self.next_number = self.next_number.max(item.number) + 1;
+        self.queued_bytes += item.event.cost_bytes();
+        self.queue.push_back(item);
+    }
+
+    /// Makes a state due if its receiver is to be told of it, and not if not.
+    fn look(&mut self, subject: Subject, now: Millis) {
+        let Some(level) = self.levels.get_mut(&subject) else {
+            return;
+        };
+        let at = match (level.is_on, level.told) {
+            (true, false) => Some(now),
+            (false, true) => Some(now + self.hook.settle_ms),
+            _ => None,
+        };
+        if let (Some(_), Some(_)) = (at, level.due) {
+            return;
+        }
+        if let Some((at, change)) = level.due.take() {
+            self.due.remove(&(at, change, subject.clone()));
+        }
+        if let Some(at) = at {
+            self.changes += 1;
+            level.due = Some((at, self.changes));
+            self.due.insert((at, self.changes, subject));
+        } else if !level.is_on {
+            self.levels.remove(&subject);
+        }
+    }
+
+    /// Queues the states that are due.
+    pub(crate) fn queue_due(&mut self, now: Now) -> Vec<Change> {
+        let mut changes = Vec::new();
+        while self.due.first().is_some_and(|(at, ..)| *at <= now.mono)
+            && let Some((_, _, subject)) = self.due.pop_first()
+        {
+            let Some(level) = self.levels.get_mut(&subject) else {
+                continue;
+            };
+            level.due = None;
+            let is_on = level.is_on;
+            let event = event_of(subject.clone(), is_on);
+            let is_asked = self.hook.filter.asks(&event);
+            if is_asked && self.queued_bytes + event.cost_bytes() > QUEUE_BYTES_MAX {
+                self.changes += 1;
+                let again = (now.mono + ROOM_AGAIN_MS, self.changes);
+                level.due = Some(again);
+                self.due.insert((again.0, again.1, subject));
+                continue;
+            }
+            level.told = is_on;
+            if !is_on {
+                self.levels.remove(&subject);
+            }
+            match is_asked {
+                true => changes.extend(self.queue(event, now)),
+                false => changes.push(Change::Told(event)),
+            }
+        }
+        changes
+    }
+
+    /// Time at which there is something to do without an answer; `None` if only an answer helps.
+    pub(crate) fn wakes_at(&self) -> Option<Millis> {
+        let due = self.due.first().map(|(at, ..)| *at);
+        let sends = { self.under_way == 0 && !self.queue.is_empty() }.then(|| self.sends_at());
+        due.into_iter().chain(sends).min()
+    }
+
+    fn sends_at(&self) -> Millis {
+        let gathers = self.again == 0 && self.queue.len() < BATCH_EVENTS_FULL;
+        let until = match gathers {
+            true => self.gathers_from + GATHER_MS,
+            false => Millis(0),
+        };
+        until.max(self.pause_until)
+    }
+
+    /// Begins the next batch, if it is time, and gives its id.
+    pub(crate) fn begin_batch(&mut self, now: Millis) -> Option<String> {
+        if self.under_way > 0 || self.queue.is_empty() || self.sends_at() > now {
+            return None;
+        }
+        let mut bytes = 0;
+        let fits = |item: &&Item| {
+            bytes += item.event.cost_bytes();
+            bytes <= BATCH_BYTES_MAX
+        };
+        self.under_way = match self.again {
+            0 => { self.queue.iter().take(BATCH_EVENTS_MAX) }
+                .take_while(fits)
+                .count()
+                .max(1),
+            again => again,
+        };
+        let first = self.queue.front().map_or(0, |item| item.number);
+        Some(format!("msg_{first:x}_{:x}", self.under_way))
+    }
+
+    /// Events that are under way.
+    pub(crate) fn batch(&self) -> impl Iterator<Item = &HookEvent> {
+        let batch = self.queue.iter().take(self.under_way);
+        batch.map(|item| &item.event)
+    }
+
+    /// Takes the answer to a batch. A failure keeps its events, but for those that are too old.
+    pub(crate) fn answered(&mut self, is_taken: bool, now: Now) -> Option<Change> {
+        let batch: Vec<Item> = self.queue.drain(..self.under_way).collect();
+        self.under_way = 0;
+        self.gathers_from = now.mono;
+        let (gone, kept): (Vec<Item>, Vec<Item>) = match is_taken {
+            true => (batch, Vec::new()),
+            false => batch.into_iter().partition(|item| {
+                let age_ms = now.unix_ms.saturating_sub(item.at_unix_ms);
+                !item.event.is_state() && age_ms > AGE_MAX_MS
+            }),
+        };
+        self.again = if gone.is_empty() { kept.len() } else { 0 };
+        for item in kept.into_iter().rev() {
+            self.queue.push_front(item);
+        }
+        if is_taken {
+            self.failures = 0;
+            self.pause_until = Millis(0);
+        } else {
+            self.left_out.old += gone.len() as u64;
+            let pause = PAUSE_MIN_MS << self.failures.min(16);
+            self.pause_until = now.mono + pause.min(PAUSE_MAX_MS);
+            self.failures += 1;
+        }
+        self.forget(&gone);
+        let numbers: Vec<u64> = gone.iter().map(|item| item.number).collect();
+        (!numbers.is_empty()).then_some(Change::Gone(numbers))
+    }
+
+    pub(crate) const fn failures(&self) -> u32 {
+        self.failures
+    }
+
+    fn forget(&mut self, gone: &[Item]) {
+        let bytes: usize = gone.iter().map(|item| item.event.cost_bytes()).sum();
+        self.queued_bytes -= bytes;
+    }
+
+    /// Restores a change that a journal has.
+    pub(crate) fn restore(&mut self, change: Change) {
+        match change {
+            Change::Queued(item) => {
+                self.restore_told(&item.event);
+                self.push(item);
+            }
+            Change::Told(event) => self.restore_told(&event),
+            Change::Gone(numbers) => {
+                let is_gone = |item: &Item| numbers.binary_search(&item.number).is_ok();
+                let (gone, kept) = self.queue.drain(..).partition(is_gone);
+                self.queue = kept;
+                let gone: VecDeque<Item> = gone;
+                self.forget(&Vec::from(gone));
+            }
+        }
+    }
+
+    fn restore_told(&mut self, event: &HookEvent) {
+        if let Some((subject, is_on)) = level_of(event) {
+            self.levels.entry(subject).or_default().told = is_on;
+        }
+    }
+
+    /// Looks at all states, once a journal's changes are restored. They have the time to settle
+    /// from now on.
+    pub(crate) fn settle_all(&mut self, now: Millis) {
+        // Some may have come before those of the journal.
+        { self.queue.make_contiguous() }.sort_unstable_by_key(|item| item.number);
+        let subjects: Vec<Subject> = self.levels.keys().cloned().collect();
+        for subject in subjects {
+            self.look(subject, now);
+        }
+        self.gathers_from = now;
+    }
+
+    /// Makes everything due at once that would be due later.
+    pub(crate) fn hurry(&mut self, now: Millis) {
+        self.hook.settle_ms = 0;
+        for (_, change, subject) in std::mem::take(&mut self.due) {
+            if let Some(level) = self.levels.get_mut(&subject) {
+                level.due = Some((now, change));
+            }
+            self.due.insert((now, change, subject));
+        }
+    }
+
+    /// Gives the changes that lead to this state.
+    pub(crate) fn changes(&self) -> impl Iterator<Item = Change> {
+        let told = self.levels.iter().filter(|(_, level)| level.told);
+        let told = told.map(|(subject, _)| Change::Told(event_of(subject.clone(), true)));
+        told.chain(self.queue.iter().cloned().map(Change::Queued))
+    }
+}
