@@ -1,10 +1,14 @@
 // One client of the npm package `pusher-js`, alone or below `laravel-echo`, and the back end that
 // signs for it and publishes, with the npm package `pusher`: node pusher.mjs APP KEY SECRET [echo]
 // Orders and events are lines of JSON, as with sdk.mjs. All packages use the port for clients.
+// `receive` begins the back end's receiver of webhooks, whose signatures that package checks, and
+// `standardwebhooks`.
+import { createServer } from 'node:http';
 import { createInterface } from 'node:readline';
 import Echo from 'laravel-echo';
 import Pusher from 'pusher-js';
 import Backend from 'pusher';
+import { Webhook } from 'standardwebhooks';
 
 const [appId, key, secret, above] = process.argv.slice(2);
 // Encrypted channels are a matter between back end and client.
@@ -60,7 +64,40 @@ function follow_echo(name) {
   );
 }
 
+// Whether a package takes the signature; other requests than signed ones are none.
+function isSigned(headers, rawBody, standard) {
+  if (!('webhook-id' in headers) && !('x-pusher-key' in headers)) return false;
+  if ('x-pusher-key' in headers) {
+    const own = new Backend({ appId, key, secret, host: 'localhost' });
+    if (!own.webhook({ headers, rawBody }).isValid()) return false;
+  }
+  if ('webhook-id' in headers) new Webhook(standard).verify(rawBody, headers);
+  return true;
+}
+
+let status = 200;
+let seen = new Set();
+
 const orders = {
+  receive({ standard }) {
+    const server = createServer(async (request, response) => {
+      const chunks = [];
+      for await (const chunk of request) chunks.push(chunk);
+      const rawBody = Buffer.concat(chunks).toString();
+      response.statusCode = isSigned(request.headers, rawBody, standard) ? status : 400;
+      // A batch that was taken before is not told again.
+      const id = request.headers['webhook-id'] ?? request.headers['x-pusher-signature'];
+      if (response.statusCode !== 200) tell('held', { status: response.statusCode });
+      else if (!seen.has(id)) {
+        const { events } = JSON.parse(rawBody);
+        for (const { event: sent, ...fields } of events) tell('told', { sent, ...fields });
+      }
+      seen.add(response.statusCode === 200 ? id : '');
+      response.end();
+    });
+    server.listen(0, '127.0.0.1', () => tell('listening', { port: server.address().port }));
+  },
+  answer: (fields) => ({ status } = fields),
   connect({ url, user, watchlist }) {
     const { hostname: host, port, protocol } = new URL(url);
     const useTLS = protocol === 'https:';

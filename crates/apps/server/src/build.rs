@@ -18,6 +18,7 @@ use crate::gateways::{GatewaysPart, GatewaysPlan};
 use crate::handle::{Handle, Origin};
 use crate::handover::{Predecessor, Taken, Taking, give};
 use crate::history::{self, Kept};
+use crate::hooks::Webhooks;
 use crate::listeners::Listeners;
 use crate::live::conn_limits;
 use crate::options::{Options, Start, StartError};
@@ -59,6 +60,7 @@ pub fn take_over(options: &Options, mut predecessor: Predecessor) -> Result<Hand
         shard.say_word();
     }
     handle.feeds.go_on();
+    handle.webhooks.iter().for_each(|webhooks| webhooks.begin());
     tracing::info!(connections, "taken over from {}", predecessor.name());
     Ok(handle)
 }
@@ -88,7 +90,7 @@ fn build(
     let start = predecessor
         .as_ref()
         .map_or_else(fresh, |old| old.hello.start);
-    let blueprint = Blueprint::new(options, shards as u8, &plan, start, counters)?;
+    let mut blueprint = Blueprint::new(options, shards as u8, &plan, start, counters)?;
     let own_ports = blueprint.mould.own_ports.clone();
     blueprint.await_token_keys(predecessor.is_some())?;
     let tls = Tls::load(config, blueprint.handle_counters.clone())?;
@@ -102,6 +104,12 @@ fn build(
         blueprint.history_counters.clone(),
         predecessor.is_some(),
     )?;
+    let webhooks = Webhooks::start(
+        config,
+        blueprint.webhook_counters.clone(),
+        predecessor.is_some(),
+    )?;
+    blueprint.tell(webhooks.clone());
     let Listeners {
         per_shard,
         kept,
@@ -160,6 +168,7 @@ fn build(
     }
     if !is_successor {
         feeds.go_on();
+        webhooks.iter().for_each(|webhooks| webhooks.begin());
     }
     let drain = DrainOptions::of(config);
     let tls = tls.map(|tls| Arc::new(tls.watched));
@@ -193,6 +202,7 @@ fn build(
         observatory: blueprint.observatory,
         sources,
         journal,
+        webhooks,
     };
     Ok((handle, taken))
 }

@@ -38,6 +38,7 @@ use throng_types::{ConnId, Load, Millis, Now, Publication, Save, Saved};
 pub(crate) use grip::{deliver, metrics as pushpin_metrics};
 pub use plan::check_routes;
 pub(crate) use plan::{GatewaysPart, GatewaysPlan, GatewaysRenewer};
+pub(crate) use pusher::{app_keys, app_prefixes};
 pub(crate) use view::Host;
 
 /// Makes the list: its struct, the enums over its gateways, and the two macros by which a call

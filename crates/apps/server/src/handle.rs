@@ -18,6 +18,7 @@ use crate::gateways::Sources;
 use crate::handover::{
     Given, Group, HandOver, HandOverError, Hello, Meeting, Moved, Program, Successor,
 };
+use crate::hooks::Webhooks;
 use crate::options::{ReloadRequest, Start};
 use crate::renewal::Renewal;
 use crate::shard::{Message, ShardMail};
@@ -63,6 +64,7 @@ pub struct Handle {
     pub(crate) sources: Option<Arc<dyn Sources>>,
     /// Writes history to disk, if that is configured.
     pub(crate) journal: Option<Journal>,
+    pub(crate) webhooks: Option<Arc<Webhooks>>,
 }
 
 impl Handle {
@@ -266,6 +268,9 @@ impl Handle {
         }
         self.feeds.end();
         self.feeds.wait();
+        if let Some(webhooks) = &self.webhooks {
+            webhooks.finish();
+        }
         if let Some(journal) = self.journal {
             // What a shard that failed was about to leave is missing.
             journal.close(result.is_ok());

@@ -19,6 +19,7 @@ pub mod gateways;
 mod handle;
 pub mod handover;
 mod history;
+mod hooks;
 mod listeners;
 mod live;
 mod logins;

@@ -78,6 +78,8 @@ pub enum StartError {
     Tls(String),
     #[error("{0}")]
     Proxy(String),
+    #[error("webhook: {0}")]
+    Webhook(String),
     /// The process whose place this one was to take does not hand over.
     #[error("nothing was taken over: {0}")]
     HandOver(String),

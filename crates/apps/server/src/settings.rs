@@ -18,6 +18,7 @@ use crate::broker::{BrokerHost, Part, RemoteStart, broker_peers, home_options};
 use crate::feeds::feeds_of;
 use crate::gateways::{Gateways, GatewaysPlan, pushpin_metrics};
 use crate::history::Kept;
+use crate::hooks::Webhooks;
 use crate::live::{Live, LiveMould};
 use crate::logins::Table;
 use crate::options::{AskReload, Options, Start, StartError};
@@ -51,6 +52,8 @@ pub(crate) struct Blueprint {
     ask_reload: Option<AskReload>,
     pub(crate) handle_counters: Arc<Counters>,
     pub(crate) history_counters: Arc<Counters>,
+    pub(crate) webhook_counters: Arc<Counters>,
+    pub(crate) webhooks: Option<Arc<Webhooks>>,
 }
 
 /// A process that takes over waits for the events of Appwrite's Redis for a while: the other
@@ -94,9 +97,14 @@ impl Blueprint {
         counters.extend(broker_counters.iter().cloned());
         let feeds = feeds_of(config)?;
         counters.extend(feeds.iter().map(|feed| feed.counters.clone()));
-        let own: [_; 3] = std::array::from_fn(|_| Arc::new(Counters::new()));
+        let own: [_; 4] = std::array::from_fn(|_| Arc::new(Counters::new()));
         counters.extend(own.iter().cloned());
-        let [handle_counters, history_counters, key_counters] = own;
+        let [
+            handle_counters,
+            history_counters,
+            key_counters,
+            webhook_counters,
+        ] = own;
         let logins = Table::default();
         let observatory = Observatory {
             counters,
@@ -157,7 +165,15 @@ impl Blueprint {
             listeners,
             handle_counters,
             history_counters,
+            webhook_counters,
+            webhooks: None,
         })
+    }
+
+    /// Has all shards tell webhooks.
+    pub(crate) fn tell(&mut self, webhooks: Option<Arc<Webhooks>>) {
+        self.home.hooks = webhooks.as_ref().map(|webhooks| webhooks.sender());
+        self.webhooks = webhooks;
     }
 
     /// Starts the peers of a broker on the other side of a network, if one is configured. Each
@@ -249,6 +265,7 @@ impl Blueprint {
             is_tls: Cell::new(false),
             counters: self.observatory.counters[shard.index()].clone(),
             pages: Arc::new(ServerPages(self.observatory.clone())),
+            hooks: self.home.hooks.clone(),
             dates: DateCell::default(),
             version: self.observatory.version,
             started_unix_ms: self.observatory.started_unix_ms,
@@ -258,6 +275,7 @@ impl Blueprint {
             shard,
             shards: self.mould.shards,
             hub: Hub::new(options, memory),
+            webhooks: self.webhooks.clone(),
             nodes,
             is_stored,
             shared,

@@ -19,6 +19,7 @@ use throng_types::{ConnId, Millis, Now, ShardId, Slots};
 use crate::drain::{Drain, DrainOptions, Ends};
 use crate::gateways::{GatewayMail, Gateways, Host, Session};
 use crate::handover::HandOver;
+use crate::hooks::Webhooks;
 use crate::live::{Live, Renewed};
 use crate::options::AskReload;
 use crate::outbox::{Note, Outboxes};
@@ -94,6 +95,7 @@ pub(crate) struct ShardParts {
     pub(crate) shard: ShardId,
     pub(crate) shards: u8,
     pub(crate) hub: Hub,
+    pub(crate) webhooks: Option<Arc<Webhooks>>,
     pub(crate) nodes: Option<throng_remote::Nodes>,
     /// Whether what the hub's broker keeps is written down.
     pub(crate) is_stored: bool,

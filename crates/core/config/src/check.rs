@@ -47,6 +47,7 @@ pub(crate) fn check(
     checks.appwrite();
     checks.grip();
     checks.apps();
+    checks.webhooks();
 }
 
 /// Namespaces of the server's own channels and of those that gateways keep for themselves.

@@ -7,7 +7,7 @@ use throng_types::ChannelName;
 use crate::kind::{Fault, Input, Kind, ListenAddress, Rule, Text};
 use crate::options::{
     AppOptions, Appwrite, Auth, Broker, ChannelOptions, Drain, Engine, Feed, Grip, History, Limits,
-    Listen, Log, Proxy, PusherOptions, Stream, Tls, Websocket,
+    Listen, Log, Proxy, PusherOptions, Stream, Tls, WebhookOptions, Websocket,
 };
 use crate::secret::{PRINTED, Secret, is_placeholder, is_published, signing_secret_fault};
 use crate::section::{OptionSpec, Section};
@@ -35,6 +35,7 @@ pub struct Config {
     pub pusher: PusherOptions,
     /// `[[app]]`, followed by those of `pusher.apps_dir`.
     pub apps: Vec<AppOptions>,
+    pub webhooks: Vec<WebhookOptions>,
 }
 
 impl Config {

@@ -7,7 +7,7 @@ use crate::config::{Config, Namespace};
 use crate::options::{
     AppOptions, Appwrite, AppwriteProject, Auth, Broker, ChannelOptions, Drain, Engine, Feed, Grip,
     GripRoute, History, Limits, Listen, Log, NamedApiKey, Proxy, ProxyBackend, PusherOptions,
-    Stream, Tls, TlsSite, Websocket,
+    Stream, Tls, TlsSite, WebhookOptions, Websocket,
 };
 use crate::section::{OptionSpec, Section, Sections};
 
@@ -57,6 +57,7 @@ pub(crate) fn sections() -> Vec<(Shape, Box<dyn Section>)> {
         (Shape::Repeated, Box::new(GripRoute::default())),
         (Shape::Once, Box::new(PusherOptions::default())),
         (Shape::Repeated, Box::new(AppOptions::default())),
+        (Shape::Repeated, Box::new(WebhookOptions::default())),
     ]
 }
 
@@ -130,6 +131,7 @@ impl Config {
         }
         all.add(Shape::Once, &self.pusher);
         all.add_list(&self.apps);
+        all.add_list(&self.webhooks);
         all.0
     }
 }

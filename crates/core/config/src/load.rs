@@ -125,6 +125,7 @@ impl<'a> Loader<'a> {
         self.optional(root, &mut config.appwrite);
         self.optional(root, &mut config.grip);
         self.repeated(root, "app", "app", &mut config.apps);
+        self.repeated(root, "webhook", "webhook", &mut config.webhooks);
         for file in &self.sources.apps {
             self.app_file(file, &mut config.apps);
         }

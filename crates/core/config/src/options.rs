@@ -22,7 +22,7 @@ pub use channel::{ChannelOptions, DeltaType, RecoveryMode, SlowConsumer};
 pub use dropins::{AppOptions, Appwrite, AppwriteProject, Grip, GripRoute, PusherOptions};
 pub use servers::{
     Acknowledge, Broker, BrokerKind, DEFAULT_BACKEND, Feed, FeedBegin, FeedKind, History,
-    OnDiskFailure, Proxy, ProxyBackend,
+    OnDiskFailure, Proxy, ProxyBackend, WebhookEvent, WebhookOptions,
 };
 
 /// The most connections from one address while `limits.connections_per_ip` is not set: people

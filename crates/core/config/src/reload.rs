@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::check::check;
 use crate::config::Config;
 use crate::layout::Shape;
+use crate::options::WebhookOptions;
 use crate::section::Section as _;
 use crate::sources::{ConfigProblem, Loaded, Origin};
 
@@ -110,6 +111,9 @@ impl Config {
         }
         // The number of addresses and which they are is fixed at the start.
         self.feeds.clone_from(&running.feeds);
+        let is_app = |id: &String| self.apps.iter().any(|app| app.id == *id);
+        let stays = |hook: &&WebhookOptions| hook.app.as_ref().is_none_or(is_app);
+        self.webhooks = running.webhooks.iter().filter(stays).cloned().collect();
         // The presence of these sections, and their projects, are fixed at the start.
         self.appwrite.clone_from(&running.appwrite);
         match (&mut self.grip, &running.grip) {

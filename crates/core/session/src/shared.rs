@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use throng_auth::{ApiKeys, Caller, Verifier};
-use throng_broker::NamespaceOptions;
+use throng_broker::{Hooks, NamespaceOptions};
 use throng_metrics::Counters;
 use throng_types::Millis;
 
@@ -122,6 +122,8 @@ pub struct Shared {
     pub is_tls: Cell<bool>,
     pub counters: Arc<Counters>,
     pub pages: Arc<dyn Pages>,
+    /// Listener for what clients do, if there are webhooks.
+    pub hooks: Option<Arc<dyn Hooks>>,
     /// Cached value of the header `Date`.
     pub dates: DateCell,
     pub version: &'static str,

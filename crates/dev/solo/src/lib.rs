@@ -180,6 +180,7 @@ pub fn shared() -> Shared {
         users: Users::default(),
         counters: Arc::new(Counters::new()),
         pages: Arc::new(NoPages),
+        hooks: None,
         dates: DateCell::default(),
         version: "solo",
         started_unix_ms: 0,

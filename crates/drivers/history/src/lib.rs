@@ -12,6 +12,7 @@
 //! - One process at a time has the folder: it holds a lock on the file `lock`.
 
 mod files;
+mod hooks;
 mod lane;
 mod open;
 mod writer;
@@ -22,6 +23,7 @@ use std::sync::Arc;
 use throng_broker::NamespaceOptions;
 use throng_metrics::Counters;
 
+pub use hooks::HookFile;
 pub use open::{OpenError, OpenedStore, await_takeover, open};
 pub use writer::Journal;
 

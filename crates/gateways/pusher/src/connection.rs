@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use throng_auth::{Algorithm, TokenFault};
-use throng_broker::{Refusal, Subscribed};
+use throng_broker::{HookEvent, Refusal, Subscribed};
 use throng_hub::{Answer, Command};
 use throng_metrics::Counter;
 use throng_pusher::{
@@ -346,7 +346,7 @@ impl PusherConnection {
                     throng_pusher::subscription_succeeded(name, out)
                 });
                 if kind.is_cache {
-                    begin_with_cache(name, subscribed, cx);
+                    begin_with_cache(channel, subscribed, cx);
                 }
             }
             // Its client has unsubscribed meanwhile.
@@ -445,6 +445,15 @@ impl PusherConnection {
         }
         cx.count(Counter::PublicationsClient);
         let own_id = socket_id(&cx.shared.node, cx.id);
+        if let Some(hooks) = &cx.shared.hooks {
+            hooks.tell(HookEvent::Client {
+                channel: channel.clone(),
+                event: event.into(),
+                data: data.content().into_owned().into(),
+                socket_id: own_id.as_str().into(),
+                user: user.map(Into::into),
+            });
+        }
         let mut draft = forms::draft(channel, (event, data), user, Some(&own_id));
         // A cache has what back ends say.
         draft.skip_history = true;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use throng_broker::{Announced, ChannelMember, Recovery, Subscribed};
+use throng_broker::{Announced, ChannelMember, HookEvent, Recovery, Subscribed};
 use throng_hub::Command;
 use throng_pusher::{
     ChannelUser, CloseCode, SubscriptionFailure, member_added, member_removed, presence_succeeded,
@@ -152,7 +152,7 @@ pub(crate) fn greet(
         presence_succeeded(name, users.iter().map(|(id, info)| (*id, *info)), out);
     });
     if let Some(subscribed) = joining.newest {
-        begin_with_cache(name, subscribed, cx);
+        begin_with_cache(channel, subscribed, cx);
     }
     for (user, news) in &joining.news {
         let is_listed = users.contains_key(&**user);
@@ -177,13 +177,20 @@ pub(crate) fn write_news(news: &Publication, cx: &mut Cx<'_>) {
 }
 
 /// Writes the newest event of a channel, or that there is none.
-pub(crate) fn begin_with_cache(name: &str, subscribed: Subscribed, cx: &mut Cx<'_>) {
+pub(crate) fn begin_with_cache(channel: &ChannelName, subscribed: Subscribed, cx: &mut Cx<'_>) {
     let newest = match subscribed.recovery {
         Recovery::Whole(newest) => newest.into_iter().next_back(),
         Recovery::NotAsked | Recovery::Lost => None,
     };
     match newest {
         Some(newest) => forms::encode_for_one(&newest, cx.out),
-        None => ws_text(cx.out, |out| throng_pusher::cache_miss(name, out)),
+        None => {
+            let name = forms::own_name(channel);
+            ws_text(cx.out, |out| throng_pusher::cache_miss(name, out));
+            if let Some(hooks) = &cx.shared.hooks {
+                let channel = channel.clone();
+                hooks.tell(HookEvent::CacheMiss { channel });
+            }
+        }
     }
 }

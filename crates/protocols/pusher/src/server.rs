@@ -3,6 +3,8 @@
 //! `data` of the protocol's own events is a JSON string that contains JSON, except where libraries
 //! expect an object.
 
+use std::borrow::Cow;
+
 use serde_json::value::RawValue;
 use throng_types::json::append_str;
 
@@ -186,6 +188,18 @@ pub enum EventData<'a> {
     Text(&'a str),
     /// Any JSON value, as clients send it.
     Json(&'a RawValue),
+}
+
+impl<'a> EventData<'a> {
+    /// Content of a text, or the JSON of anything else.
+    #[must_use]
+    pub fn content(self) -> Cow<'a, str> {
+        match self {
+            Self::Text(text) => text.into(),
+            Self::Json(json) => { serde_json::from_str::<String>(json.get()) }
+                .map_or_else(|_| json.get().into(), Cow::Owned),
+        }
+    }
 }
 
 /// Appends an application's event without its channel, which is how a publication keeps it.

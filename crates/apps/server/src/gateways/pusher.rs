@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use throng_auth::Origins;
-use throng_config::Config;
-use throng_gateway_pusher::{AppLimits, PusherApp, PusherShared};
+use throng_config::{AppOptions, Config};
+use throng_gateway_pusher::{AppLimits, CACHE_NAMESPACE, NAMESPACE, PusherApp, PusherShared};
 use throng_pusher::AppKeys;
 use throng_pusher::api::EventLimits;
 
@@ -13,16 +13,25 @@ use crate::options::StartError;
 /// Longest name of an event, in bytes, as in Pusher.
 const NAME_BYTES_MAX: usize = 200;
 
+/// Keys of an app.
+pub(crate) fn app_keys(app: &AppOptions) -> AppKeys {
+    let secrets = [&app.secret, &app.previous_secret];
+    let secrets = secrets.into_iter().flatten().map(|secret| &**secret);
+    AppKeys::new(&app.key, secrets)
+}
+
+/// Beginnings of the names that an app's channels have in the hub.
+pub(crate) fn app_prefixes(id: &str) -> Vec<Box<str>> {
+    let namespaces = [NAMESPACE, CACHE_NAMESPACE].into_iter();
+    { namespaces.map(|namespace| format!("{namespace}:{id}:").into()) }.collect()
+}
+
 /// Reads the sections. Apps that were there `before` keep their places and counters.
 pub(crate) fn shared(config: &Config, before: &PusherShared) -> Result<PusherShared, StartError> {
-    let app = |app: &throng_config::AppOptions| {
-        let secrets = [&app.secret, &app.previous_secret];
+    let app = |app: &AppOptions| {
         Ok(PusherApp {
             id: app.id.as_str().into(),
-            keys: AppKeys::new(
-                &app.key,
-                secrets.into_iter().flatten().map(|secret| &**secret),
-            ),
+            keys: app_keys(app),
             is_enabled: app.enabled,
             origins: Origins::new(app.allowed_origins.iter().map(String::as_str), false)?,
             client_events: app.client_events,

@@ -19,7 +19,7 @@ use throng_engine::{Kernel, Running};
 use throng_types::{ConnId, Parts, Save as _};
 
 use super::state::{save_conn, take_out};
-use super::taking::{CONNECTIONS, END, HUB, Unpacking};
+use super::taking::{CONNECTIONS, END, HUB, Unpacking, WEBHOOKS};
 use crate::shard::ShardApp;
 
 /// Connections in one message; fewer than descriptors may be.
@@ -157,6 +157,19 @@ impl<K: Kernel> Parcel<K> {
         let stay = conns.sessions().map(|(id, _)| id);
         parcel.farewells =
             packer.items(|parts| stay.for_each(|id| app.parts.hub.save_quits(id, parts)));
+        // The first shard gives what all have told.
+        if let Some(webhooks) = app
+            .parts
+            .webhooks
+            .as_ref()
+            .filter(|_| app.parts.shard.0 == 0)
+        {
+            let records = webhooks.give_up();
+            for piece in records.chunks(BATCH_BYTES) {
+                let message = [&[WEBHOOKS], piece].concat();
+                parcel.farewells.push(packer.message(&message, 0));
+            }
+        }
         parcel.end.push(END);
         (conns.generation(), parcel.sockets.len()).save(&mut parcel.end);
         app.gateways.save_rest(&mut parcel.end);

@@ -66,6 +66,9 @@ pub fn go_on<K: Kernel>(running: &mut Running<ShardApp, K>, parcel: Option<Parce
     if let Some(remote) = &mut running.app_mut().parts.hub.broker.remote {
         remote.stop_at(None);
     }
+    if let Some(webhooks) = &running.app().parts.webhooks {
+        webhooks.go_on();
+    }
     running.app_mut().housekeeping_at = Millis(0);
     running.resume();
 }

@@ -14,6 +14,7 @@ use crate::shard::ShardApp;
 pub(super) const HUB: u8 = 0;
 pub(super) const CONNECTIONS: u8 = 1;
 pub(super) const END: u8 = 2;
+pub(super) const WEBHOOKS: u8 = 3;
 
 /// Number of connections that a shard of the new process has taken.
 pub(crate) type Taken = Reports<Result<usize, String>>;
@@ -78,6 +79,8 @@ fn take(link: &Link, running: &mut Running<ShardApp>) -> Result<usize, String> {
 pub struct Unpacking {
     count: usize,
     is_whole: bool,
+    /// Records of webhooks. Bound: what the other process kept.
+    webhooks: Vec<u8>,
 }
 
 impl Unpacking {
@@ -99,6 +102,7 @@ impl Unpacking {
                 }
                 from.is_empty().then_some(())?;
             }
+            WEBHOOKS => self.webhooks.extend_from_slice(&message[1..]),
             END => {
                 let (generation, sent) = <(u32, usize)>::load(&mut from)?;
                 (sent == self.count).then_some(())?;
@@ -106,6 +110,12 @@ impl Unpacking {
                 from.is_empty().then_some(())?;
                 conns.resume_generation(generation);
                 app.parts.hub.loaded(conns.now());
+                // Without webhooks here nobody needs them.
+                if let Some(webhooks) = app.parts.webhooks.as_ref()
+                    && app.parts.shard.0 == 0
+                {
+                    webhooks.take(std::mem::take(&mut self.webhooks));
+                }
                 self.is_whole = true;
             }
             _ => return None,

@@ -6,7 +6,9 @@ use std::collections::HashSet;
 use super::{Checks, NAMESPACE_BYTES_MAX, is_name};
 use crate::kind::Named as _;
 use crate::layout::element;
-use crate::options::{Acknowledge, BrokerKind, DEFAULT_BACKEND, Feed, FeedKind};
+use crate::options::{
+    Acknowledge, BrokerKind, DEFAULT_BACKEND, Feed, FeedKind, WebhookEvent, WebhookOptions,
+};
 use crate::sources::Origin;
 
 const REDIS: &[&str] = &[
@@ -324,4 +326,56 @@ impl Checks<'_> {
             }
         }
     }
+
+    pub(super) fn webhooks(&mut self) {
+        let (apps, hooks) = (&self.config.apps, &self.config.webhooks);
+        for (index, hook) in hooks.iter().enumerate() {
+            let path = element("webhook", index);
+            let at = |key: &str| format!("{path}.{key}");
+            let is_same = |other: &WebhookOptions| other.url == hook.url && other.app == hook.app;
+            if hook.url.is_none() && !self.failed_under(&at("url")) {
+                self.problem(&path, format!("{path} has no url: add url = \"…\""));
+            } else if hook.url.is_some() && hooks[..index].iter().any(is_same) {
+                self.wrong(&at("url"), "another webhook tells it the same");
+            }
+            let app = hook.app.as_ref();
+            if app.is_some_and(|id| !apps.iter().any(|app| app.id == *id)) {
+                self.wrong(&at("app"), "no [[app]] has this id");
+            }
+            match &hook.secret {
+                Some(secret) if !is_standard_secret(secret.expose()) => {
+                    let text = "expected \"whsec_\" and at least 24 bytes in Base64";
+                    self.wrong(&at("secret"), text);
+                }
+                None if hook.app.is_none() && !self.failed_under(&at("secret")) => {
+                    self.problem(&path, format!("{path} has neither app nor secret: add one"));
+                }
+                _ => {}
+            }
+        }
+        let is_state =
+            |event: &WebhookEvent| !matches!(event, WebhookEvent::Client | WebhookEvent::CacheMiss);
+        let asks =
+            |hook: &WebhookOptions| hook.events.is_empty() || hook.events.iter().any(is_state);
+        if self.config.broker.kind != BrokerKind::Memory && hooks.iter().any(asks) {
+            self.warn(
+                "webhook: channels and users that come and go are told with broker.kind = \
+                 \"memory\" alone",
+            );
+        }
+    }
+}
+
+/// Whether a text is the secret of a Standard Webhook.
+fn is_standard_secret(text: &str) -> bool {
+    let is_base64 = |text: &&str| {
+        let digits = text.trim_end_matches('=');
+        let is_digit = |byte: u8| byte.is_ascii_alphanumeric() || b"+/".contains(&byte);
+        text.len().is_multiple_of(4)
+            && text.len() - digits.len() <= 2
+            && digits.bytes().all(is_digit)
+    };
+    { text.strip_prefix("whsec_") }
+        .filter(is_base64)
+        .is_some_and(|text| text.trim_end_matches('=').len() >= 32)
 }

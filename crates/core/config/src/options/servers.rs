@@ -1,5 +1,5 @@
 //! The options of servers that Throng asks or reads: the broker, with the history on disk in place
-//! of one, backends that are asked on behalf of clients, and sources of events.
+//! of one, backends that are asked on behalf of clients, sources of events, and webhooks.
 
 use super::{HOUR, SECOND};
 use crate::kind::{
@@ -314,5 +314,57 @@ section! {
         /// The most events that are taken at once. After a failure at most this many are published
         /// again.
         batch: u32, Count = 100, restart, range(1, 1000);
+    }
+}
+
+choice! {
+    /// Event that webhooks tell. In the order of the server's own list.
+    WebhookEvent {
+        /// A channel has its first subscriber.
+        #[default]
+        Occupied = "channel_occupied",
+        /// A channel has no subscribers any more.
+        Vacated = "channel_vacated",
+        /// The first connection of a user is in a channel's list of members.
+        MemberAdded = "member_added",
+        /// The last connection of a user has left a channel's list of members.
+        MemberRemoved = "member_removed",
+        /// A client of Pusher's has sent an event to the others.
+        Client = "client_event",
+        /// A subscriber of a Pusher cache channel found no event there.
+        CacheMiss = "cache_miss",
+    }
+}
+
+section! {
+    /// A webhook: Throng tells an HTTP server what happens in channels. Repeat the section for
+    /// each; see docs/WEBHOOKS.md.
+    "webhook" WebhookOptions {
+        /// The address that gets the events as `POST` requests. Answers with a status from 200 to
+        /// 299 are success; everything else is tried again.
+        url: Option<String>, Opt<HttpUrl>, restart, example("\"https://example.com/hooks\""),
+            unset("needed");
+        /// The id of the `[[app]]` whose channels it tells of, with Pusher's signature by the
+        /// app's key and secret.
+        app: Option<String>, Opt<Text>, restart, example("\"1\""),
+            unset("all channels but those of apps");
+        /// The secret that signs the requests as Standard Webhooks: `whsec_` and at least 24 bytes
+        /// in Base64. With an app they have both signatures.
+        secret: Option<Secret>, Opt<SecretText>, restart, secret,
+            example("\"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\""), unset("needed without `app`");
+        /// The namespaces whose channels it tells of, if it has no app.
+        namespaces: Vec<String>, List<Text>, restart, example("[\"chat\"]"),
+            unset("all, and channels without a namespace");
+        /// Beginnings of the names of channels that it tells of.
+        channel_prefixes: Vec<String>, List<Text>, restart, example("[\"presence-\"]"),
+            unset("all channels");
+        /// The events that it tells.
+        events: Vec<WebhookEvent>, List<Choice<WebhookEvent>>, restart,
+            example("[\"channel_occupied\", \"channel_vacated\"]"), unset("all events");
+        /// Time for which a channel must be empty, or a user away, before that is told: a page
+        /// that is loaded anew makes no noise.
+        settle_ms as "settle": u64, Duration = 3 * SECOND, restart, range(0, HOUR);
+        /// Time limit for an answer.
+        timeout_ms as "timeout": u64, Duration = 10 * SECOND, restart, range(100, 60 * SECOND);
     }
 }

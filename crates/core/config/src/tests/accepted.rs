@@ -251,6 +251,7 @@ fn every_option_can_be_set_from_every_layer() {
                 | "tls.site"
                 | "auth.api_key"
                 | "app"
+                | "webhook"
         )
     });
     for option in once {
@@ -329,6 +330,7 @@ fn the_commented_file_holds_the_defaults() {
                         | "tls.site"
                         | "auth.api_key"
                         | "app"
+                        | "webhook"
                 )
         })
         .collect();

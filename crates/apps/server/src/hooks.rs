@@ -1,0 +1,169 @@
+//! The thread that tells webhooks, the way of shards to it, and its part in a hand-over.
+
+use std::path::Path;
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use throng_backend::{Address, ClientPeer};
+use throng_broker::{HookEvent, HookJournal, Hooks};
+use throng_config::{Config, WebhookOptions};
+use throng_history::HookFile;
+use throng_hooks::{
+    HookCall, HookFilter, HookIntake, HookScope, HooksClient, StandardKey, Webhook, backend_limits,
+};
+use throng_metrics::Counters;
+use throng_outward::{CallSender, Host};
+use throng_sys::clock;
+
+use crate::gateways::{Gateways, app_keys, app_prefixes};
+use crate::history::folder;
+use crate::options::StartError;
+
+/// Longest wait for receivers when the server ends, and for the thread when it hands over.
+const LAST: Duration = Duration::from_secs(5);
+
+/// Handle of the running thread.
+pub(crate) struct Webhooks {
+    host: Host<HookCall>,
+    sender: Arc<Sender>,
+    /// Records with which it begins.
+    records: Mutex<Vec<u8>>,
+    is_kept: bool,
+}
+
+/// The way of shards to the thread.
+struct Sender {
+    calls: CallSender<HookCall>,
+    filters: Box<[HookFilter]>,
+    intake: Arc<HookIntake>,
+}
+
+impl Hooks for Sender {
+    fn tell(&self, event: HookEvent) {
+        let is_needed = self.filters.iter().any(|filter| filter.needs(&event));
+        if is_needed && self.intake.admits(&event) {
+            self.calls.send(HookCall::Event(event));
+        }
+    }
+}
+
+impl Webhooks {
+    /// Starts the thread, which waits for [`Webhooks::begin`]; `None` without webhooks.
+    pub(crate) fn start(
+        config: &Config,
+        counters: Arc<Counters>,
+        has_predecessor: bool,
+    ) -> Result<Option<Arc<Self>>, StartError> {
+        if config.webhooks.is_empty() {
+            return Ok(None);
+        }
+        let hooks: Result<Vec<_>, _> = { config.webhooks.iter() }
+            .map(|hook| webhook(hook, config))
+            .collect();
+        let hooks = hooks?;
+        let filters = hooks.iter().map(|hook| hook.filter.clone()).collect();
+        let file = folder(config).map(|path| HookFile::new(Path::new(path)));
+        let mut records = Vec::new();
+        if let Some(file) = file.as_ref().filter(|_| !has_predecessor) {
+            let read = file.read();
+            records = read.map_err(|error| StartError::History(format!("webhooks: {error}")))?;
+        }
+        let is_kept = file.is_some();
+        let journal = file.map(|file| Box::new(file) as Box<dyn HookJournal>);
+        let client = HooksClient::new(hooks, journal, counters, clock::unix_ms());
+        let intake = client.intake();
+        let peer = ClientPeer::new(client, backend_limits());
+        let deliver = Box::new(|reply| match reply {});
+        let host = throng_outward::start("webhooks", move || peer, deliver);
+        let host = host.map_err(StartError::Shard)?;
+        let calls = host.calls();
+        Ok(Some(Arc::new(Self {
+            host,
+            sender: Arc::new(Sender {
+                calls,
+                filters,
+                intake,
+            }),
+            records: Mutex::new(records),
+            is_kept,
+        })))
+    }
+
+    pub(crate) fn sender(&self) -> Arc<dyn Hooks> {
+        self.sender.clone()
+    }
+
+    /// Begins to tell, from the records that it has by now.
+    pub(crate) fn begin(&self) {
+        let mut records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
+        self.host
+            .calls()
+            .send(HookCall::Load(std::mem::take(&mut *records)));
+    }
+
+    /// Takes what a predecessor has handed over.
+    pub(crate) fn take(&self, handed: Vec<u8>) {
+        *self.records.lock().unwrap_or_else(PoisonError::into_inner) = handed;
+    }
+
+    /// Gives up everything that the shards have told; nothing if the thread does not answer.
+    pub(crate) fn give_up(&self) -> Vec<u8> {
+        let (give, given) = sync_channel(1);
+        let give = Box::new(move |records| drop(give.send(records)));
+        self.host.calls().send(HookCall::GiveUp(give));
+        given.recv_timeout(LAST).unwrap_or_default()
+    }
+
+    pub(crate) fn go_on(&self) {
+        self.host.calls().send(HookCall::GoOn);
+    }
+
+    /// Tells what is left, for a while, unless the next process finds it.
+    pub(crate) fn finish(&self) {
+        if self.is_kept {
+            return;
+        }
+        let (tell, told) = sync_channel(1);
+        let finish = Box::new(move || tell.send(()).unwrap_or_default());
+        self.host.calls().send(HookCall::Finish(finish));
+        if told.recv_timeout(LAST).is_err() {
+            tracing::warn!("webhooks: the server ends before its receivers have every event");
+        }
+    }
+}
+
+fn webhook(hook: &WebhookOptions, config: &Config) -> Result<Webhook, StartError> {
+    let fault = |what: &str| StartError::Webhook(what.to_owned());
+    let url = hook.url.as_deref().unwrap_or_default();
+    let address = Address::from_url(url, hook.timeout_ms);
+    let app = { hook.app.as_ref() }.and_then(|id| config.apps.iter().find(|app| app.id == *id));
+    let texts = |texts: &[String]| texts.iter().map(|text| text.as_str().into()).collect();
+    let scope = match app {
+        Some(app) => HookScope::App(app_prefixes(&app.id).into()),
+        None => HookScope::Namespaces {
+            names: texts(&hook.namespaces),
+            closed: Gateways::namespaces(),
+        },
+    };
+    let kinds = { hook.events.iter() }.fold(0, |kinds, event| kinds | 1 << *event as u8);
+    let standard = { hook.secret.as_ref() }
+        .map(|secret| StandardKey::parse(secret.expose()).ok_or_else(|| fault("a bad secret")));
+    Ok(Webhook {
+        name: format!("{} {url}", hook.app.as_deref().unwrap_or_default()).into(),
+        address: address.map_err(|error| StartError::Webhook(error.to_string()))?,
+        filter: HookFilter {
+            scope,
+            prefixes: texts(&hook.channel_prefixes),
+            kinds: if hook.events.is_empty() {
+                u8::MAX
+            } else {
+                kinds
+            },
+        },
+        app: app.map(app_keys),
+        standard: standard.transpose()?,
+        settle_ms: hook.settle_ms,
+        timeout_ms: hook.timeout_ms,
+    })
+}
