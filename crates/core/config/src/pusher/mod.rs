@@ -257,6 +257,7 @@ fn write_app(
         same.insert("enabled".to_owned(), false.into());
     }
     let is_soketi = of == PusherServer::Soketi;
+    let mut id = String::new();
     for (key, default) in [
         ("id", "app-id"),
         ("key", "app-key"),
@@ -269,6 +270,9 @@ fn write_app(
             notes.add(Effect::Changed, "app.secret", text);
         }
         if let Some(value) = value {
+            if key == "id" {
+                id.clone_from(&value);
+            }
             out.put_last(key, value);
         }
     }
@@ -287,6 +291,31 @@ fn write_app(
     origins(&mut read, out, notes);
     for (key, value) in same {
         out.put_last(&key, value);
+    }
+    for hook in read.tables("webhooks") {
+        webhook(&id, &hook, out, notes);
+    }
+}
+
+/// Writes a webhook of an app, unless it is a function of AWS.
+fn webhook(app: &str, hook: &Table, out: &mut Output, notes: &mut Notes) {
+    let mut hook = Options::plain("webhooks.", hook);
+    let Some((_, url)) = hook.text("url") else {
+        let text = "functions of AWS are not called";
+        return notes.add(Effect::Missing, "webhooks.lambda_function", text);
+    };
+    out.begin("[[webhook]]");
+    out.put_last("url", url);
+    out.put_last("app", app);
+    if let Some((_, events)) = hook.texts("event_types") {
+        out.put_last("events", events);
+    }
+    if let Some((_, start)) = hook.text("filter.channel_name_starts_with") {
+        out.put_last("channel_prefixes", vec![start]);
+    }
+    for (_, leaf) in hook.rest() {
+        let text = "not taken over: a webhook has no such option";
+        notes.add(Effect::Missing, &leaf.option, text);
     }
 }
 
