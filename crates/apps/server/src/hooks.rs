@@ -58,8 +58,8 @@ impl Webhooks {
         if config.webhooks.is_empty() {
             return Ok(None);
         }
-        let hooks: Result<Vec<_>, _> = { config.webhooks.iter() }
-            .map(|hook| webhook(hook, config))
+        let hooks: Result<Vec<_>, _> = { config.webhooks.iter().enumerate() }
+            .map(|(place, hook)| webhook(hook, place, config))
             .collect();
         let hooks = hooks?;
         let filters = hooks.iter().map(|hook| hook.filter.clone()).collect();
@@ -133,7 +133,7 @@ impl Webhooks {
     }
 }
 
-fn webhook(hook: &WebhookOptions, config: &Config) -> Result<Webhook, StartError> {
+fn webhook(hook: &WebhookOptions, place: usize, config: &Config) -> Result<Webhook, StartError> {
     let fault = |what: &str| StartError::Webhook(what.to_owned());
     let url = hook.url.as_deref().unwrap_or_default();
     let address = Address::from_url(url, hook.timeout_ms);
@@ -149,8 +149,15 @@ fn webhook(hook: &WebhookOptions, config: &Config) -> Result<Webhook, StartError
     let kinds = { hook.events.iter() }.fold(0, |kinds, event| kinds | 1 << *event as u8);
     let standard = { hook.secret.as_ref() }
         .map(|secret| StandardKey::parse(secret.expose()).ok_or_else(|| fault("a bad secret")));
+    // A receiver may have several sections, each for other events.
+    let is_twin = |other: &&WebhookOptions| other.url == hook.url && other.app == hook.app;
+    let twins = config.webhooks[..place].iter().filter(is_twin).count();
+    let number = match twins {
+        0 => String::new(),
+        _ => format!(" ({})", twins + 1),
+    };
     Ok(Webhook {
-        name: format!("{} {url}", hook.app.as_deref().unwrap_or_default()).into(),
+        name: format!("{} {url}{number}", hook.app.as_deref().unwrap_or_default()).into(),
         address: address.map_err(|error| StartError::Webhook(error.to_string()))?,
         filter: HookFilter {
             scope,

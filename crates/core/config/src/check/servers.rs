@@ -332,7 +332,7 @@ impl Checks<'_> {
         for (index, hook) in hooks.iter().enumerate() {
             let path = element("webhook", index);
             let at = |key: &str| format!("{path}.{key}");
-            let is_same = |other: &WebhookOptions| other.url == hook.url && other.app == hook.app;
+            let is_same = |other: &WebhookOptions| told_to(other) == told_to(hook);
             if hook.url.is_none() && !self.failed_under(&at("url")) {
                 self.problem(&path, format!("{path} has no url: add url = \"…\""));
             } else if hook.url.is_some() && hooks[..index].iter().any(is_same) {
@@ -367,6 +367,12 @@ impl Checks<'_> {
 }
 
 /// Whether a text is the secret of a Standard Webhook.
+/// Returns what two webhooks must not have in common.
+fn told_to(hook: &WebhookOptions) -> impl PartialEq {
+    let scope = (&hook.url, &hook.app, &hook.namespaces);
+    (scope, &hook.channel_prefixes, &hook.events)
+}
+
 fn is_standard_secret(text: &str) -> bool {
     let is_base64 = |text: &&str| {
         let digits = text.trim_end_matches('=');
