@@ -162,13 +162,12 @@ section! {
         connections_per_ip: Option<u32>, Opt<Count>, example("4096"), unset("4096");
         /// The most connections of one user on this node, over all shards: of the user of a token
         /// or backend (`/ws`, `/sse`, `/stream`, Centrifugo's), of one signed in to an app of
-        /// Pusher, of one of an Appwrite project. The next one is refused: 429 by HTTP, 3504 by
-        /// Centrifugo's protocol, 4004 by Pusher's, Appwrite's "too many requests". 0 means no
-        /// limit. With several nodes, each counts its own.
+        /// Pusher, of one of an Appwrite project. The next one is refused; see
+        /// docs/guides/security.md. 0 means no limit. With several nodes, each counts its own.
         connections_per_user_max: u32, Count = 0;
-        /// The most commands a second that one user may send on this node by all connections
-        /// together. What counts, and what becomes of who sends more, is as with
-        /// `messages_per_second_max`. 0 means no limit. With several nodes, each counts its own.
+        /// The most commands a second of one user on this node, by all connections together. They
+        /// count as for `messages_per_second_max`, and so does a refusal. 0 means no limit. With
+        /// several nodes, each counts its own.
         commands_per_user_per_second_max: u32, Count = 0;
         /// The most channels that one connection may be subscribed to.
         channels_per_connection: u32, Count = 128, range(1, 65_535);

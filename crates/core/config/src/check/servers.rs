@@ -366,13 +366,13 @@ impl Checks<'_> {
     }
 }
 
-/// Whether a text is the secret of a Standard Webhook.
 /// Returns what two webhooks must not have in common.
 fn told_to(hook: &WebhookOptions) -> impl PartialEq {
     let scope = (&hook.url, &hook.app, &hook.namespaces);
     (scope, &hook.channel_prefixes, &hook.events)
 }
 
+/// Whether a text is the secret of a Standard Webhook.
 fn is_standard_secret(text: &str) -> bool {
     let is_base64 = |text: &&str| {
         let digits = text.trim_end_matches('=');

@@ -239,12 +239,13 @@ section! {
         /// ends get 403.
         enabled: bool, Bool = true;
         /// The origins of web pages that may connect, as in `auth.allowed_origins`. `*` allows all:
-        /// a page can do nothing that a back end has not signed.
+        /// a page gets public channels, and whatever a back end signs for it.
         allowed_origins: Vec<String>, List<WebOrigin> = vec!["*".to_owned()];
         /// Whether clients may send events (`client-…`) to each other in private and presence
         /// channels.
         client_events: bool, Bool = false;
-        /// The most bytes of an event's data. Pusher takes 10 KiB.
+        /// The most bytes of an event's data; Pusher takes 10 KiB. Messages and requests have
+        /// limits, too: `limits.message_bytes_max`, and on the API port `limits.publish_bytes_max`.
         event_bytes_max: u64, Size = 100 * KIB, range(KIB, 16 * MIB);
         /// Silence after which clients send a ping.
         activity_timeout_ms as "activity_timeout": u64, Duration = 120 * SECOND,
@@ -258,17 +259,17 @@ section! {
         /// The most events a second of all clients together, on one node. Further ones are refused
         /// with the error 4301. 0 means no limit.
         client_events_per_second_max: u32, Count = 0;
-        /// The most bytes a second of these events on one node: of back ends, and as many again of
-        /// clients. 0 means no limit.
+        /// The most bytes a second of events on one node, for back ends and for clients each.
+        /// Refusals are as above. 0 means no limit.
         bytes_per_second_max: u64, Size = 0;
         /// The most questions of back ends (`GET`) a second on one node. Further ones get 429. 0
         /// means no limit.
         reads_per_second_max: u32, Count = 0;
-        /// The most users of a presence channel. One more is refused. A list of members is never
-        /// longer than `limits.presence_reply_max` connections.
+        /// The most users of a presence channel. One more is refused, and so is one in a channel
+        /// with more than `limits.presence_reply_max` connections.
         presence_members_max: u32, Count = 100, range(1, 1_000_000);
-        /// Whether users that sign in may watch others: those in the `watchlist` of the data that a
-        /// back end signs, 100 at most, are told to come online and to go offline.
+        /// Whether users that sign in are told when others come online and go offline: the first
+        /// 100 of the `watchlist` in the data that a back end signs.
         watchlists: bool, Bool = false;
     }
 }
