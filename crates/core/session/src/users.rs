@@ -1,11 +1,11 @@
 //! Budgets of users: how many connections each has, and how many commands a second it sends, over
 //! all shards of this process.
 //!
-//! Owns the users with connections while there is a limit. Never: knows how a user was proven; the
-//! gateways tell that, each with its own words for a refusal.
+//! Owns, while there is a limit, the users with connections. Never: knows how a user was proven, or
+//! words a refusal; the gateways do.
 //!
-//! Rule for "full": the connection, or the command, is refused with
-//! [`Overspent::UserConnections`] or [`Overspent::User`].
+//! Rule for "full": the connection is refused with [`Overspent::UserConnections`], the command with
+//! [`Overspent::User`].
 //!
 //! Invariants
 //! - A connection counts for one user at most, from when its user is known until it has gone.
@@ -25,7 +25,8 @@ use crate::work::{BURST_US, Overspent, Work, WorkLimits};
 pub struct UserLimits {
     pub connections_max: u32,
     pub commands_per_s_max: u32,
-    /// Channels of a connection, which a user may take all of twice a second.
+    /// Channels of a connection. A subscribe costs so much that a user may take all of them twice a
+    /// second.
     pub channels_max: usize,
 }
 
@@ -49,7 +50,8 @@ impl Usage {
         }
     }
 
-    /// Charges some microseconds; false, and nothing is charged, if too much is owed.
+    /// Charges microseconds of work; false, and nothing is charged, if more than [`BURST_US`] would
+    /// be owed.
     fn charge(&self, cost_us: u32, now: Millis) -> bool {
         let charged = self.owed.fetch_update(Relaxed, Relaxed, |owed| {
             let (at_ms, owed_us) = (owed >> OWED_BITS, owed & ((1 << OWED_BITS) - 1));
@@ -63,11 +65,11 @@ impl Usage {
     }
 }
 
-/// The users with connections, over all shards.
+/// Users with connections on this node, over all shards.
 pub trait Population: Send + Sync {
-    /// Counts a connection of a user; `None` if it has as many as it may. Zero is no bound.
+    /// Counts a connection of a user; `None` if it has `connections_max` of them. Zero is no bound.
     fn enter_user(&self, user: &str, connections_max: u32) -> Option<Arc<Usage>>;
-    /// Counts the end of one.
+    /// Counts the end of a connection.
     fn leave_user(&self, usage: &Usage);
 }
 
@@ -76,7 +78,7 @@ pub trait Population: Send + Sync {
 pub struct Users {
     limits: UserLimits,
     population: Option<Arc<dyn Population>>,
-    /// With each connection its user. Bound: the connections of this shard.
+    /// Users by the index of their connection. Bound: the connections of this shard.
     counted: RefCell<HashMap<u32, Arc<Usage>>>,
 }
 
@@ -89,14 +91,14 @@ impl Users {
         }
     }
 
-    /// Other limits hold for connections that come from now on; commands of those that were not
-    /// counted have none.
+    /// Sets other limits. Connections that were not counted when they came stay uncounted, and
+    /// their commands have no limit.
     pub const fn renew(&mut self, limits: UserLimits) {
         self.limits = limits;
     }
 
-    /// Counts a connection for a user. `realm` tells apart users of one name whom different keys
-    /// have proven; it is empty for tokens. Error: the user has as many connections as it may.
+    /// Counts a connection for a user. Users of one name in two realms are two users; the realm of
+    /// tokens is empty. Error: the user has as many connections as it may.
     pub fn admit(&self, conn: ConnId, realm: &str, user: &str) -> Result<(), Overspent> {
         let UserLimits {
             connections_max,

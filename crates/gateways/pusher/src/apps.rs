@@ -9,7 +9,7 @@ use throng_pusher::{AppKeys, CloseCode};
 
 use crate::quota::{AppLimits, AppUse};
 
-/// Place of an app that is not there.
+/// Place of no app, so that a node has at most 65,535 apps.
 pub(crate) const NO_APP: u16 = u16::MAX;
 
 /// One app: a tenant with channels, keys and limits of its own.
@@ -22,22 +22,24 @@ pub struct PusherApp {
     pub is_enabled: bool,
     /// Origins of pages that may connect.
     pub origins: Origins,
-    /// Whether clients may send events to each other.
+    /// Whether clients may send events to each other in private and presence channels.
     pub client_events: bool,
     /// Silence after which clients ping, in seconds; not 0.
     pub activity_timeout_s: u32,
     pub limits: EventLimits,
     /// Bounds of what it may use on this node.
     pub quota: AppLimits,
-    /// Counters of what it uses on this node, of all shards and as long as the app is there.
+    /// Counters of what it uses on this node, which all shards share. They live as long as the app
+    /// is there, over reloads too.
     pub used: Arc<AppUse>,
-    /// Users that a presence channel may have.
+    /// Users that each of its presence channels may have, on all nodes together.
     pub presence_members_max: u32,
     /// Whether users that have signed in can watch each other.
     pub watchlists: bool,
 }
 
-/// State that the sessions of all apps share: the same on each shard, until the next reload.
+/// Apps that the sessions of a shard know; the same on each shard, until a reload brings the next
+/// version.
 #[derive(Clone, Debug, Default)]
 pub struct PusherShared {
     apps: Arc<Apps>,
@@ -56,8 +58,8 @@ struct Apps {
 }
 
 impl PusherShared {
-    /// Makes the next version, with these apps alone. One that was there before, by its id, keeps
-    /// its place and its counters.
+    /// Makes the next version, with these apps alone. An app with an id that was there before keeps
+    /// its place and its counters. Apps that find no place, above 65,535, are left out.
     #[must_use]
     pub fn renewed(&self, apps: Vec<PusherApp>, path: &str) -> Self {
         let before = &self.apps;

@@ -34,7 +34,7 @@ pub(crate) enum AnswerContent {
         name: String,
         info: InfoAttributes,
     },
-    /// Users of a presence channel, which its home knows.
+    /// Users of a presence channel, which the hub is asked for, and no shard.
     Users {
         name: String,
     },
@@ -47,7 +47,8 @@ pub(crate) enum AnswerContent {
     Batch(Vec<(String, InfoAttributes)>),
 }
 
-/// A call that waits. The connection takes requests again once it is answered.
+/// A call whose answer waits for all shards. Its connection takes the next request once it is
+/// answered.
 pub struct WaitingCall {
     exchange: Exchange,
     /// Id of the app.

@@ -1,7 +1,7 @@
 //! One client: frames in, frames and orders out.
 //!
 //! Invariants
-//! - After a close frame was written, nothing else is.
+//! - Nothing is written behind a close frame.
 //! - `channels` has every channel that the hub was asked for and has not refused.
 
 use std::sync::Arc;
@@ -34,10 +34,12 @@ use crate::{Cx, PusherApp};
 /// Tokens of commands to the hub.
 const CLIENT_EVENT: u32 = 1;
 
+/// One client: its WebSocket, its channels and its user. Moves to the next process in an upgrade,
+/// unless something is under way.
 #[derive(Save)]
 pub struct PusherConnection {
     pub(crate) ws: WebSocket<State>,
-    /// Once it has subscribed or signed in.
+    /// Channels and user; `None` until it has subscribed or signed in.
     pub(crate) more: Option<Box<More>>,
 }
 
@@ -190,7 +192,8 @@ impl PusherConnection {
         }
     }
 
-    /// Checks a signature, and charges for it. Who brings too many bad ones is closed.
+    /// Checks a signature, and charges its cost. Closes a client that has brought too many bad
+    /// ones.
     fn is_signed(&mut self, app: &PusherApp, auth: &str, message: &str, cx: &mut Cx<'_>) -> bool {
         let is_good = app.keys.admits(auth, message);
         let fault = (!is_good).then_some(TokenFault::Signature);
@@ -379,7 +382,8 @@ impl PusherConnection {
         { self.more.as_mut() }.is_some_and(|more| more.remove(channel))
     }
 
-    /// The server has ended a subscription. A client cannot be told of one alone.
+    /// Closes a client of which the server has ended a subscription: the protocol has no word for
+    /// the end of one alone.
     fn unsubscribed(&mut self, channel: &ChannelName, why: Unsubscribe, cx: &mut Cx<'_>) {
         if self.forget(channel) {
             let is_gap = why == Unsubscribe::InsufficientState;

@@ -12,7 +12,7 @@ use crate::PusherApp;
 
 /// Namespace of channels that keep nothing.
 pub const NAMESPACE: &str = "pusher";
-/// Namespace of channels whose new subscribers get the newest event.
+/// Namespace of cache channels, whose new subscribers get the newest event of the last hour.
 pub const CACHE_NAMESPACE: &str = "pusher-cache";
 
 /// Time for which the newest event of a cache channel is kept: an hour, as in soketi.
@@ -21,8 +21,8 @@ const CACHE_TTL_MS: u64 = 3_600_000;
 /// One text frame for each event.
 pub(crate) const EVENTS: Form = Form::new(0, FormKind::Noted);
 
-/// Begins the names of the channels of users that have signed in, each as its own member. No client
-/// can name one.
+/// Beginning of channels that tell whether a user is online: all its connections that have signed
+/// in are members there. Clients cannot name such a channel.
 const ONLINE: &str = "#online-";
 
 /// Tag of a publication that ends the connections of a user.

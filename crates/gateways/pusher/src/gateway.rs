@@ -25,18 +25,20 @@ const CALL: u8 = 1;
 /// The oldest version of the protocol whose clients understand ours.
 const VERSION_MIN: u32 = 5;
 
+/// Session of this gateway: a client, or a call of a back end.
 #[derive(Save)]
 pub enum PusherSession {
     Client(PusherConnection),
-    /// A call that waits for all shards. Boxed, because it is so for a moment.
+    /// A call that waits for all shards; boxed, because it is rare and clients are small.
     #[save(skip)]
     Call(Box<WaitingCall>),
 }
 
-/// Pusher's apps on one shard.
+/// Gateway of Pusher's apps on one shard; owned by its thread.
 pub struct Pusher {
     shared: Rc<PusherShared>,
-    /// Whether there are clients from another process whose app is not served here.
+    /// Whether clients came from another process whose app is not served here: the next tick closes
+    /// them.
     has_strays: bool,
 }
 
@@ -48,7 +50,7 @@ impl Pusher {
         }
     }
 
-    /// Closes the clients whose app's place has a code.
+    /// Closes the clients for whose app's place `code` has a code.
     fn close_clients(shard: &mut impl ShardCalls<Self>, code: impl Fn(u16) -> Option<CloseCode>) {
         for conn in shard.sessions() {
             shard.with(conn, |session, cx| {
@@ -62,7 +64,7 @@ impl Pusher {
         }
     }
 
-    /// Counts a client off that ends or leaves this process.
+    /// Takes a client that ends or moves away out of its app's connections.
     fn leave(&self, session: &PusherSession) {
         if let PusherSession::Client(client) = session
             && let Some(app) = self.shared.app(client.ws.state.app)
@@ -129,7 +131,7 @@ impl Gateway for Pusher {
         Flow::Stay
     }
 
-    /// Without the identity: users of an app are not users of tokens.
+    /// Leaves the identity out: users of an app are not users of tokens.
     fn class(session: &PusherSession) -> Class<'_> {
         let is_client = matches!(session, PusherSession::Client(_));
         Class {

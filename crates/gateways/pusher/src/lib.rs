@@ -1,20 +1,20 @@
 //! Pusher's clients at `/app/KEY`, and the signed calls of their back ends below `/apps/ID`.
 //!
 //! A [`PusherConnection`] serves one client: it checks signatures, subscribes, and passes client
-//! events on. A call of a back end is checked and carried out as it arrives, on the API port and on
-//! the client port: it is signed, so that neither needs a key of the server API.
+//! events on. A call of a back end is checked and carried out as it arrives, on the client port and
+//! on the API port: it is signed, and needs no key of the server API.
 //!
 //! A channel NAME of the app ID is the hub's `pusher:ID:NAME`, or `pusher-cache:ID:NAME` if new
-//! subscribers get its newest event. Clients of other gateways have no business there.
+//! subscribers get its newest event. Clients of other gateways cannot reach these names.
 //!
-//! A publication is the event as JSON without its channel, so that its frame is the same bytes for
-//! all subscribers. One that leaves a connection out names it as its publisher; its subscribers
-//! look at it one by one.
+//! A publication in the hub is the event as JSON without its channel. Its frame is the same bytes
+//! for all subscribers, unless it leaves a connection out: then it names that one as its publisher,
+//! and each subscriber compares.
 //!
-//! A client in a presence channel is a member of it in the hub, which tells of its user; see
-//! `presence.rs`.
+//! A client in a presence channel is a member of it in the hub, which tells the others of its user;
+//! see `presence.rs`.
 //!
-//! Never: keeps a member list, or remembers an app's channels; the hub does.
+//! Never: keeps a list of members or of an app's channels; the hub does.
 
 mod api;
 mod apps;
@@ -38,5 +38,5 @@ pub use forms::{CACHE_NAMESPACE, NAMESPACE};
 pub use gateway::{Pusher, PusherSession};
 pub use quota::{AppLimits, AppUse};
 
-/// Context of an event for a session of this gateway.
+/// Context of a session's event, with the apps as the gateway's own state.
 type Cx<'a> = throng_session::Context<'a, PusherShared>;

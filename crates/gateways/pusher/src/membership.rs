@@ -22,7 +22,7 @@ pub(crate) const SUBSCRIBE: u32 = 0;
 const USER_ID_BYTES_MAX: usize = 128;
 /// The longest JSON about a user, in bytes.
 const USER_INFO_BYTES_MAX: usize = 2048;
-/// Users of whom news wait for a list.
+/// Users of whom news wait for a list; with more, the list is asked for again.
 pub(crate) const NEWS_MAX: usize = 1024;
 
 /// Membership of a client in a presence channel, or its interest in whether a user is online.

@@ -1,8 +1,7 @@
 //! Presence channels of one client.
 //!
-//! Before it subscribes, the users of the channel are counted. Behind the answer to the subscribe
-//! their list is asked for. News of users that come meanwhile may be in the list or not: they wait,
-//! and those that the list does not show follow it.
+//! The users of a channel are counted before a client subscribes, and listed after that. News of
+//! users that arrive before the list wait; those that the list does not show yet follow it.
 //!
 //! Invariant: a token of [`Joining`] is that of one subscription of the connection.
 
@@ -24,11 +23,12 @@ use crate::refusal::sentence_of;
 use crate::socket_id::socket_id;
 use crate::{Cx, PusherApp, forms};
 
-/// Users that one client watches.
+/// Users that one client watches at most; the rest of its list is ignored.
 const WATCHED_MAX: usize = 100;
 
 impl PusherConnection {
-    /// Begins to bring a client into a channel, or to list the users once more for one that is in.
+    /// Begins to make a client a member of a channel. One that is a member is listed the users
+    /// again.
     pub(crate) fn come(&mut self, channel: ChannelName, who: Publisher, cx: &mut Cx<'_>) {
         let more = self.more.get_or_insert_default();
         let token = more.next_token();
@@ -53,7 +53,7 @@ impl PusherConnection {
         ask(token, channel, stage == Stage::Listing, cx);
     }
 
-    /// Makes a user that has signed in one who is online, and watches those of its list.
+    /// Makes a user that has signed in online, and begins to watch those of its list.
     pub(crate) fn be_online(&mut self, app: &PusherApp, user: &SignedInUser, cx: &mut Cx<'_>) {
         let watched = user.watchlist.iter().filter(|id| **id != user.id);
         for id in [&user.id].into_iter().chain(watched.take(WATCHED_MAX)) {

@@ -9,16 +9,17 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use throng_metrics::AppMetric;
 use throng_types::Now;
 
-/// Bounds of an app on one node; 0 is no bound.
+/// Bounds of an app on one node, over all its shards; 0 is no bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AppLimits {
     pub connections_max: u64,
-    /// Events of back ends a second, once for each of their channels.
+    /// Events of back ends a second, each counted once for each of its channels.
     pub publications_per_s: u64,
+    /// Events a second of all clients together.
     pub client_events_per_s: u64,
-    /// Bytes a second of these events: of back ends, and as many of clients.
+    /// Bytes of events a second: so many for back ends, and so many for clients.
     pub bytes_per_s: u64,
-    /// Questions of back ends a second.
+    /// Calls of back ends a second that ask and change nothing (`GET`).
     pub reads_per_s: u64,
 }
 
@@ -29,11 +30,11 @@ pub(crate) enum EventSource {
     Client,
 }
 
-/// Counters of one app, which any shard changes.
+/// Counters of one app on one node, which all its shards change.
 #[derive(Debug, Default)]
 pub struct AppUse {
     connections: AtomicU64,
-    /// Rates by [`EventSource`], as those of bytes.
+    /// Rates by [`EventSource`], as are those of bytes.
     publications: [Rate; 2],
     bytes: [Rate; 2],
     reads: Rate,
@@ -63,8 +64,8 @@ impl AppUse {
         self.connections.fetch_sub(1, Relaxed);
     }
 
-    /// Charges events for so many channels, with so many bytes of data in all. Error: seconds after
-    /// which to try again; nothing is charged then.
+    /// Charges an event for each of so many channels, with so many bytes in all. Error: seconds
+    /// after which to try again; nothing is charged then.
     pub(crate) fn publish(
         &self,
         from: EventSource,
@@ -107,6 +108,7 @@ impl AppUse {
         self.counts[metric as usize].fetch_add(by, Relaxed);
     }
 
+    /// Number of connections on this node now.
     pub fn connections(&self) -> u64 {
         self.connections.load(Relaxed)
     }
@@ -120,12 +122,13 @@ impl AppUse {
     }
 }
 
-/// Debt of work, as the time when it is paid back, in microseconds since the zero of the clock. A
-/// second of debt is free; who owes nothing may do any amount once, and then pays it back.
+/// Debt of one rate, kept as the time when it is paid back, in microseconds of the monotonic clock.
+/// Up to a second of debt is allowed. Who owes nothing may do more than that at once, up to
+/// [`DEBT_MAX_US`], and is refused until it is paid back.
 #[derive(Debug, Default)]
 struct Rate(AtomicU64);
 
-/// Longest debt in microseconds: an hour, whatever was done at once.
+/// Longest debt of one charge, in microseconds: an hour.
 const DEBT_MAX_US: u64 = 3_600_000_000;
 
 impl Rate {

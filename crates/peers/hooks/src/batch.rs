@@ -56,7 +56,8 @@ fn notice<'a>(event: &'a HookEvent, channel: &'a str) -> Notice<'a> {
     notice
 }
 
-/// Makes the request of a batch. `id` is that of the batch: one that comes again has the same.
+/// Makes the signed request of a batch. A batch that is sent again as it was has the same `id`, and
+/// the time of each attempt.
 pub(crate) fn request<'a>(
     hook: &Webhook,
     id: &str,

@@ -19,7 +19,7 @@ const JOURNAL_BYTES_MIN: u64 = 1 << 20;
 /// Bytes of a state in a journal, about.
 const STATE_BYTES: u64 = 128;
 
-/// Limits of the links to receivers.
+/// Limits of the HTTP links to receivers: each keeps one for its next request.
 #[must_use]
 pub fn backend_limits() -> BackendLimits {
     BackendLimits {
@@ -29,8 +29,8 @@ pub fn backend_limits() -> BackendLimits {
     }
 }
 
-/// Count of what is on its way to a client: events that are no states have a bound together.
-/// Queue: `webhooks`.
+/// Count of the events on their way from all shards to the client. States always find room; others
+/// do up to [`QUEUE_BYTES_MAX`] bytes of events. Queue: `webhooks`.
 #[derive(Debug, Default)]
 pub struct HookIntake {
     bytes: AtomicUsize,
@@ -38,7 +38,8 @@ pub struct HookIntake {
 }
 
 impl HookIntake {
-    /// Counts an event in that is about to be sent; false if there is no room for it.
+    /// Counts an event that is about to be sent; false if there is no room for it, which is counted
+    /// too: the caller drops it.
     #[must_use]
     pub fn admits(&self, event: &HookEvent) -> bool {
         let bytes = event.cost_bytes();
@@ -56,20 +57,22 @@ impl HookIntake {
     }
 }
 
+/// Order to the client, from the shards or from the process that begins and ends.
 pub enum HookCall {
-    /// Event that the intake has admitted.
+    /// Event that [`HookIntake::admits`] has let in.
     Event(HookEvent),
-    /// Takes the records of an earlier process, or none, and begins to tell.
+    /// Takes the records of an earlier process, or none, and begins to send.
     Load(Vec<u8>),
-    /// Hands everything over: tells nothing from now on, and calls this with the records.
+    /// Stops sending, and calls this with the records that a [`HookCall::Load`] elsewhere takes.
     GiveUp(Box<dyn FnOnce(Vec<u8>) + Send>),
-    /// Goes on after a [`HookCall::GiveUp`].
+    /// Goes on after a [`HookCall::GiveUp`] that came to nothing.
     GoOn,
-    /// Tells at once what would be told later, and calls this when receivers have everything.
+    /// Sends at once what would settle first, and calls this when receivers have everything.
+    /// Without a time limit: the caller has one.
     Finish(Box<dyn FnOnce() + Send>),
 }
 
-/// Client of all receivers. Tells nothing before a [`HookCall::Load`].
+/// Client of all receivers. Sends nothing before a [`HookCall::Load`]; events wait until then.
 pub struct HooksClient {
     receivers: Vec<Receiver>,
     journal: Option<Box<dyn HookJournal>>,
@@ -82,8 +85,8 @@ pub struct HooksClient {
 }
 
 impl HooksClient {
-    /// Makes a client of all receivers. Without a journal nothing survives the process.
-    /// `unix_ms` is the time of the start, from which events are numbered.
+    /// Makes a client. Without a journal only a [`HookCall::GiveUp`] saves what waits. `unix_ms` is
+    /// the time of the start, from which events are numbered.
     #[must_use]
     pub fn new(
         hooks: Vec<Webhook>,
@@ -103,6 +106,7 @@ impl HooksClient {
         }
     }
 
+    /// Count that shards ask before they send an event.
     #[must_use]
     pub fn intake(&self) -> Arc<HookIntake> {
         self.intake.clone()

@@ -1,22 +1,24 @@
 //! Webhooks: tells HTTP servers what happens in channels.
 //!
-//! [`HooksClient`] asks through a [`throng_backend::ClientPeer`]. For each receiver it has a table
-//! of states (whether a channel is occupied, a user is there) with what the receiver was told, and
-//! a queue of events in the order in which they are told, in batches, one under way at a time.
+//! [`HooksClient`] sends its requests through a [`throng_backend::ClientPeer`]. For each webhook it
+//! has a table of states (whether a channel is occupied, a user is there) with what the receiver
+//! was told, and a queue of events in the order in which they are sent: in batches, one under way
+//! at a time.
 //!
 //! Invariants
-//! - `told` of a state is what a receiver knows that has the whole queue.
-//! - A state that differs from `told` is due; once it is due and still differs, it is queued.
+//! - `told` of a state is what the receiver knows once it has the whole queue.
+//! - A state that differs from `told` has a time at which it is due. If it still differs then, it
+//!   is queued.
 //! - With a [`throng_broker::HookJournal`] every change of queue and `told` is written before a
-//!   request has it. Whoever reads that goes on from there: a state that was told and does not
-//!   come again is ended.
+//!   request carries it. The next process goes on from there: a state that was told and does not
+//!   come again within the time to settle is ended.
 //!
-//! So a receiver that answers gets every state that lasts and, behind all others, the one that
-//! holds; a batch without an answer comes again, so events may come twice.
+//! So a receiver that answers is told every state that lasts, and of each state last what is true.
+//! A batch without an answer is sent again, so events may come twice.
 //!
 //! Bounds and rules for "full"
-//! - Queue of a receiver, [`QUEUE_BYTES_MAX`]: states wait in the table, other events are left
-//!   out and counted. Queue: `webhooks`.
+//! - Queue of a receiver, and all events on their way here, [`QUEUE_BYTES_MAX`] each: states wait
+//!   in the table and are always let in; other events are left out and counted. Queue: `webhooks`.
 //! - Table: the states that hold, and those that were told.
 //! - Events that are no states and older than [`AGE_MAX_MS`] are left out at a failure, and
 //!   counted.

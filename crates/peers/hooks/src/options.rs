@@ -12,23 +12,23 @@ use throng_types::ChannelName;
 /// Channels that a webhook may tell of.
 #[derive(Clone, Debug)]
 pub enum HookScope {
-    /// Those whose names begin with one of these, which receivers do not see.
+    /// Channels of an app: their names begin with one of these, which is cut off for receivers.
     App(Arc<[Box<str>]>),
-    /// Those of the namespaces; an empty one is that of channels without a namespace. Without any
-    /// all channels but those of `closed` namespaces.
+    /// Channels of these namespaces, the empty one for channels without a namespace. If there are
+    /// no `names`, all channels but those of `closed` namespaces.
     Namespaces {
         names: Arc<[Box<str>]>,
         closed: Arc<[&'static str]>,
     },
 }
 
-/// Decides which events a webhook tells.
+/// Filter of the events that a webhook tells.
 #[derive(Clone, Debug)]
 pub struct HookFilter {
     pub scope: HookScope,
     /// Beginnings of the names that receivers see; none for all.
     pub prefixes: Arc<[Box<str>]>,
-    /// Bit set of places in [`HookEvent::NAMES`].
+    /// Set of the events, by bit: that of an event is its place in [`HookEvent::NAMES`].
     pub kinds: u8,
 }
 
@@ -59,13 +59,14 @@ impl HookFilter {
         is_wanted.then_some(name)
     }
 
-    /// Whether receivers hear of an event.
+    /// Whether an event of this kind is told, in any channel.
     #[must_use]
     pub fn asks(&self, event: &HookEvent) -> bool {
         self.kinds & (1 << event.kind()) != 0
     }
 
-    /// Whether the webhook needs to know of an event: it tells that, or the end of that state.
+    /// Whether the webhook needs to know of an event: it tells the event, or the other end of its
+    /// state, in this channel. Members without a user are not told of.
     #[must_use]
     pub fn needs(&self, event: &HookEvent) -> bool {
         let kinds = match event {
@@ -83,7 +84,7 @@ impl HookFilter {
 pub struct StandardKey(pub(crate) Key);
 
 impl StandardKey {
-    /// Reads `whsec_` and Base64; `None` for anything else.
+    /// Reads `whsec_` and one byte or more in Base64; `None` for anything else.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let bytes = BASE64
@@ -100,18 +101,19 @@ impl std::fmt::Debug for StandardKey {
     }
 }
 
+/// One webhook: a receiver, the events that it is told, and the signatures of its requests.
 #[derive(Clone, Debug)]
 pub struct Webhook {
-    /// Differs from that of every other webhook; found again in a journal.
+    /// Name that no other webhook has, and by which a journal's records find it again.
     pub name: Box<str>,
     pub address: Address,
     pub filter: HookFilter,
-    /// Signs by `X-Pusher-Key` and `X-Pusher-Signature`.
+    /// Keys for `X-Pusher-Key` and `X-Pusher-Signature`; `None` leaves them out.
     pub app: Option<AppKeys>,
-    /// Signs by `webhook-id`, `webhook-timestamp` and `webhook-signature`.
+    /// Key for `webhook-id`, `webhook-timestamp` and `webhook-signature`; `None` leaves them out.
     pub standard: Option<StandardKey>,
     /// Time for which the end of a state must last before it is told, in milliseconds.
     pub settle_ms: u64,
-    /// Time for an answer, in milliseconds.
+    /// Time limit for an answer, in milliseconds; a batch without one is sent again.
     pub timeout_ms: u64,
 }

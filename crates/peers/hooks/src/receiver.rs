@@ -7,31 +7,33 @@ use throng_types::{ChannelName, Millis, Now, Save};
 
 use crate::options::Webhook;
 
-/// Bytes of the events that wait for a receiver.
+/// Bytes of the events that wait for a receiver at most; also of those on their way to all of them.
 pub const QUEUE_BYTES_MAX: usize = 16 << 20;
-/// Age of an event that is no state, in milliseconds, at which it is not tried again.
+/// Age in milliseconds above which an event that is no state is not sent again after a failure.
 pub const AGE_MAX_MS: u64 = 3_600_000;
 /// Events and their bytes in one request.
 const BATCH_EVENTS_MAX: usize = 100;
 const BATCH_BYTES_MAX: usize = 256 << 10;
-/// Events that are sent at once; fewer wait for others.
+/// Events from which on a batch is sent at once; fewer wait for others.
 const BATCH_EVENTS_FULL: usize = 20;
-/// Time for which they do, in milliseconds.
+/// Time for which fewer wait, in milliseconds.
 const GATHER_MS: u64 = 250;
 /// Shortest and longest pause behind a failure, in milliseconds.
 const PAUSE_MIN_MS: u64 = 1_000;
 const PAUSE_MAX_MS: u64 = 60_000;
-/// Time after which a state that found no room is looked at again, in milliseconds.
+/// Time after which a state that found no room in the queue is looked at again, in milliseconds.
 const ROOM_AGAIN_MS: u64 = 1_000;
 
-/// Channel, and a user if it is about a member.
+/// Subject of a state: a channel, and a user in it for a membership.
 pub(crate) type Subject = (ChannelName, Option<Box<str>>);
 
-/// State of a subject.
+/// State of a subject, and of what the receiver knows of it.
 #[derive(Default)]
 pub(crate) struct Level {
     is_on: bool,
+    /// Value of `is_on` that is told or queued.
     told: bool,
+    /// Time to look at it, and the number of the change; set while `told` may have to change.
     due: Option<(Millis, u64)>,
 }
 
@@ -47,7 +49,7 @@ pub(crate) struct Item {
 #[derive(Debug, Save)]
 pub(crate) enum Change {
     Queued(Item),
-    /// State that the receiver knows, or does not ask for.
+    /// State that counts as told: the receiver knows it, or does not ask for it.
     Told(HookEvent),
     /// Numbers of the events that have left the queue.
     Gone(Vec<u64>),
@@ -173,7 +175,8 @@ impl Receiver {
         self.queue.push_back(item);
     }
 
-    /// Makes a state due if its receiver is to be told of it, and not if not.
+    /// Makes a state due if it differs from what was told, at once for its begin and after the time
+    /// to settle for its end. Forgets one that has ended and is told so.
     fn look(&mut self, subject: Subject, now: Millis) {
         let Some(level) = self.levels.get_mut(&subject) else {
             return;
@@ -246,7 +249,7 @@ impl Receiver {
         until.max(self.pause_until)
     }
 
-    /// Begins the next batch, if it is time, and gives its id.
+    /// Begins the next batch and returns its id; `None` while one is under way or it is too early.
     pub(crate) fn begin_batch(&mut self, now: Millis) -> Option<String> {
         if self.under_way > 0 || self.queue.is_empty() || self.sends_at() > now {
             return None;
@@ -273,7 +276,8 @@ impl Receiver {
         batch.map(|item| &item.event)
     }
 
-    /// Takes the answer to a batch. A failure keeps its events, but for those that are too old.
+    /// Takes the answer to a batch, and returns the events that leave the queue: after a failure
+    /// those that are too old, else all.
     pub(crate) fn answered(&mut self, is_taken: bool, now: Now) -> Option<Change> {
         let batch: Vec<Item> = self.queue.drain(..self.under_way).collect();
         self.under_way = 0;
@@ -336,8 +340,8 @@ impl Receiver {
         }
     }
 
-    /// Looks at all states, once a journal's changes are restored. They have the time to settle
-    /// from now on.
+    /// Makes all states due that differ from what was told, once a journal's changes are restored.
+    /// Their time to settle begins now.
     pub(crate) fn settle_all(&mut self, now: Millis) {
         // Some may have come before those of the journal.
         { self.queue.make_contiguous() }.sort_unstable_by_key(|item| item.number);
@@ -348,7 +352,7 @@ impl Receiver {
         self.gathers_from = now;
     }
 
-    /// Makes everything due at once that would be due later.
+    /// Makes everything due now, and from now on at once.
     pub(crate) fn hurry(&mut self, now: Millis) {
         self.hook.settle_ms = 0;
         for (_, change, subject) in std::mem::take(&mut self.due) {
@@ -359,7 +363,7 @@ impl Receiver {
         }
     }
 
-    /// Gives the changes that lead to this state.
+    /// Returns the fewest changes from which [`Self::restore`] makes this state.
     pub(crate) fn changes(&self) -> impl Iterator<Item = Change> {
         let told = self.levels.iter().filter(|(_, level)| level.told);
         let told = told.map(|(subject, _)| Change::Told(event_of(subject.clone(), true)));

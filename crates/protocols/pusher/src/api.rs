@@ -14,7 +14,7 @@ pub use event::{
 };
 pub use signature::{BadSignature, SignedQuery, signed_query};
 
-/// A call, as its path names it.
+/// A call, as its path names it; names are percent-decoded and not checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PusherCall {
     /// `POST /apps/ID/events`: one event to several channels.
@@ -33,8 +33,8 @@ pub enum PusherCall {
     Connections,
 }
 
-/// Reads a path below `/apps/`: the app's id, and the call; `None` for the call if there is none
-/// with this path and method. `None` in all if it is no path of an app.
+/// Reads a path below `/apps/`: the app's id as it stands there, and the call, which is `None` if
+/// none has this path and method. Returns `None` if the path is not below `/apps/`.
 #[must_use]
 pub fn call_of(is_post: bool, path: &str) -> Option<(&str, Option<PusherCall>)> {
     let mut parts = path.strip_prefix("/apps/")?.split('/');

@@ -14,22 +14,23 @@ pub enum ChannelAccess {
     Private,
     /// A signature that also names the member.
     Presence,
-    /// A signature; the data are encrypted from back end to client, so clients publish nothing.
+    /// A signature. Data are encrypted from back end to client, so clients publish nothing there.
     Encrypted,
     /// A sign-in as the channel's user.
     User,
 }
 
-/// Meaning of a name's prefix.
+/// Meaning of a channel name's prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChannelKind {
     pub access: ChannelAccess,
-    /// Whether a new subscriber gets the newest event.
+    /// Whether a new subscriber gets the newest event, which the server keeps.
     pub is_cache: bool,
 }
 
 impl ChannelKind {
-    /// Reads a name; `None` if no channel can have it.
+    /// Reads a name: ASCII letters, digits and `-_=@,.;`, at most [`NAME_BYTES_MAX`]. A user's
+    /// own channel has any characters behind its prefix. `None` for all others.
     #[must_use]
     pub fn of(name: &str) -> Option<Self> {
         if name.len() > NAME_BYTES_MAX {
@@ -68,7 +69,7 @@ impl ChannelKind {
         )
     }
 
-    /// Whether clients may publish there.
+    /// Whether clients may send events there, if their app lets them.
     #[must_use]
     pub const fn takes_client_events(self) -> bool {
         matches!(

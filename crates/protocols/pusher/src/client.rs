@@ -11,7 +11,8 @@ use throng_types::{coded_enum, error_text};
 /// Prefix of events that clients send to each other.
 const CLIENT_EVENT: &str = "client-";
 
-/// One frame of a client. Names and signatures are as they came, unchecked.
+/// One frame of a client. Names and signatures are as they came: their lengths, forms and truth are
+/// checked by the receiver.
 #[derive(Debug)]
 pub enum ClientFrame<'a> {
     Ping,
@@ -37,7 +38,7 @@ pub enum ClientFrame<'a> {
         channel: String,
         data: &'a RawValue,
     },
-    /// An event of the protocol that nothing depends on.
+    /// An event `pusher:…` that is not known; it is ignored.
     Other,
 }
 
@@ -159,7 +160,7 @@ impl UserId {
     }
 }
 
-/// A member of a presence channel, as `channel_data` names it.
+/// A member of a presence channel, as its back end signed it in `channel_data`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChannelUser {
     pub user_id: String,
@@ -167,17 +168,19 @@ pub struct ChannelUser {
     pub user_info: Option<String>,
 }
 
-/// A user that a sign-in names.
+/// A user that a back end signed for a sign-in, in `user_data`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SignedInUser {
     pub id: String,
     /// JSON about the user, as it came; `None` if there was none.
     pub user_info: Option<String>,
-    /// Ids of users whose comings and goings the client wants to hear of.
+    /// Ids of users of whom the client wants to hear that they come online or go offline: as many
+    /// as came.
     pub watchlist: Vec<String>,
 }
 
 impl ChannelUser {
+    /// Reads `channel_data`. An id that is a number counts as its text; an empty one is refused.
     pub fn parse(channel_data: &str) -> Result<Self, MalformedFrame> {
         #[derive(Deserialize)]
         struct Fields<'a> {
@@ -197,7 +200,7 @@ impl ChannelUser {
 }
 
 impl SignedInUser {
-    /// Reads `user_data`. An id that is a number counts as its text; pusher-js wants a string.
+    /// Reads `user_data`, with ids as in [`ChannelUser::parse`]; pusher-js wants a string.
     pub fn parse(user_data: &str) -> Result<Self, MalformedFrame> {
         #[derive(Deserialize)]
         struct Fields<'a> {

@@ -1,14 +1,16 @@
-//! Codes with which a connection ends, or with which a frame is refused.
+//! Codes with which a connection ends, or a frame is refused.
 
 use throng_types::coded_enum;
 
 coded_enum! {
-    /// Reason for which a connection ends. pusher-js decides by the hundreds: 4000 to 4099 never
-    /// again, 4100 to 4199 after a second, 4200 to 4299 at once, above never again.
+    /// Reason for ending a connection, or for refusing a frame. pusher-js decides by the code of
+    /// the close when it connects again: 4100 to 4199 after a second, 4200 to 4299 at once, others
+    /// from 4000 on never.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum CloseCode {
-        /// Code of the WebSocket close, and of the event `pusher:error` before it.
+        /// Code of the event `pusher:error`, and of a close that follows it.
         fn code -> u16;
+        /// Sentence for both of them.
         fn reason;
         NoApp = 4001, "there is no app with this key";
         Disabled = 4003, "the app is disabled";
@@ -17,10 +19,12 @@ coded_enum! {
         BadVersion = 4006, "the protocol's version is not a number";
         OldVersion = 4007, "this version of the protocol is not spoken here; use 5 to 7";
         Unauthorized = 4009, "unauthorized";
-        /// Clients come back after a second; a drain tells them a few at a time.
+        /// A drain, a queue that is full, or a gap.
         OverCapacity = 4100, "over capacity";
+        /// Answers a frame that cannot be read; the connection stays.
         Reconnect = 4200, "reconnect at once";
         NoPong = 4201, "no answer to a ping";
+        /// Refuses one event or membership; the connection stays.
         ClientEvent = 4301, "the client event was refused";
     }
 }

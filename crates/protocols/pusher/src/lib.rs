@@ -2,13 +2,13 @@
 //! close codes, signatures, and the HTTP API of back ends.
 //!
 //! Owns: the wire forms, and which bytes a signature covers. Never: keeps state, reads a clock, or
-//! knows a connection.
+//! knows a connection. Lengths of frames and bodies are bounded by whoever receives them.
 //!
 //! Facts come from Pusher's pages "Channels WebSocket protocol" and "HTTP API reference", and from
 //! what the client libraries check.
 //!
 //! Invariants
-//! - Every writer appends one whole JSON object.
+//! - Every writer appends one whole JSON object to its `out`, and leaves what is there before.
 //! - A signature is checked over the bytes that were received, in constant time.
 //! - Bytes from outside never panic.
 

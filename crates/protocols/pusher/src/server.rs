@@ -1,7 +1,7 @@
 //! Frames of the server, appended by hand.
 //!
-//! `data` of the protocol's own events is a JSON string that contains JSON, except where libraries
-//! expect an object.
+//! `data` of the protocol's own events is a JSON string that contains JSON. In errors and pings it
+//! is an object, as libraries expect there. JSON about users is appended as it is.
 
 use std::borrow::Cow;
 
@@ -11,8 +11,8 @@ use throng_types::json::append_str;
 pub const PING: &[u8] = br#"{"event":"pusher:ping","data":{}}"#;
 pub const PONG: &[u8] = br#"{"event":"pusher:pong","data":{}}"#;
 
-/// First frame of a connection. `activity_timeout_s` is the silence after which the client pings;
-/// pusher-js refuses 0.
+/// Appends the first frame of a connection. `activity_timeout_s` is the silence after which the
+/// client pings; pusher-js refuses 0.
 pub fn connection_established(socket_id: &str, activity_timeout_s: u32, out: &mut Vec<u8>) {
     own_event("pusher:connection_established", None, out, |data| {
         data.extend_from_slice(br#"{"socket_id":"#);
@@ -30,7 +30,7 @@ pub enum ErrorScope<'a> {
     Channel(&'a str),
 }
 
-/// Event `pusher:error`. A close follows or not; the code alone does not say.
+/// Appends `pusher:error`. The code does not tell whether a close follows.
 pub fn error(code: u16, message: &str, scope: ErrorScope<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(br#"{"event":"pusher:error","data":{"code":"#);
     append_number(code.into(), out);
@@ -43,6 +43,7 @@ pub fn error(code: u16, message: &str, scope: ErrorScope<'_>, out: &mut Vec<u8>)
     out.push(b'}');
 }
 
+/// Appends the success of a subscribe to a channel without presence.
 pub fn subscription_succeeded(channel: &str, out: &mut Vec<u8>) {
     let event = "pusher_internal:subscription_succeeded";
     own_event(event, Some(channel), out, |data| {
@@ -50,7 +51,8 @@ pub fn subscription_succeeded(channel: &str, out: &mut Vec<u8>) {
     });
 }
 
-/// Success in a presence channel, with its users: each id once, and JSON about it.
+/// Appends the success in a presence channel, with its users: each id once, and the JSON about it.
+/// The caller bounds how many there are.
 pub fn presence_succeeded<'a>(
     channel: &str,
     users: impl Iterator<Item = (&'a str, Option<&'a str>)> + Clone,
@@ -95,8 +97,8 @@ impl SubscriptionFailure {
     }
 }
 
-/// Event `pusher:subscription_error`; the connection stays. `status` is as in HTTP, or a code of
-/// the protocol.
+/// Appends `pusher:subscription_error`; the connection stays. `status` is one of HTTP or the code
+/// of a [`crate::CloseCode`].
 pub fn subscription_error(
     channel: &str,
     failure: SubscriptionFailure,
@@ -115,7 +117,7 @@ pub fn subscription_error(
     out.push(b'}');
 }
 
-/// A user's first connection has come to a presence channel.
+/// Appends that a user's first connection has come to a presence channel.
 pub fn member_added(channel: &str, user_id: &str, user_info: Option<&str>, out: &mut Vec<u8>) {
     own_event("pusher_internal:member_added", Some(channel), out, |data| {
         data.extend_from_slice(br#"{"user_id":"#);
@@ -128,7 +130,7 @@ pub fn member_added(channel: &str, user_id: &str, user_info: Option<&str>, out: 
     });
 }
 
-/// A user's last connection has left a presence channel.
+/// Appends that a user's last connection has left a presence channel.
 pub fn member_removed(channel: &str, user_id: &str, out: &mut Vec<u8>) {
     own_event(
         "pusher_internal:member_removed",
@@ -142,7 +144,7 @@ pub fn member_removed(channel: &str, user_id: &str, out: &mut Vec<u8>) {
     );
 }
 
-/// A user that the client watches has come online, or gone offline.
+/// Appends that a user whom the client watches has come online, or gone offline.
 pub fn watchlist_event(is_online: bool, user_id: &str, out: &mut Vec<u8>) {
     own_event("pusher_internal:watchlist_events", None, out, |data| {
         data.extend_from_slice(br#"{"events":[{"name":"#);
@@ -153,6 +155,7 @@ pub fn watchlist_event(is_online: bool, user_id: &str, out: &mut Vec<u8>) {
     });
 }
 
+/// Appends the number of a channel's subscribers.
 pub fn subscription_count(channel: &str, count: u64, out: &mut Vec<u8>) {
     own_event(
         "pusher_internal:subscription_count",
@@ -166,13 +169,14 @@ pub fn subscription_count(channel: &str, count: u64, out: &mut Vec<u8>) {
     );
 }
 
+/// Appends that a cache channel has no newest event.
 pub fn cache_miss(channel: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(br#"{"event":"pusher:cache_miss""#);
     append_channel(channel, out);
     out.push(b'}');
 }
 
-/// Answer to a sign-in, with the user as the client sent it.
+/// Appends the answer to a sign-in, with the user as the client sent it.
 pub fn signin_success(user_data: &str, out: &mut Vec<u8>) {
     own_event("pusher:signin_success", None, out, |data| {
         data.extend_from_slice(br#"{"user_data":"#);
@@ -202,8 +206,8 @@ impl<'a> EventData<'a> {
     }
 }
 
-/// Appends an application's event without its channel, which is how a publication keeps it.
-/// `user_id` names the sender of a client event in a presence channel.
+/// Appends an application's event without its channel, the form of a publication in the hub.
+/// `user_id` is the sender of a client event in a presence channel.
 pub fn append_event(event: &str, data: EventData<'_>, user_id: Option<&str>, out: &mut Vec<u8>) {
     out.extend_from_slice(br#"{"event":"#);
     append_str(event, out);
@@ -219,8 +223,8 @@ pub fn append_event(event: &str, data: EventData<'_>, user_id: Option<&str>, out
     out.push(b'}');
 }
 
-/// Appends the frame of an event that [`append_event`] has made. Bytes that are no such event
-/// become the data of an event `message`.
+/// Appends the frame of an event that [`append_event`] has made, by adding the channel. Other
+/// bytes, as publishers of other protocols leave them, become the data of an event `message`.
 pub fn append_delivery(event: &[u8], channel: &str, out: &mut Vec<u8>) {
     match event
         .strip_suffix(b"}")

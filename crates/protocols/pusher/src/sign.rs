@@ -3,8 +3,8 @@
 use aws_lc_rs::hmac::{HMAC_SHA256, Key, sign, verify};
 use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 
-/// Public key of an app and its secrets, of which any may sign: so one can replace another without
-/// a moment in which signatures fail.
+/// Public key of an app, and its secrets. Signatures by any of them are good, so that a new secret
+/// can replace an old one while both are in use.
 #[derive(Clone)]
 pub struct AppKeys {
     key: Box<str>,
@@ -12,7 +12,8 @@ pub struct AppKeys {
 }
 
 impl AppKeys {
-    /// The first of the secrets signs what the server says.
+    /// Takes the secrets, the first of which signs what the server sends. Without one nothing is
+    /// signed, and no signature is good.
     #[must_use]
     pub fn new<'a>(key: &str, secrets: impl IntoIterator<Item = &'a str>) -> Self {
         let secrets = secrets.into_iter();
@@ -48,7 +49,7 @@ impl AppKeys {
         self.secrets.iter().any(has_signed)
     }
 
-    /// Signs a message, for webhooks and tests; empty without a secret.
+    /// Signs a message with the first secret, for webhooks and tests; empty without one.
     #[must_use]
     pub fn sign(&self, message: &[u8]) -> String {
         let signed = self.secrets.first().map(|secret| sign(secret, message));

@@ -4,7 +4,7 @@ use throng_types::json::append_str;
 
 use crate::server::append_number;
 
-/// Facts about a channel, as far as they were asked for.
+/// Facts about a channel; those that were not asked for are `None`, and left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChannelInfo {
     pub occupied: Option<bool>,
@@ -44,7 +44,7 @@ pub fn channels_answer<'a>(
     out.push(b'}');
 }
 
-/// Appends the answer to a batch of which an event asked for facts, in the order of its events.
+/// Appends the answer to a batch: one object for each event, in their order.
 pub fn batch_answer(infos: &[ChannelInfo], out: &mut Vec<u8>) {
     out.extend_from_slice(br#"{"batch":"#);
     append_list(infos, out, |info, out| info.append(out));
@@ -69,7 +69,7 @@ pub fn connections_answer(count: u64, out: &mut Vec<u8>) {
     out.push(b'}');
 }
 
-/// Appends the body of an answer that refuses a call, with its status as in soketi.
+/// Appends the body that refuses a call: why, and the HTTP status as `code`, as in soketi.
 pub fn error_answer(status: u16, why: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(br#"{"error":"#);
     append_str(why, out);

@@ -10,7 +10,7 @@ pub const CHANNELS_MAX: usize = 100;
 /// Events of one batch at most.
 pub const BATCH_MAX: usize = 10;
 
-/// Attributes of a channel that a caller may ask for.
+/// Facts about a channel that a caller has asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InfoAttributes {
     pub user_count: bool,
@@ -19,7 +19,7 @@ pub struct InfoAttributes {
 }
 
 impl InfoAttributes {
-    /// Reads a list with commas; names that are not known ask for nothing.
+    /// Reads the names between commas; unknown ones ask for nothing.
     #[must_use]
     pub fn parse(list: &str) -> Self {
         let has = |name| list.split(',').any(|part| part.trim() == name);
@@ -36,21 +36,21 @@ impl InfoAttributes {
     }
 }
 
-/// Bounds of one event, which an app may choose.
+/// Bounds of one event, in bytes; the server gives them for each app.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventLimits {
     pub name_bytes_max: usize,
     pub data_bytes_max: usize,
 }
 
-/// An event for some channels.
+/// An event of a back end, within the bounds of [`EventLimits`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trigger {
     pub name: String,
     pub data: String,
     /// One or more, at most [`CHANNELS_MAX`].
     pub channels: Vec<String>,
-    /// Connection that does not get it.
+    /// Id of the connection that does not get it; it need not exist.
     pub socket_id: Option<String>,
     pub info: InfoAttributes,
 }
@@ -105,7 +105,7 @@ impl Trigger {
         Self::checked(fields, limits)
     }
 
-    /// Reads the body of [`super::PusherCall::BatchEvents`]: each event goes to one channel.
+    /// Reads the body of [`super::PusherCall::BatchEvents`]: at most [`BATCH_MAX`] events.
     pub fn parse_batch(body: &[u8], limits: EventLimits) -> Result<Vec<Self>, BadEvent> {
         let Batch { batch } = serde_json::from_slice(body).map_err(|_| BadEvent::Body)?;
         if batch.len() > BATCH_MAX {

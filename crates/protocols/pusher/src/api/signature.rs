@@ -33,7 +33,7 @@ coded_enum! {
 
 error_text!(BadSignature.reason);
 
-/// Query of a call that the app signs at a moment, for tests and tools; values need no encoding.
+/// Makes the query of a call that the app signs at a time, for tests and tools.
 #[must_use]
 pub fn signed_query(
     keys: &AppKeys,
@@ -53,10 +53,11 @@ pub fn signed_query(
     format!("{query}&auth_signature={signature}")
 }
 
-/// Query of a call, decoded, by its keys in lower case.
+/// Parameters of a call: decoded values by their names in lower case; the last of a name counts.
 pub struct SignedQuery<'a>(BTreeMap<String, Cow<'a, str>>);
 
 impl<'a> SignedQuery<'a> {
+    /// Reads a query, and checks nothing.
     #[must_use]
     pub fn parse(query: &'a str) -> Self {
         let pairs = query::pairs(query);
@@ -73,9 +74,9 @@ impl<'a> SignedQuery<'a> {
         self.0.get(name).map_or("", |value| value)
     }
 
-    /// Checks that the app has signed the call, at about `now_unix_s`. `path` is the path as it
-    /// arrived; libraries sign it before their HTTP client encodes it, so its decoded form counts
-    /// too.
+    /// Checks that the app has signed the call, within 600 s of `now_unix_s`, in constant time. A
+    /// body needs its MD5 in `body_md5`. `path` is the one that arrived; libraries sign it before
+    /// their HTTP client encodes it, so that a signature over the decoded path is good, too.
     pub fn check(
         &self,
         keys: &AppKeys,
