@@ -95,9 +95,15 @@ impl Gateway for Pusher {
         self.shared.clone()
     }
 
-    fn claim(own: &PusherShared, incoming: &Incoming<'_, '_>, _: &Shared) -> Option<Claim> {
+    fn claim(own: &PusherShared, incoming: &Incoming<'_, '_>, shared: &Shared) -> Option<Claim> {
         own.apps().next()?;
-        claim(incoming.port, own.inner_path(incoming.request.path())?)
+        let claim = claim(incoming.port, own.inner_path(incoming.request.path())?)?;
+        // Bodies of back ends are as long on the clients' port.
+        let bytes_max = (claim.endpoint == CALL).then_some(shared.limits.publish_bytes_max);
+        Some(Claim {
+            body_bytes_max: bytes_max,
+            ..claim
+        })
     }
 
     fn off(port: Port, path: &str) -> Option<&'static str> {

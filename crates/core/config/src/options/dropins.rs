@@ -244,8 +244,9 @@ section! {
         /// Whether clients may send events (`client-…`) to each other in private and presence
         /// channels.
         client_events: bool, Bool = false;
-        /// The most bytes of an event's data; Pusher takes 10 KiB. Messages and requests have
-        /// limits, too: `limits.message_bytes_max`, and on the API port `limits.publish_bytes_max`.
+        /// The most bytes of an event's data; Pusher takes 10 KiB. Whole messages of
+        /// clients are limited by `limits.message_bytes_max`, requests of back ends by
+        /// `limits.publish_bytes_max`.
         event_bytes_max: u64, Size = 100 * KIB, range(KIB, 16 * MIB);
         /// Silence after which clients send a ping.
         activity_timeout_ms as "activity_timeout": u64, Duration = 120 * SECOND,
