@@ -25,6 +25,7 @@ const own = {
   'pusher:subscription_succeeded': 'subscribed',
   'pusher:subscription_error': 'refused',
   'pusher:cache_miss': 'missed',
+  'pusher:subscription_count': 'counted',
   'pusher:member_added': 'added',
   'pusher:member_removed': 'removed',
 };
@@ -59,6 +60,7 @@ function follow_echo(name) {
   }
   channel.error((data) => tell('refused', { channel: name, data }));
   channel.on('pusher:cache_miss', () => tell('missed', { channel: name }));
+  channel.on('pusher:subscription_count', (data) => tell('counted', { channel: name, data }));
   channel.listenToAll((event, data) =>
     tell('publication', { channel: name, name: event.replace(/^\./, ''), data }),
   );

@@ -21,6 +21,7 @@ use crate::replies;
 use crate::sessions::standing;
 use crate::shard::{ListenerKind, Message, ShardApp, ShardMail, VISITS_PER_TURN};
 use crate::tls;
+use crate::waiting::Caller;
 
 /// Between two looks at history and gauges, in milliseconds.
 const HOUSEKEEPING_MS: u64 = 1000;
@@ -37,7 +38,10 @@ impl ShardApp {
                         gateways.order(place, host);
                     }),
                     Order::Survey { reply_to, survey } => {
-                        replies::survey(self, reply_to, survey, conns, now)
+                        replies::survey(self, Caller::Here(reply_to), survey, conns, now);
+                    }
+                    Order::GatewaySurvey { place, survey } => {
+                        replies::survey(self, Caller::Gateway(place), survey, conns, now);
                     }
                     Order::Reload(conn) => self.ask_reload(conn, conns),
                 }

@@ -7,13 +7,12 @@ use std::cmp::Reverse;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use throng_engine::{Conns, Kernel};
-use throng_hub::ReplyTo;
 use throng_remote::{NodeEvent, Nodes};
 use throng_session::{
     CloseReason, ControlCommand, Event, MatchedConnection, NodeCount, NodeReply, Search,
     SearchMatches, Survey, SurveyReply, Transport, from_node, to_node,
 };
-use throng_types::{ConnId, Now, ShardId, Unsubscribe};
+use throng_types::{ChannelName, ConnId, Now, ShardId, Unsubscribe};
 
 use crate::gateways::Session;
 use crate::outbox::Note;
@@ -29,26 +28,26 @@ const CHANNELS_MAX: usize = 8;
 /// Asks every node and every shard, this one first.
 pub(crate) fn survey<K: Kernel>(
     app: &mut ShardApp,
-    reply_to: ReplyTo,
+    caller: Caller,
     survey: Survey,
     conns: &mut Conns<Session, K>,
     now: Now,
 ) {
     if let Survey::Carry { node, .. } = &survey {
-        return carry(app, reply_to, &node.clone(), &survey, conns);
+        return carry(app, caller, &node.clone(), &survey, conns);
     }
-    survey_for(app, Caller::Here(reply_to), survey, conns, now);
+    survey_for(app, caller, survey, conns, now);
 }
 
 /// Asks the one node that has a session; nobody else is concerned.
 fn carry<K: Kernel>(
     app: &mut ShardApp,
-    reply_to: ReplyTo,
+    caller: Caller,
     node: &str,
     survey: &Survey,
     conns: &mut Conns<Session, K>,
 ) {
-    let ticket = app.surveys.begin(Caller::Here(reply_to), 1);
+    let ticket = app.surveys.begin(caller, 1);
     match &app.parts.nodes {
         Some(nodes) => nodes.ask_one(ticket, node, to_node(survey)),
         None => surveyed(app, ticket, SurveyReply::Elsewhere(Vec::new()), conns),
@@ -75,7 +74,7 @@ fn survey_for<K: Kernel>(
     }
     let shards = app.outboxes.shards();
     let nodes = app.parts.nodes.as_ref();
-    let nodes = nodes.filter(|_| matches!(caller, Caller::Here(_)));
+    let nodes = nodes.filter(|_| !matches!(caller, Caller::Elsewhere(_)));
     // All other nodes count as one.
     let expected = usize::from(shards) + usize::from(nodes.is_some());
     let ticket = app.surveys.begin(caller, expected);
@@ -123,6 +122,12 @@ pub(crate) fn surveyed<K: Kernel>(
         Some((Caller::Here(reply_to), replies)) => {
             app.event(reply_to.conn, Event::Surveyed(replies), conns);
         }
+        Some((Caller::Gateway(place), replies)) => {
+            let now = app.now;
+            app.with_gateways(conns, now, |gateways, host| {
+                gateways.surveyed(place, replies, host);
+            });
+        }
         Some((Caller::Elsewhere(asker), replies)) => {
             let shared = &app.parts.shared;
             let uptime_ms = app.now.unix_ms.saturating_sub(shared.started_unix_ms);
@@ -151,6 +156,13 @@ pub(crate) fn reply<K: Kernel>(
             let channels = app.parts.hub.channels();
             let channels = channels.map(|(name, count)| (name.clone(), count));
             SurveyReply::Channels(channels.collect())
+        }
+        Survey::Subscribers(channels) => {
+            let hub = &app.parts.hub;
+            let counted = |name: ChannelName| (hub.subscribers(&name), name);
+            let counts = channels.into_iter().map(counted);
+            let counts = counts.filter(|(count, _)| *count > 0);
+            SurveyReply::Channels(counts.map(|(count, name)| (name, count)).collect())
         }
         Survey::Count => SurveyReply::Count(count(app, conns)),
         Survey::Find(search) => SurveyReply::Matches(look_for(app, &search, conns)),

@@ -12,6 +12,8 @@ use throng_types::Slots;
 pub(crate) enum Caller {
     /// A connection of this shard.
     Here(ReplyTo),
+    /// The gateway in this place, on this shard.
+    Gateway(u8),
     /// Another node of the cluster.
     Elsewhere(NodeCaller),
 }
@@ -22,8 +24,8 @@ struct Waiting {
     expected: usize,
 }
 
-/// Surveys under way. At most one for each connection of the API port, and one for each question of
-/// another node.
+/// Surveys under way. At most one for each connection of the API port, for each gateway, and for
+/// each question of another node.
 #[derive(Default)]
 pub(crate) struct Surveys(Slots<Waiting>);
 

@@ -8,6 +8,7 @@ use throng_broker::{
 };
 use throng_types::{ChannelName, ConnId, Millis, Now, Publication, ShardId};
 
+use crate::channel::Channel;
 use crate::local::{Local, Waiting};
 use crate::subscriptions::Place;
 use crate::{Answer, Command, HubOptions, ReplyTo, Sink};
@@ -65,6 +66,12 @@ impl Hub {
         channel.map_or(0, |channel| channel.members.len())
     }
 
+    /// Number of subscribers of a channel on this shard, as in [`Self::channels`].
+    pub fn subscribers(&self, channel: &ChannelName) -> u32 {
+        let channel = self.local.channels.get(channel);
+        channel.map_or(0, |channel| self.members(channel))
+    }
+
     /// Number of channels that a connection subscribes to, answered or not.
     pub fn subscription_count(&self, conn: ConnId) -> usize {
         self.local.subscriptions.of(conn).len()
@@ -84,11 +91,16 @@ impl Hub {
 
     /// Channels with members on this shard, and their numbers.
     pub fn channels(&self) -> impl Iterator<Item = (&ChannelName, u32)> {
-        self.local.channels.iter().map(|(name, channel)| {
-            let fanout = self.local.fanouts.get(channel.fanout);
-            let joining = fanout.map_or(0, |fanout| fanout.joining.len());
-            (name, channel.members.len() + joining as u32)
-        })
+        self.local
+            .channels
+            .iter()
+            .map(|(name, channel)| (name, self.members(channel)))
+    }
+
+    fn members(&self, channel: &Channel) -> u32 {
+        let fanout = self.local.fanouts.get(channel.fanout);
+        let joining = fanout.map_or(0, |fanout| fanout.joining.len());
+        channel.members.len() + joining as u32
     }
 
     /// Carries out a command, after the connection's earlier ones for the channel.

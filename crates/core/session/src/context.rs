@@ -20,6 +20,12 @@ pub enum Order {
         reply_to: ReplyTo,
         survey: Survey,
     },
+    /// For every shard; the answers come to [`crate::Gateway::surveyed`] of the gateway in this
+    /// place.
+    GatewaySurvey {
+        place: u8,
+        survey: Survey,
+    },
     /// The server is to read its configuration again; [`crate::Event::Reloaded`] follows.
     Reload(ConnId),
     /// The next of the own orders of the gateway in this place: [`crate::Gateway::order`].
@@ -168,9 +174,11 @@ impl<S, O> Context<'_, S, O> {
                 ControlCommand::Refresh { .. } => ("refresh", "", user, client),
                 ControlCommand::Execute(_) => ("hear", "", user, client),
             },
-            Survey::Channels | Survey::Count | Survey::Find(_) | Survey::Carry { .. } => {
-                return self.ask_shards(survey);
-            }
+            Survey::Channels
+            | Survey::Count
+            | Survey::Find(_)
+            | Survey::Carry { .. }
+            | Survey::Subscribers(_) => return self.ask_shards(survey),
         };
         let who = if user.is_empty() { client } else { user };
         self.shared.notices.changed(what, channel, who);

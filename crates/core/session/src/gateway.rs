@@ -25,8 +25,8 @@ use crate::close::Port;
 use crate::http::{Incoming, Later, Reject};
 use crate::route::Claim;
 use crate::{
-    Allowance, CloseReason, Context, ControlCommand, Form, Identity, Reloaded, Shared, SurveyReply,
-    Transport,
+    Allowance, CloseReason, Context, ControlCommand, Form, Identity, Reloaded, Shared, Survey,
+    SurveyReply, Transport,
 };
 
 /// Input to a session: bytes, a deadline, or a reply from another part of the server.
@@ -264,6 +264,9 @@ pub trait Gateway: Sized + 'static {
 
     fn mail(&mut self, from: Sender, mail: Self::Mail, shard: &mut impl ShardCalls<Self>) {}
 
+    /// Every shard has answered a [`ShardCalls::survey`].
+    fn surveyed(&mut self, replies: Vec<SurveyReply>, shard: &mut impl ShardCalls<Self>) {}
+
     /// A session's queue is empty again.
     fn drained(&mut self, conn: ConnId) {}
 
@@ -301,6 +304,10 @@ pub trait ShardCalls<G: Gateway> {
     /// Publishes in a channel that is at home here. Error: why not, and the draft: after
     /// [`Refusal::Busy`] it may be offered again.
     fn publish(&mut self, draft: Draft) -> Result<Published, (Refusal, Draft)>;
+
+    /// Asks every shard and node, once the gateway has returned; the replies come to
+    /// [`Gateway::surveyed`]. For surveys that change nothing.
+    fn survey(&mut self, survey: Survey);
 
     /// Whether a connection is open, of any gateway.
     fn is_connected(&self, conn: ConnId) -> bool;

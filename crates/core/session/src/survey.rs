@@ -8,7 +8,8 @@ use throng_types::{ChannelName, Load, Position, Save};
 use crate::Transport;
 
 /// The form of surveys and replies between nodes; it rises with each change of theirs. A node does
-/// not answer what it cannot read, so a call over nodes of two forms fails as if one had gone.
+/// not answer what it cannot read, so a call over nodes of two forms fails as if one had gone. A
+/// question added behind all others needs no new form: only nodes that know it answer it.
 const FORM: u8 = 2;
 
 /// Encodes a [`Survey`] or a [`NodeReply`] for another node.
@@ -89,6 +90,8 @@ pub enum Survey {
         /// The channel; `None` for all.
         channel: Option<ChannelName>,
     },
+    /// Number of subscribers of each of these channels, replied to as [`Survey::Channels`].
+    Subscribers(Vec<ChannelName>),
 }
 
 /// Filter for connections. Empty or missing fields match all.
@@ -144,7 +147,8 @@ impl SearchMatches {
 /// One shard's reply to a [`Survey`].
 #[derive(Clone, Debug, PartialEq, Eq, Save)]
 pub enum SurveyReply {
-    /// Reply to [`Survey::Channels`]: channels, each with its number of subscribers.
+    /// Reply to [`Survey::Channels`] and [`Survey::Subscribers`]: channels, each with its number of
+    /// subscribers.
     Channels(Vec<(ChannelName, u32)>),
     Count(NodeCount),
     Matches(SearchMatches),
@@ -275,6 +279,7 @@ mod tests {
         };
         vec![
             Survey::Channels,
+            Survey::Subscribers(vec![ChannelName::new("a").unwrap()]),
             Survey::Count,
             Survey::Find(Search::default()),
             Survey::Find(Search {

@@ -71,6 +71,7 @@ fn pusher() -> PusherShared {
         is_enabled: true,
         presence_members_max: 10,
         watchlists: true,
+        subscription_count: true,
         quota: AppLimits::default(),
         used: Arc::default(),
     };

@@ -377,6 +377,7 @@ impl<G: Gateway> Solo<G> {
         let orders = orders.into_iter().map(|order| match order {
             session::Order::Hub(command) => Order::Hub(command),
             session::Order::Survey { reply_to, survey } => Order::Survey { reply_to, survey },
+            session::Order::GatewaySurvey { .. } => unreachable!("no session orders it"),
             session::Order::Reload(conn) => Order::Reload(conn),
             session::Order::Gateway(_) => Order::Gateway(own.pop_front().expect("one for each")),
         });

@@ -100,6 +100,10 @@ impl throng_session::ShardCalls<Appwrite> for Floor {
         Err((Refusal::Busy, draft))
     }
 
+    fn survey(&mut self, survey: throng_session::Survey) {
+        panic!("{survey:?}")
+    }
+
     fn is_connected(&self, conn: ConnId) -> bool {
         self.conn(conn.index()) == Some(conn)
     }

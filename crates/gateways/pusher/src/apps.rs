@@ -36,6 +36,8 @@ pub struct PusherApp {
     pub presence_members_max: u32,
     /// Whether users that have signed in can watch each other.
     pub watchlists: bool,
+    /// Whether subscribers are told how many they are.
+    pub subscription_count: bool,
 }
 
 /// Apps that the sessions of a shard know; the same on each shard, until a reload brings the next
@@ -162,6 +164,7 @@ mod tests {
             },
             presence_members_max: 100,
             watchlists: false,
+            subscription_count: false,
             quota: AppLimits::default(),
             used: Arc::default(),
         }

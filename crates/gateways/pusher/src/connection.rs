@@ -88,7 +88,7 @@ impl PusherConnection {
         cx.own.app(self.ws.state.app)
     }
 
-    fn channels(&self) -> impl Iterator<Item = &Subscription> {
+    pub(crate) fn channels(&self) -> impl Iterator<Item = &Subscription> {
         self.more.iter().flat_map(|more| more.channels())
     }
 
@@ -331,10 +331,8 @@ impl PusherConnection {
         let name = forms::own_name(channel);
         match result {
             Ok(subscribed) => {
-                let mut channels = self.channels_mut();
-                let Some(subscription) = channels.find(|known| known.channel == *channel) else {
-                    return;
-                };
+                let known = { self.channels_mut() }.find(|known| known.channel == *channel);
+                let Some(subscription) = known else { return };
                 let membership = subscription.membership.as_mut();
                 if let Some(joining) = membership.and_then(|it| it.joining.as_mut()) {
                     let newest = forms::is_cache(channel).then_some(subscribed);
@@ -351,6 +349,7 @@ impl PusherConnection {
                 if kind.is_cache {
                     begin_with_cache(channel, subscribed, cx);
                 }
+                self.note_change(channel, cx);
             }
             // Its client has unsubscribed meanwhile.
             Err(Refusal::Cancelled) => {}
@@ -373,7 +372,16 @@ impl PusherConnection {
         if let Some(channel) = kind.and_then(|kind| forms::hub_channel(app, name, kind))
             && self.forget(&channel)
         {
-            cx.unsubscribe(channel);
+            cx.unsubscribe(channel.clone());
+            self.note_change(&channel, cx);
+        }
+    }
+
+    /// The number of a channel's subscribers has changed.
+    fn note_change(&self, channel: &ChannelName, cx: &mut Cx<'_>) {
+        let is_wanted = self.app(cx).is_some_and(|app| app.subscription_count);
+        if is_wanted && forms::is_counted(channel) {
+            cx.order(channel.clone());
         }
     }
 
@@ -386,6 +394,7 @@ impl PusherConnection {
     /// the end of one alone.
     fn unsubscribed(&mut self, channel: &ChannelName, why: Unsubscribe, cx: &mut Cx<'_>) {
         if self.forget(channel) {
+            self.note_change(channel, cx);
             let is_gap = why == Unsubscribe::InsufficientState;
             let code = match is_gap {
                 true => CloseCode::OverCapacity,

@@ -2,7 +2,8 @@
 
 use throng_broker::{ChannelOptions, Draft, PresenceOptions, Retention};
 use throng_pusher::{
-    ChannelAccess, ChannelKind, EventData, append_delivery, append_event, server_to_user,
+    ChannelAccess, ChannelKind, EventData, SUBSCRIPTION_COUNT, append_delivery, append_event,
+    server_to_user,
 };
 use throng_session::encode::ws_text;
 use throng_session::{Form, FormKind};
@@ -120,6 +121,23 @@ pub(crate) fn draft(
         publisher: publisher.map(Box::new),
         ..Draft::new(channel, payload)
     }
+}
+
+/// Draft of the number of a channel's subscribers, for them alone.
+pub(crate) fn count(channel: ChannelName, subscribers: u32) -> Draft {
+    let data = format!(r#"{{"subscription_count":{subscribers}}}"#);
+    let event = (SUBSCRIPTION_COUNT, EventData::Text(&data));
+    Draft {
+        skip_history: true,
+        ..draft(channel, event, None, None)
+    }
+}
+
+/// Whether the subscribers of a channel may be told how many they are: it is neither a user's nor
+/// one with presence.
+pub(crate) fn is_counted(channel: &ChannelName) -> bool {
+    let kind = ChannelKind::of(own_name(channel));
+    kind.is_some_and(|it| !matches!(it.access, ChannelAccess::User | ChannelAccess::Presence))
 }
 
 /// Draft of the order to end all connections of a user, for the user's channel.

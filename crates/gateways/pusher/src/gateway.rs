@@ -1,20 +1,20 @@
 //! Pusher's clients as a gateway: their paths, and the session that a request becomes.
 
-use std::convert::Infallible;
 use std::rc::Rc;
 
-use throng_broker::ChannelOptions;
+use throng_broker::{ChannelOptions, Refusal};
 use throng_http1::query;
 use throng_pusher::CloseCode;
 use throng_session::http::check_draining;
 use throng_session::{
     Access, Claim, Class, Event, Flow, Form, Gateway, Incoming, Opened, Patch, Port, Reject,
-    Sender, ShardCalls, Shared, Transport,
+    Sender, ShardCalls, Shared, SurveyReply, Transport,
 };
-use throng_types::{ConnId, Load as _, Publication, Save, Saved};
+use throng_types::{ChannelName, ConnId, Load as _, Publication, Save, Saved, ShardId};
 use throng_ws::handshake;
 
 use crate::apps::NO_APP;
+use crate::counts::Counts;
 use crate::{
     CACHE_NAMESPACE, Cx, NAMESPACE, PusherConnection, PusherShared, WaitingCall, api, forms,
 };
@@ -34,12 +34,21 @@ pub enum PusherSession {
     Call(Box<WaitingCall>),
 }
 
+/// Mail of this gateway between shards, and from a reload.
+pub enum PusherMail {
+    /// Other apps, from a reload.
+    Apps(PusherShared),
+    /// Channels at home on the shard whose numbers of subscribers have changed.
+    Changed(Vec<ChannelName>),
+}
+
 /// Gateway of Pusher's apps on one shard; owned by its thread.
 pub struct Pusher {
     shared: Rc<PusherShared>,
     /// Whether clients came from another process whose app is not served here: the next tick closes
     /// them.
     has_strays: bool,
+    counts: Counts,
 }
 
 impl Pusher {
@@ -47,6 +56,7 @@ impl Pusher {
         Self {
             shared: Rc::new(shared),
             has_strays: false,
+            counts: Counts::default(),
         }
     }
 
@@ -64,6 +74,19 @@ impl Pusher {
         }
     }
 
+    /// Notes that the channels of a client have other numbers of subscribers.
+    fn note_channels(&mut self, session: &PusherSession) {
+        if let PusherSession::Client(client) = session
+            && let Some(app) = self.shared.app(client.ws.state.app)
+            && app.subscription_count
+        {
+            let channels = client.channels().map(|known| &known.channel);
+            for channel in channels.filter(|channel| forms::is_counted(channel)) {
+                self.counts.note(channel.clone());
+            }
+        }
+    }
+
     /// Takes a client that ends or moves away out of its app's connections.
     fn leave(&self, session: &PusherSession) {
         if let PusherSession::Client(client) = session
@@ -77,9 +100,9 @@ impl Pusher {
 impl Gateway for Pusher {
     type Session = PusherSession;
     type Shared = PusherShared;
-    type Order = Infallible;
-    /// Other apps, from a reload.
-    type Mail = PusherShared;
+    /// A channel whose number of subscribers has changed.
+    type Order = ChannelName;
+    type Mail = PusherMail;
 
     const FORMS: &'static [Form] = &[forms::EVENTS];
     const NAMESPACES: &'static [&'static str] = &[NAMESPACE, CACHE_NAMESPACE];
@@ -191,6 +214,8 @@ impl Gateway for Pusher {
                 }
                 _ => NO_APP,
             };
+            // Clients that did not move may have gone.
+            self.note_channels(session);
         }
         Some(())
     }
@@ -199,7 +224,22 @@ impl Gateway for Pusher {
         self.leave(&session);
     }
 
-    fn mail(&mut self, _: Sender, next: PusherShared, shard: &mut impl ShardCalls<Self>) {
+    fn order(&mut self, changed: ChannelName, _: &mut impl ShardCalls<Self>) {
+        self.counts.note(changed);
+    }
+
+    fn mail_bytes(mail: &PusherMail) -> usize {
+        match mail {
+            PusherMail::Apps(_) => 0,
+            PusherMail::Changed(channels) => channels.iter().map(|it| it.as_str().len()).sum(),
+        }
+    }
+
+    fn mail(&mut self, _: Sender, mail: PusherMail, shard: &mut impl ShardCalls<Self>) {
+        let next = match mail {
+            PusherMail::Apps(next) => next,
+            PusherMail::Changed(channels) => return self.counts.take(channels),
+        };
         let before = std::mem::replace(&mut self.shared, Rc::new(next));
         if before
             .places()
@@ -209,11 +249,40 @@ impl Gateway for Pusher {
         }
     }
 
+    fn surveyed(&mut self, replies: Vec<SurveyReply>, shard: &mut impl ShardCalls<Self>) {
+        let now = shard.now().mono;
+        self.counts.tell(replies, now, |channel, count| {
+            let told = match count {
+                0 => None,
+                _ => shard.publish(forms::count(channel.clone(), count)).err(),
+            };
+            !matches!(told, Some((Refusal::Busy, _)))
+        });
+    }
+
     fn closed(&mut self, _: ConnId, session: PusherSession, _: &mut impl ShardCalls<Self>) {
         self.leave(&session);
+        self.note_channels(&session);
+    }
+
+    fn turn(&mut self, _: usize, shard: &mut impl ShardCalls<Self>) -> bool {
+        for (home, channels) in self.counts.take_changed(shard.shards()) {
+            let home = ShardId(home);
+            if home == shard.this() {
+                self.counts.take(channels);
+            } else if shard.has_room(home) {
+                shard.mail(home, PusherMail::Changed(channels));
+            } else {
+                channels.into_iter().for_each(|it| self.counts.note(it));
+            }
+        }
+        false
     }
 
     fn tick(&mut self, shard: &mut impl ShardCalls<Self>) {
+        if let Some(survey) = self.counts.ask(shard.now().mono) {
+            shard.survey(survey);
+        }
         if std::mem::take(&mut self.has_strays) {
             let is_stray = |place| (place == NO_APP).then_some(CloseCode::NoApp);
             Self::close_clients(shard, is_stray);

@@ -11,6 +11,9 @@
 //! for all subscribers, unless it leaves a connection out: then it names that one as its publisher,
 //! and each subscriber compares.
 //!
+//! The other channels of an app that has `subscription_count` tell how many subscribers they have;
+//! see `counts.rs`.
+//!
 //! A client in a presence channel is a member of it in the hub, which tells the others of its user;
 //! see `presence.rs`.
 //!
@@ -21,6 +24,7 @@ mod apps;
 mod call;
 mod channels;
 mod connection;
+mod counts;
 mod forms;
 mod gateway;
 mod membership;
@@ -35,8 +39,8 @@ pub use apps::{PusherApp, PusherShared};
 pub use call::WaitingCall;
 pub use connection::PusherConnection;
 pub use forms::{CACHE_NAMESPACE, NAMESPACE};
-pub use gateway::{Pusher, PusherSession};
+pub use gateway::{Pusher, PusherMail, PusherSession};
 pub use quota::{AppLimits, AppUse};
 
 /// Context of a session's event, with the apps as the gateway's own state.
-type Cx<'a> = throng_session::Context<'a, PusherShared>;
+type Cx<'a> = throng_session::Context<'a, PusherShared, throng_types::ChannelName>;

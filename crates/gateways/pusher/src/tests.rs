@@ -8,18 +8,23 @@ use std::ops::ControlFlow;
 use std::rc::Rc;
 
 use throng_auth::Origins;
+use throng_broker::{Draft, Published, Refusal};
 use throng_dialogue::{Outcome, Stage, Variables, parse, play, same, word};
 use throng_hub::{Answer, Batch, Format, Hub, Patch, ReplyTo, Sink};
 use throng_pusher::AppKeys;
 use throng_pusher::api::EventLimits;
-use throng_session::{Event, FormKind, Gateway, Port, SurveyReply};
+use throng_session::{
+    Event, Flow, FormKind, Gateway, NodeReply, Own, Port, Sender, ShardCalls, Shared, Survey,
+    SurveyReply,
+};
 use throng_solo::{Order, Solo, WEBSOCKET, conn, fan_out, hub_of};
-use throng_types::{Now, Publication};
+use throng_types::{ChannelName, ConnId, Frame, Load as _, Now, Publication, Save as _, ShardId};
 use throng_ws::{Masking, Opcode, WsDecoder, WsEvent, WsLimits, WsRole, encode_message};
 
 use crate::socket_id::socket_id;
 use crate::{
-    AppLimits, CACHE_NAMESPACE, NAMESPACE, Pusher, PusherApp, PusherSession, PusherShared, forms,
+    AppLimits, CACHE_NAMESPACE, NAMESPACE, Pusher, PusherApp, PusherConnection, PusherMail,
+    PusherSession, PusherShared, forms,
 };
 
 const PEER: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -40,10 +45,12 @@ fn app() -> PusherApp {
         used: Default::default(),
         presence_members_max: 2,
         watchlists: true,
+        subscription_count: false,
     }
 }
 
-/// Apps of all stories: one without limits, one with small ones, and one that is not served.
+/// Apps of all stories: one without limits, one with small ones, one that counts subscribers, and
+/// one that is not served.
 fn apps() -> Vec<PusherApp> {
     let other = |id: &str| PusherApp {
         id: id.into(),
@@ -65,7 +72,11 @@ fn apps() -> Vec<PusherApp> {
         is_enabled: false,
         ..other("off")
     };
-    vec![app(), small, off]
+    let counts = PusherApp {
+        subscription_count: true,
+        ..other("counts")
+    };
+    vec![app(), small, off, counts]
 }
 
 /// Connections of one shard, by the order in which they came.
@@ -94,13 +105,98 @@ impl Sink for Clients {
     }
 }
 
+/// One of two shards as the gateway sees it. Mail to the other one comes back.
+struct Floor {
+    hub: Hub,
+    now: Now,
+    surveys: VecDeque<Survey>,
+    mails: VecDeque<PusherMail>,
+}
+
+impl ShardCalls<Pusher> for Floor {
+    fn this(&self) -> ShardId {
+        ShardId(0)
+    }
+
+    fn shards(&self) -> u8 {
+        2
+    }
+
+    fn now(&self) -> Now {
+        self.now
+    }
+
+    fn shared(&self) -> &Shared {
+        panic!("not asked for")
+    }
+
+    fn hub(&self) -> &Hub {
+        &self.hub
+    }
+
+    fn publish(&mut self, draft: Draft) -> Result<Published, (Refusal, Draft)> {
+        self.hub.publish_here(draft, self.now)
+    }
+
+    fn survey(&mut self, survey: Survey) {
+        self.surveys.push_back(survey);
+    }
+
+    fn is_connected(&self, _: ConnId) -> bool {
+        panic!("not asked for")
+    }
+
+    fn conn(&self, _: u32) -> Option<ConnId> {
+        panic!("not asked for")
+    }
+
+    fn sessions(&self) -> Vec<ConnId> {
+        panic!("not asked for")
+    }
+
+    fn queued_bytes(&self, _: ConnId) -> usize {
+        panic!("not asked for")
+    }
+
+    fn with(
+        &mut self,
+        _: ConnId,
+        _: impl FnOnce(&mut PusherSession, &mut Own<'_, Pusher>) -> Flow,
+    ) -> bool {
+        panic!("not asked for")
+    }
+
+    fn with_gone(
+        &mut self,
+        _: ConnId,
+        _: &mut PusherSession,
+        _: impl FnOnce(&mut PusherSession, &mut Own<'_, Pusher>),
+    ) {
+    }
+
+    fn take_orders(&mut self) -> Vec<ChannelName> {
+        panic!("not asked for")
+    }
+
+    fn deliver(&mut self, _: ConnId, _: &[u8], _: &Frame) {}
+
+    fn has_room(&self, _: ShardId) -> bool {
+        self.mails.is_empty()
+    }
+
+    fn mail(&mut self, _: ShardId, mail: PusherMail) {
+        self.mails.push_back(mail);
+    }
+}
+
 struct Room {
     pusher: Pusher,
-    hub: Hub,
+    floor: Floor,
+    /// Whether another node does not answer.
+    is_cut: bool,
     clients: Clients,
     names: BTreeMap<String, usize>,
     variables: Variables,
-    now: Now,
     /// Frames that came and were not told yet, and the code of the close.
     heard: Vec<(VecDeque<String>, Option<u16>)>,
 }
@@ -110,11 +206,16 @@ impl Room {
         let options = |namespace| (namespace, Pusher::channel_options(namespace));
         Self {
             pusher: Pusher::new(PusherShared::default().renewed(apps(), "")),
-            hub: hub_of(&[options(NAMESPACE), options(CACHE_NAMESPACE)]),
+            floor: Floor {
+                hub: hub_of(&[options(NAMESPACE), options(CACHE_NAMESPACE)]),
+                now: Now::default(),
+                surveys: VecDeque::new(),
+                mails: VecDeque::new(),
+            },
+            is_cut: false,
             clients: Clients::default(),
             names: BTreeMap::new(),
             variables: Variables::default(),
-            now: Now::default(),
             heard: Vec::new(),
         }
     }
@@ -138,10 +239,12 @@ impl Room {
             for order in orders {
                 match order {
                     Order::Hub(command) => {
-                        self.hub.handle(command, self.now, &mut self.clients);
+                        let Floor { hub, now, .. } = &mut self.floor;
+                        hub.handle(command, *now, &mut self.clients);
                     }
+                    Order::Gateway(changed) => self.pusher.order(changed, &mut self.floor),
                     Order::Survey { reply_to, .. } => {
-                        let channels = self.hub.channels();
+                        let channels = self.floor.hub.channels();
                         let channels = channels.map(|(name, count)| (name.clone(), count));
                         let replies = vec![SurveyReply::Channels(channels.collect())];
                         let caller = &mut self.clients.0[reply_to.conn.index() as usize];
@@ -150,7 +253,15 @@ impl Room {
                     other => panic!("{other:?}"),
                 }
             }
-            fan_out(&mut self.hub, 10, self.now, &mut self.clients);
+            self.pusher.turn(10, &mut self.floor);
+            while let Some(mail) = self.floor.mails.pop_front() {
+                self.pusher
+                    .mail(Sender::Shard(ShardId(1)), mail, &mut self.floor);
+            }
+            while let Some(survey) = self.floor.surveys.pop_front() {
+                self.answer(survey);
+            }
+            fan_out(&mut self.floor.hub, 10, self.floor.now, &mut self.clients);
             if is_done {
                 break;
             }
@@ -177,6 +288,30 @@ impl Room {
             });
             read.expect("good frames");
         }
+    }
+
+    /// Answers the gateway for this shard, and for another node with one subscriber of `far`.
+    fn answer(&mut self, survey: Survey) {
+        let Survey::Subscribers(channels) = survey else {
+            panic!("{survey:?}");
+        };
+        let hub = &self.floor.hub;
+        let own = channels
+            .iter()
+            .map(|name| (name.clone(), hub.subscribers(name)));
+        let own = own.filter(|(_, count)| *count > 0).collect();
+        let is_far = |name: &&ChannelName| name.as_str().ends_with("far");
+        let far = channels.iter().filter(is_far).map(|name| (name.clone(), 1));
+        let node = NodeReply {
+            replies: vec![SurveyReply::Channels(far.collect())],
+            ..NodeReply::default()
+        };
+        let others = match self.is_cut {
+            true => SurveyReply::Unanswered,
+            false => SurveyReply::Elsewhere(vec![node]),
+        };
+        let replies = vec![SurveyReply::Channels(own), others];
+        self.pusher.surveyed(replies, &mut self.floor);
     }
 
     /// Sends a signed call, and checks its answer.
@@ -255,15 +390,27 @@ impl Stage for Room {
             self.run();
             return Ok(());
         }
+        if name == "cut" {
+            self.is_cut = verb == "on";
+            return Ok(());
+        }
         if name == "after" {
-            self.now.mono = self.now.mono + verb.parse::<u64>().expect("a time");
+            let now = &mut self.floor.now;
+            now.mono = now.mono + verb.parse::<u64>().expect("a time");
+            self.pusher.tick(&mut self.floor);
             self.run();
             return Ok(());
         }
         let index = self.names[name];
         match verb {
             "goes" => {
-                self.hub.gone(self.clients.0[index].id, self.now);
+                let client = &mut self.clients.0[index];
+                self.floor.hub.gone(client.id, self.floor.now);
+                if let Some(PusherSession::Client(open)) = client.session() {
+                    let copy = PusherConnection::load_whole(&open.saved()).expect("whole");
+                    let gone = PusherSession::Client(mem::replace(open, copy));
+                    self.pusher.closed(client.id, gone, &mut self.floor);
+                }
                 self.run();
             }
             "says" => {

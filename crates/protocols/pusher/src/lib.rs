@@ -23,9 +23,9 @@ pub use channel::{ChannelAccess, ChannelKind, NAME_BYTES_MAX, server_to_user};
 pub use client::{ChannelUser, ClientFrame, MalformedFrame, SignedInUser};
 pub use code::CloseCode;
 pub use server::{
-    ErrorScope, EventData, PING, PONG, SubscriptionFailure, append_delivery, append_event,
-    cache_miss, connection_established, error, member_added, member_removed, presence_succeeded,
-    signin_success, subscription_count, subscription_error, subscription_succeeded,
+    ErrorScope, EventData, PING, PONG, SUBSCRIPTION_COUNT, SubscriptionFailure, append_delivery,
+    append_event, cache_miss, connection_established, error, member_added, member_removed,
+    presence_succeeded, signin_success, subscription_error, subscription_succeeded,
     watchlist_event,
 };
 pub use sign::{AppKeys, channel_message, user_message};

@@ -10,6 +10,8 @@ use throng_types::json::append_str;
 
 pub const PING: &[u8] = br#"{"event":"pusher:ping","data":{}}"#;
 pub const PONG: &[u8] = br#"{"event":"pusher:pong","data":{}}"#;
+/// Name of the event with the number of a channel's subscribers.
+pub const SUBSCRIPTION_COUNT: &str = "pusher_internal:subscription_count";
 
 /// Appends the first frame of a connection. `activity_timeout_s` is the silence after which the
 /// client pings; pusher-js refuses 0.
@@ -153,20 +155,6 @@ pub fn watchlist_event(is_online: bool, user_id: &str, out: &mut Vec<u8>) {
         append_str(user_id, data);
         data.extend_from_slice(b"]}]}");
     });
-}
-
-/// Appends the number of a channel's subscribers.
-pub fn subscription_count(channel: &str, count: u64, out: &mut Vec<u8>) {
-    own_event(
-        "pusher_internal:subscription_count",
-        Some(channel),
-        out,
-        |data| {
-            data.extend_from_slice(br#"{"subscription_count":"#);
-            append_number(count, data);
-            data.push(b'}');
-        },
-    );
 }
 
 /// Appends that a cache channel has no newest event.
@@ -356,13 +344,6 @@ mod tests {
                 json!({
                     "event": "pusher_internal:watchlist_events",
                     "data": r#"{"events":[{"name":"offline","user_ids":["7"]}]}"#,
-                }),
-            ),
-            (
-                written(|out| subscription_count("a", 12, out)),
-                json!({
-                    "event": "pusher_internal:subscription_count", "channel": "a",
-                    "data": r#"{"subscription_count":12}"#,
                 }),
             ),
             (

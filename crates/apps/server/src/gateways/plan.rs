@@ -11,7 +11,7 @@ use throng_engine::MailboxSender;
 use throng_gateway_centrifuge::{Centrifuge, Mail as CentrifugeMail};
 use throng_gateway_grip::{Grip, OriginClient};
 use throng_gateway_plain::Plain;
-use throng_gateway_pusher::{Pusher, PusherShared};
+use throng_gateway_pusher::{Pusher, PusherMail, PusherShared};
 use throng_metrics::Counters;
 use throng_outward::{Deliver, Host};
 use throng_session::{BackendMail, Backends as AskedBackends, ProxyOptions};
@@ -295,7 +295,7 @@ impl GatewaysRenewer {
         let mails = self.mails.iter_mut().zip(TO_ASKERS);
         let mails = mails.filter_map(|(mails, wrap)| mails.pop().map(wrap));
         mails
-            .chain([GatewayMail::Pusher(self.pusher.clone())])
+            .chain([GatewayMail::Pusher(PusherMail::Apps(self.pusher.clone()))])
             .collect()
     }
 

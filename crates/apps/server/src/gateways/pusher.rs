@@ -50,6 +50,7 @@ pub(crate) fn shared(config: &Config, before: &PusherShared) -> Result<PusherSha
             used: Arc::default(),
             presence_members_max: app.presence_members_max,
             watchlists: app.watchlists,
+            subscription_count: app.subscription_count,
         })
     };
     let apps: Result<Vec<_>, StartError> = config.apps.iter().map(app).collect();

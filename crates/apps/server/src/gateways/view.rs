@@ -10,7 +10,8 @@ use throng_engine::{Conns, Delivery, Kernel, Pieces};
 use throng_hub::Hub;
 use throng_metrics::Counter;
 use throng_session::{
-    Context, Flow, Gateway, Http, Order, Own, Resume, Sender, ShardCalls, Shared,
+    Context, Flow, Gateway, Http, Order, Own, Resume, Sender, ShardCalls, Shared, Survey,
+    SurveyReply,
 };
 use throng_types::{Actions, ConnId, Frame, Now, Overflow, ShardId, Slots};
 
@@ -84,6 +85,13 @@ impl<K: Kernel, G: Listed> ShardCalls<G> for View<'_, '_, K, G> {
 
     fn publish(&mut self, draft: Draft) -> Result<Published, (Refusal, Draft)> {
         self.host.hub.publish_here(draft, self.host.now)
+    }
+
+    fn survey(&mut self, survey: Survey) {
+        let place = G::PLACE;
+        self.host
+            .orders
+            .push(Order::GatewaySurvey { place, survey });
     }
 
     fn is_connected(&self, conn: ConnId) -> bool {
@@ -227,6 +235,25 @@ impl Gateways {
                 && let Some(order) = slot.next_order()
             {
                 slot.on_shard(host, |gateway, shard| gateway.order(order, shard));
+            }
+        }
+    }
+
+    #[expect(
+        clippy::needless_return,
+        reason = "the last gateway alone does not need it"
+    )]
+    pub(crate) fn surveyed<K: Kernel>(
+        &mut self,
+        place: u8,
+        replies: Vec<SurveyReply>,
+        host: &mut Host<'_, K>,
+    ) {
+        each! {
+            if place == G::PLACE
+                && let Some(slot) = G::slot_mut(self)
+            {
+                return slot.on_shard(host, |gateway, shard| gateway.surveyed(replies, shard));
             }
         }
     }

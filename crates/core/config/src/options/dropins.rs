@@ -272,5 +272,8 @@ section! {
         /// Whether users that sign in are told when others come online and go offline: the first
         /// 100 of the `watchlist` in the data that a back end signs.
         watchlists: bool, Bool = false;
+        /// Whether the subscribers of a channel without presence are told how many they are, on all
+        /// nodes: within a second of a change, and every five seconds above 100.
+        subscription_count: bool, Bool = false;
     }
 }

@@ -405,6 +405,10 @@ impl ShardCalls<Centrifuge> for Floor {
         Err((Refusal::Busy, draft))
     }
 
+    fn survey(&mut self, survey: Survey) {
+        panic!("{survey:?}")
+    }
+
     fn is_connected(&self, conn: ConnId) -> bool {
         self.conns.iter().any(|it| it.solo.id == conn)
     }

@@ -79,6 +79,10 @@ impl ShardCalls<Grip> for Floor {
         self.hub.publish_here(draft, self.now)
     }
 
+    fn survey(&mut self, survey: throng_session::Survey) {
+        panic!("{survey:?}")
+    }
+
     fn is_connected(&self, conn: ConnId) -> bool {
         self.clients.contains_key(&conn)
     }
