@@ -41,17 +41,23 @@ pub enum HookEvent {
     },
     /// A subscriber of a cache channel found no event there.
     CacheMiss { channel: ChannelName },
+    /// Number of a channel's subscribers, after a change.
+    Count {
+        channel: ChannelName,
+        subscribers: u32,
+    },
 }
 
 impl HookEvent {
     /// Names of events, as receivers and the configuration spell them.
-    pub const NAMES: [&'static str; 6] = [
+    pub const NAMES: [&'static str; 7] = [
         "channel_occupied",
         "channel_vacated",
         "member_added",
         "member_removed",
         "client_event",
         "cache_miss",
+        "subscription_count",
     ];
 
     /// Makes the event of a member that is its user's first, or was its last.
@@ -72,6 +78,7 @@ impl HookEvent {
             Self::Member { is_on, .. } => 2 + !*is_on as usize,
             Self::Client { .. } => 4,
             Self::CacheMiss { .. } => 5,
+            Self::Count { .. } => 6,
         }
     }
 
@@ -87,7 +94,8 @@ impl HookEvent {
             Self::Occupied { channel, .. }
             | Self::Member { channel, .. }
             | Self::Client { channel, .. }
-            | Self::CacheMiss { channel } => channel,
+            | Self::CacheMiss { channel }
+            | Self::Count { channel, .. } => channel,
         }
     }
 
@@ -95,7 +103,7 @@ impl HookEvent {
     #[must_use]
     pub fn cost_bytes(&self) -> usize {
         let texts = match self {
-            Self::Occupied { .. } | Self::CacheMiss { .. } => 0,
+            Self::Occupied { .. } | Self::CacheMiss { .. } | Self::Count { .. } => 0,
             Self::Member { user, .. } => user.len(),
             Self::Client {
                 event,

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use throng_broker::{ChannelOptions, Refusal};
+use throng_broker::{ChannelOptions, HookEvent, Refusal};
 use throng_http1::query;
 use throng_pusher::CloseCode;
 use throng_session::http::check_draining;
@@ -252,11 +252,18 @@ impl Gateway for Pusher {
     fn surveyed(&mut self, replies: Vec<SurveyReply>, shard: &mut impl ShardCalls<Self>) {
         let now = shard.now().mono;
         self.counts.tell(replies, now, |channel, count| {
-            let told = match count {
-                0 => None,
-                _ => shard.publish(forms::count(channel.clone(), count)).err(),
-            };
-            !matches!(told, Some((Refusal::Busy, _)))
+            if count > 0
+                && let Err((Refusal::Busy, _)) = shard.publish(forms::count(channel.clone(), count))
+            {
+                return false;
+            }
+            if let Some(hooks) = &shard.shared().hooks {
+                hooks.tell(HookEvent::Count {
+                    channel: channel.clone(),
+                    subscribers: count,
+                });
+            }
+            true
         });
     }
 

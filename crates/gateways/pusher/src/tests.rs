@@ -6,16 +6,18 @@ use std::mem;
 use std::net::{IpAddr, Ipv4Addr};
 use std::ops::ControlFlow;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
 
 use throng_auth::Origins;
-use throng_broker::{Draft, Published, Refusal};
+use throng_broker::{Draft, HookEvent, Hooks, Published, Refusal};
 use throng_dialogue::{Outcome, Stage, Variables, parse, play, same, word};
 use throng_hub::{Answer, Batch, Format, Hub, Patch, ReplyTo, Sink};
 use throng_pusher::AppKeys;
 use throng_pusher::api::EventLimits;
 use throng_session::{
-    Event, Flow, FormKind, Gateway, NodeReply, Own, Port, Sender, ShardCalls, Shared, Survey,
-    SurveyReply,
+    Event, Flow, FormKind, Gateway, NodeReply, Own, Port, Sender as MailFrom, ShardCalls, Shared,
+    Survey, SurveyReply,
 };
 use throng_solo::{Order, Solo, WEBSOCKET, conn, fan_out, hub_of};
 use throng_types::{ChannelName, ConnId, Frame, Load as _, Now, Publication, Save as _, ShardId};
@@ -105,8 +107,25 @@ impl Sink for Clients {
     }
 }
 
+/// Listener that passes numbers of subscribers on, as webhooks are told them.
+struct Counted(Sender<String>);
+
+impl Hooks for Counted {
+    fn tell(&self, event: HookEvent) {
+        if let HookEvent::Count {
+            channel,
+            subscribers,
+        } = event
+        {
+            let told = self.0.send(format!("{channel} {subscribers}"));
+            told.expect("somebody listens");
+        }
+    }
+}
+
 /// One of two shards as the gateway sees it. Mail to the other one comes back.
 struct Floor {
+    shared: Shared,
     hub: Hub,
     now: Now,
     surveys: VecDeque<Survey>,
@@ -127,7 +146,7 @@ impl ShardCalls<Pusher> for Floor {
     }
 
     fn shared(&self) -> &Shared {
-        panic!("not asked for")
+        &self.shared
     }
 
     fn hub(&self) -> &Hub {
@@ -192,6 +211,7 @@ impl ShardCalls<Pusher> for Floor {
 struct Room {
     pusher: Pusher,
     floor: Floor,
+    counted: Receiver<String>,
     /// Whether another node does not answer.
     is_cut: bool,
     clients: Clients,
@@ -203,15 +223,22 @@ struct Room {
 
 impl Room {
     fn new() -> Self {
+        let (counts, counted) = channel();
+        let shared = Shared {
+            hooks: Some(Arc::new(Counted(counts))),
+            ..throng_solo::shared()
+        };
         let options = |namespace| (namespace, Pusher::channel_options(namespace));
         Self {
             pusher: Pusher::new(PusherShared::default().renewed(apps(), "")),
             floor: Floor {
+                shared,
                 hub: hub_of(&[options(NAMESPACE), options(CACHE_NAMESPACE)]),
                 now: Now::default(),
                 surveys: VecDeque::new(),
                 mails: VecDeque::new(),
             },
+            counted,
             is_cut: false,
             clients: Clients::default(),
             names: BTreeMap::new(),
@@ -256,7 +283,7 @@ impl Room {
             self.pusher.turn(10, &mut self.floor);
             while let Some(mail) = self.floor.mails.pop_front() {
                 self.pusher
-                    .mail(Sender::Shard(ShardId(1)), mail, &mut self.floor);
+                    .mail(MailFrom::Shard(ShardId(1)), mail, &mut self.floor);
             }
             while let Some(survey) = self.floor.surveys.pop_front() {
                 self.answer(survey);
@@ -389,6 +416,10 @@ impl Stage for Room {
             self.names.insert(name.to_owned(), index);
             self.run();
             return Ok(());
+        }
+        if name == "hook" {
+            let told = self.counted.try_recv();
+            return same(&told.as_deref(), &Ok(step.trim_start_matches("hook ")));
         }
         if name == "cut" {
             self.is_cut = verb == "on";

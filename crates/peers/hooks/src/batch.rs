@@ -28,6 +28,8 @@ struct Notice<'a> {
     socket_id: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     user_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    subscription_count: Option<u32>,
 }
 
 fn notice<'a>(event: &'a HookEvent, channel: &'a str) -> Notice<'a> {
@@ -38,9 +40,11 @@ fn notice<'a>(event: &'a HookEvent, channel: &'a str) -> Notice<'a> {
         data: None,
         socket_id: None,
         user_id: None,
+        subscription_count: None,
     };
     match event {
         HookEvent::Occupied { .. } | HookEvent::CacheMiss { .. } => {}
+        HookEvent::Count { subscribers, .. } => notice.subscription_count = Some(*subscribers),
         HookEvent::Member { user, .. } => notice.user_id = Some(user),
         HookEvent::Client {
             event,

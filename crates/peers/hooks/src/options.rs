@@ -73,7 +73,9 @@ impl HookFilter {
             HookEvent::Occupied { .. } => 0b11,
             HookEvent::Member { user, .. } if user.is_empty() => 0,
             HookEvent::Member { .. } => 0b1100,
-            HookEvent::Client { .. } | HookEvent::CacheMiss { .. } => 1 << event.kind(),
+            HookEvent::Client { .. } | HookEvent::CacheMiss { .. } | HookEvent::Count { .. } => {
+                1 << event.kind()
+            }
         };
         self.kinds & kinds != 0 && self.name(event.channel()).is_some()
     }

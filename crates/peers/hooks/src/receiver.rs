@@ -93,7 +93,7 @@ fn level_of(event: &HookEvent) -> Option<(Subject, bool)> {
             user,
             is_on,
         } => Some(((channel.clone(), Some(user.clone())), *is_on)),
-        HookEvent::Client { .. } | HookEvent::CacheMiss { .. } => None,
+        HookEvent::Client { .. } | HookEvent::CacheMiss { .. } | HookEvent::Count { .. } => None,
     }
 }
 

@@ -251,6 +251,10 @@ impl Stage for World {
             "leaves" => self.tell(state(false)),
             "joins" => self.tell(member(true)),
             "quits" => self.tell(member(false)),
+            "counts" => self.tell(HookEvent::Count {
+                channel: channel(name),
+                subscribers: more.parse().expect("a number"),
+            }),
             "misses" => self.tell(HookEvent::CacheMiss {
                 channel: channel(name),
             }),

@@ -353,8 +353,12 @@ impl Checks<'_> {
                 _ => {}
             }
         }
-        let is_state =
-            |event: &WebhookEvent| !matches!(event, WebhookEvent::Client | WebhookEvent::CacheMiss);
+        let is_state = |event: &WebhookEvent| {
+            !matches!(
+                event,
+                WebhookEvent::Client | WebhookEvent::CacheMiss | WebhookEvent::SubscriptionCount
+            )
+        };
         let asks =
             |hook: &WebhookOptions| hook.events.is_empty() || hook.events.iter().any(is_state);
         if self.config.broker.kind != BrokerKind::Memory && hooks.iter().any(asks) {

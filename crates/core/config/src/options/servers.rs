@@ -333,6 +333,8 @@ choice! {
         Client = "client_event",
         /// A subscriber of a Pusher cache channel found no event there.
         CacheMiss = "cache_miss",
+        /// The number of a Pusher channel's subscribers has changed, in an app that counts them.
+        SubscriptionCount = "subscription_count",
     }
 }
 
