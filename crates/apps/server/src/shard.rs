@@ -291,6 +291,13 @@ impl ShardApp {
         conns: &mut Conns<Session, K>,
         now: Now,
     ) {
+        // Whoever asked may have gone: what a broken connection has left is read behind a turn's
+        // work, and its end is told before the next.
+        if let Command::Subscribe { reply_to, .. } = &command
+            && conns.session(reply_to.conn).is_none()
+        {
+            return;
+        }
         self.with_hub(conns, |hub, sink| hub.handle(command, now, sink));
     }
 
