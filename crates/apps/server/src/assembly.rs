@@ -3,11 +3,15 @@
 //! Owns what all shards share, and the ways in which drivers speak to them. Never: binds, starts
 //! a thread, waits.
 
+use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use throng_appwrite_api::{AppwritePeer, Call, Reply};
+use throng_broker::HookJournal;
+use throng_config::Config;
 use throng_engine::{ConnLimits, Kernel, MailboxSender, Running};
 use throng_gateway_grip::OriginClient;
+use throng_hooks::HookCall;
 use throng_http1::origin::OriginEvent;
 use throng_metrics::Counters;
 use throng_outward::{Deliver, Host};
@@ -18,6 +22,7 @@ use crate::broker::{BrokerHost, rings};
 use crate::drain::DrainOptions;
 use crate::gateways::{GatewaysPart, GatewaysPlan, deliver};
 use crate::handover::{Parcel, steps};
+use crate::hooks::{HooksPeer, Webhooks};
 use crate::live::conn_limits;
 use crate::options::{Options, Start, StartError};
 use crate::settings::Blueprint;
@@ -111,6 +116,31 @@ impl Assembly {
         let parts = parts.into_iter().map(Some).collect();
         *self.parts.lock().unwrap_or_else(PoisonError::into_inner) = Some(parts);
         Ok(())
+    }
+
+    /// Has `host` serve the peer of webhooks, with a journal and what that holds; before any app is
+    /// made. They tell nothing before [`Self::begin_webhooks`].
+    ///
+    /// # Errors
+    /// If a webhook of the configuration cannot be used.
+    pub fn start_webhooks(
+        &mut self,
+        config: &Config,
+        kept: (Box<dyn HookJournal>, Vec<u8>),
+        unix_ms: u64,
+        host: impl FnOnce(HooksPeer, Deliver<Infallible>) -> Host<HookCall>,
+    ) -> Result<(), StartError> {
+        let counters = self.blueprint.webhook_counters.clone();
+        let kept = (Some(kept.0), kept.1);
+        let host = |peer, deliver| Ok(host(peer, deliver));
+        let webhooks = Webhooks::hosted(config, counters, kept, unix_ms, host)?;
+        self.blueprint.tell(Some(webhooks));
+        Ok(())
+    }
+
+    /// Webhooks begin to tell, from what the journal held.
+    pub fn begin_webhooks(&self) {
+        self.blueprint.webhooks.iter().for_each(|it| it.begin());
     }
 
     /// Delivers a backend's answer to a shard. Error: the event, if the shard has no room or has

@@ -1,5 +1,7 @@
 //! The thread that tells webhooks, the way of shards to it, and its part in a hand-over.
 
+use std::convert::Infallible;
+use std::io;
 use std::path::Path;
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,7 +15,7 @@ use throng_hooks::{
     HookCall, HookFilter, HookIntake, HookScope, HooksClient, StandardKey, Webhook, backend_limits,
 };
 use throng_metrics::Counters;
-use throng_outward::{CallSender, Host};
+use throng_outward::{CallSender, Deliver, Host};
 use throng_sys::clock;
 
 use crate::gateways::{Gateways, app_keys, app_prefixes};
@@ -22,6 +24,9 @@ use crate::options::StartError;
 
 /// Longest wait for receivers when the server ends, and for the thread when it hands over.
 const LAST: Duration = Duration::from_secs(5);
+
+/// Peer that tells all receivers.
+pub(crate) type HooksPeer = ClientPeer<HooksClient>;
 
 /// Handle of the running thread.
 pub(crate) struct Webhooks {
@@ -58,27 +63,41 @@ impl Webhooks {
         if config.webhooks.is_empty() {
             return Ok(None);
         }
-        let hooks: Result<Vec<_>, _> = { config.webhooks.iter().enumerate() }
-            .map(|(place, hook)| webhook(hook, place, config))
-            .collect();
-        let hooks = hooks?;
-        let filters = hooks.iter().map(|hook| hook.filter.clone()).collect();
         let file = folder(config).map(|path| HookFile::new(Path::new(path)));
         let mut records = Vec::new();
         if let Some(file) = file.as_ref().filter(|_| !has_predecessor) {
             let read = file.read();
             records = read.map_err(|error| StartError::History(format!("webhooks: {error}")))?;
         }
-        let is_kept = file.is_some();
         let journal = file.map(|file| Box::new(file) as Box<dyn HookJournal>);
-        let client = HooksClient::new(hooks, journal, counters, clock::unix_ms());
+        let kept = (journal, records);
+        let started = Self::hosted(config, counters, kept, clock::unix_ms(), |peer, deliver| {
+            throng_outward::start("webhooks", move || peer, deliver)
+        });
+        started.map(Some)
+    }
+
+    /// Has `host` serve the client of all receivers, which waits for [`Webhooks::begin`]: with its
+    /// journal, if it has one, and what that holds. `unix_ms` is the time of the start.
+    pub(crate) fn hosted(
+        config: &Config,
+        counters: Arc<Counters>,
+        (journal, records): (Option<Box<dyn HookJournal>>, Vec<u8>),
+        unix_ms: u64,
+        host: impl FnOnce(HooksPeer, Deliver<Infallible>) -> io::Result<Host<HookCall>>,
+    ) -> Result<Arc<Self>, StartError> {
+        let hooks: Result<Vec<_>, _> = { config.webhooks.iter().enumerate() }
+            .map(|(place, hook)| webhook(hook, place, config))
+            .collect();
+        let hooks = hooks?;
+        let filters = hooks.iter().map(|hook| hook.filter.clone()).collect();
+        let is_kept = journal.is_some();
+        let client = HooksClient::new(hooks, journal, counters, unix_ms);
         let intake = client.intake();
         let peer = ClientPeer::new(client, backend_limits());
-        let deliver = Box::new(|reply| match reply {});
-        let host = throng_outward::start("webhooks", move || peer, deliver);
-        let host = host.map_err(StartError::Shard)?;
+        let host = host(peer, Box::new(|reply| match reply {})).map_err(StartError::Shard)?;
         let calls = host.calls();
-        Ok(Some(Arc::new(Self {
+        Ok(Arc::new(Self {
             host,
             sender: Arc::new(Sender {
                 calls,
@@ -87,7 +106,7 @@ impl Webhooks {
             }),
             records: Mutex::new(records),
             is_kept,
-        })))
+        }))
     }
 
     pub(crate) fn sender(&self) -> Arc<dyn Hooks> {

@@ -112,6 +112,7 @@ impl Play {
                 limits: LIMITS,
                 config,
                 requests: requests.clone(),
+                journal: None,
             };
             Node::new(made_of, false, &net)
         };

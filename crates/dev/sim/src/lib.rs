@@ -12,7 +12,7 @@
 //!
 //! Invariant: the same code and the same seed give the same trace, to the last byte.
 //!
-//! Not played: one server alone that crashes, TLS with the server and its gateways.
+//! Not played: TLS with the server and its gateways.
 
 #[macro_use]
 mod net;
@@ -21,7 +21,9 @@ mod backend;
 mod backends;
 mod client;
 mod cluster;
+mod disk;
 mod feeds;
+mod hooks;
 mod http;
 mod kernel;
 mod node;
@@ -71,11 +73,13 @@ pub enum Run {
     FeedPostgres,
     FeedKafka,
     FeedNats,
+    /// One server that tells webhooks, and is killed now and then.
+    Hooks,
 }
 
 impl Run {
     /// Each kind with its name, the steps of a run, and the seeds of an ordinary test.
-    const ALL: [(Self, &str, usize, u64); 12] = [
+    const ALL: [(Self, &str, usize, u64); 13] = [
         (Self::Engine, "engine", 1000, 256),
         (Self::SecureEngine, "secure-engine", 1000, 256),
         (Self::Server, "server", 1500, 256),
@@ -88,6 +92,7 @@ impl Run {
         (Self::FeedPostgres, "feed-postgres", 1500, 260),
         (Self::FeedKafka, "feed-kafka", 1500, 260),
         (Self::FeedNats, "feed-nats", 1500, 260),
+        (Self::Hooks, "hooks", 4000, 100),
     ];
 
     /// Iterates over all kinds of runs.
@@ -147,6 +152,7 @@ impl Run {
             Self::FeedPostgres => feeds::run(net, steps, |net| Box::new(feeds::Postgres::new(net))),
             Self::FeedKafka => feeds::run(net, steps, |net| Box::new(feeds::Kafka::new(net))),
             Self::FeedNats => feeds::run(net, steps, |net| Box::new(feeds::Nats::new(net))),
+            Self::Hooks => hooks::run(net, seed, steps),
         }
     }
 }

@@ -14,6 +14,7 @@ use throng_server::handover::{Parcel, Unpacking, steps};
 use throng_server::{Assembly, BrokerHost, Mailbox, Options, ShardApp, Start};
 
 use crate::backend::Requests;
+use crate::disk::Disk;
 use crate::kernel::{SimKernel, SimSocket};
 use crate::net::Net;
 use crate::stage::Stage;
@@ -61,6 +62,8 @@ pub(crate) struct MadeOf {
     pub(crate) config: Arc<Config>,
     /// Requests to GRIP's played backend.
     pub(crate) requests: Requests,
+    /// Journal of webhooks, if the process tells them. They begin when the run says so.
+    pub(crate) journal: Option<Disk>,
 }
 
 /// Hosts peers on the stage.
@@ -93,11 +96,22 @@ impl Node {
         };
         let shards = made_of.shards;
         let assembly = Assembly::new(&options, shards, made_of.start);
-        let assembly = assembly.expect("a good configuration");
+        let mut assembly = assembly.expect("a good configuration");
         let mut hosts = Hosts {
             net,
             hosts: Vec::new(),
         };
+        if let Some(disk) = &made_of.journal {
+            let kept = (Box::new(disk.clone()) as _, disk.records());
+            let unix_ms = net.now().unix_ms;
+            let started =
+                assembly.start_webhooks(&made_of.config, kept, unix_ms, |peer, deliver| {
+                    let (mut stage, calls) = Stage::serve(net, peer, deliver);
+                    hosts.hosts.push(Box::new(move || stage.turn_all()));
+                    calls.into()
+                });
+            started.expect("good webhooks");
+        }
         let (requests, mut appwrite) = (made_of.requests.beside(), None);
         let (limits, listeners) = (made_of.limits, assembly.listeners());
         let mut parts = None;

@@ -64,6 +64,7 @@ impl Play {
             limits,
             config: Arc::new(setup.config(&net)),
             requests: Requests::default(),
+            journal: None,
         };
         let node = Node::new(made_of, false, &net);
         net.draw_faults(&[1, 3, 20, 4096]);

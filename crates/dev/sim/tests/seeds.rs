@@ -65,6 +65,7 @@ sweeps! {
     nothing_of_postgres_is_lost_or_out_of_order: FeedPostgres;
     nothing_of_kafka_is_lost_or_out_of_order: FeedKafka;
     nothing_of_nats_is_lost_or_out_of_order: FeedNats;
+    webhooks_lose_nothing_and_what_they_tell_last_is_true: Hooks;
 }
 
 #[test]

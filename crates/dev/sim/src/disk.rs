@@ -1,0 +1,59 @@
+//! Journal of webhooks in memory, which outlives its process.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use throng_broker::HookJournal;
+
+use crate::net::Net;
+
+/// Journal that outlives its process.
+#[derive(Clone, Default)]
+pub(crate) struct Disk(Arc<Mutex<Written>>);
+
+#[derive(Default)]
+struct Written {
+    records: Vec<u8>,
+    /// Everything that was ever written.
+    ever: Vec<u8>,
+}
+
+impl Disk {
+    fn lock(&self) -> MutexGuard<'_, Written> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn records(&self) -> Vec<u8> {
+        self.lock().records.clone()
+    }
+
+    /// Whether the data of an event were written at any time.
+    pub(crate) fn has_had(&self, data: &str) -> bool {
+        let written = self.lock();
+        { written.ever.windows(data.len()) }.any(|bytes| bytes == data.as_bytes())
+    }
+
+    /// Cuts a write that nobody has gone on from: the beginning of a record is behind the others.
+    pub(crate) fn tear(&self, net: &Net) {
+        let mut written = self.lock();
+        let torn = net.below(written.records.len().min(12) + 1);
+        let torn = written.records[..torn].to_vec();
+        written.records.extend(torn);
+    }
+}
+
+impl HookJournal for Disk {
+    fn append(&mut self, records: &[u8]) {
+        let mut written = self.lock();
+        written.records.extend(records);
+        written.ever.extend(records);
+    }
+
+    fn replace(&mut self, records: &[u8]) {
+        self.lock().records.clear();
+        self.append(records);
+    }
+
+    fn bytes(&self) -> u64 {
+        self.lock().records.len() as u64
+    }
+}
