@@ -424,14 +424,16 @@ impl Local {
 
     /// Lets members of a connection that has gone stay for a while, if users are announced.
     pub(crate) fn stay(&mut self, now: Millis) {
-        let stays = |farewell: &mut Request| match farewell {
+        let stays = |farewell: &Request| match farewell {
             Request::Quit { presence, .. } => presence.announced == Announced::Users,
             _ => false,
         };
-        let staying = self.farewells.extract_if(.., stays);
-        self.leaving
-            .extend(staying.map(|quit| (now + STAY_MS, quit)));
-        self.leave_due(now);
+        if self.farewells.iter().any(stays) {
+            let staying = self.farewells.extract_if(.., |it| stays(it));
+            self.leaving
+                .extend(staying.map(|quit| (now + STAY_MS, quit)));
+            self.leave_due(now);
+        }
     }
 
     /// Makes members leave whose time has come.

@@ -56,6 +56,12 @@ impl Counts {
         }
     }
 
+    /// Whether a channel changed on this shard since the last call of [`Self::take_changed`].
+    #[inline]
+    pub(crate) fn has_changed(&self) -> bool {
+        !self.changed.is_empty()
+    }
+
     /// Takes what changed on this shard since the last call, for each home.
     pub(crate) fn take_changed(&mut self, shards: u8) -> BTreeMap<u8, Vec<ChannelName>> {
         let mut by_home: BTreeMap<u8, Vec<_>> = BTreeMap::new();

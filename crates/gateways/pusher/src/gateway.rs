@@ -273,6 +273,9 @@ impl Gateway for Pusher {
     }
 
     fn turn(&mut self, _: usize, shard: &mut impl ShardCalls<Self>) -> bool {
+        if !self.counts.has_changed() {
+            return false;
+        }
         for (home, channels) in self.counts.take_changed(shard.shards()) {
             let home = ShardId(home);
             if home == shard.this() {
