@@ -310,6 +310,8 @@ impl Hub {
     /// written to once even when several of its channels were published to in one turn.
     pub fn fan_out(&mut self, visits: usize, now: Now, sink: &mut impl Sink) -> bool {
         self.local.leave_due(now.mono);
+        // Before the fan-out, which tells of them.
+        self.leave_unused(now);
         let more = self.local.fan_out(visits, now.mono, sink);
         self.leave_unused(now);
         more
