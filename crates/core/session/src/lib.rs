@@ -76,4 +76,6 @@ pub use throng_centrifuge::proxy::{ProxyAnswer, ProxyCall, ProxyKind, ProxyRefus
 pub use throng_hub::{FormKind, Patch};
 pub use users::{Population, Usage, UserLimits, Users};
 pub use websocket::{Beat, Heard, WebSocket, answer_handshake, first_beat};
-pub use work::{Allowance, BAD_TOKENS_MAX, BURST_US, Meter, Overspent, Payer, Work, WorkLimits};
+pub use work::{
+    Allowance, BAD_TOKENS_MAX, BURST_US, Meter, Overspent, Payer, SharedDebt, Work, WorkLimits,
+};

@@ -14,11 +14,10 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use throng_types::{ConnId, Millis, Now};
 
-use crate::work::{BURST_US, Overspent, Work, WorkLimits};
+use crate::work::{BURST_US, Overspent, SharedDebt, Work, WorkLimits};
 
 /// Limits of one user; zero for no bound.
 #[derive(Clone, Copy, Debug, Default)]
@@ -34,34 +33,23 @@ pub struct UserLimits {
 #[derive(Debug)]
 pub struct Usage {
     pub user: Box<str>,
-    /// Time of the last charge in milliseconds, above [`OWED_BITS`]; below what was owed then, in
-    /// microseconds.
-    owed: AtomicU64,
+    commands: SharedDebt,
 }
-
-/// Bits of a debt, which is [`BURST_US`] at most.
-const OWED_BITS: u32 = BURST_US.ilog2() + 1;
 
 impl Usage {
     pub fn new(user: &str) -> Self {
         Self {
             user: user.into(),
-            owed: AtomicU64::default(),
+            commands: SharedDebt::default(),
         }
     }
 
     /// Charges microseconds of work; false, and nothing is charged, if more than [`BURST_US`] would
     /// be owed.
     fn charge(&self, cost_us: u32, now: Millis) -> bool {
-        let charged = self.owed.fetch_update(Relaxed, Relaxed, |owed| {
-            let (at_ms, owed_us) = (owed >> OWED_BITS, owed & ((1 << OWED_BITS) - 1));
-            // Another shard's clock may be a little ahead.
-            let now_ms = now.0.max(at_ms);
-            let paid_us = (now_ms - at_ms).saturating_mul(1000);
-            let owed_us = owed_us.saturating_sub(paid_us) + u64::from(cost_us);
-            (owed_us <= u64::from(BURST_US)).then_some(now_ms << OWED_BITS | owed_us)
-        });
-        charged.is_ok()
+        let cost_us = u64::from(cost_us);
+        let admit = |owed_us| owed_us + cost_us <= u64::from(BURST_US);
+        self.commands.charge(cost_us, now, admit).is_ok()
     }
 }
 

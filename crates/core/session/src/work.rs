@@ -19,7 +19,7 @@ use throng_auth::{Algorithm, TokenFault};
 use throng_types::{Now, Save};
 
 pub use price::{Overspent, Work, WorkLimits};
-pub use table::{BURST_US, Payer};
+pub use table::{BURST_US, Payer, SharedDebt};
 
 use table::{DEBT_MAX_US, Table, left, low_ms};
 

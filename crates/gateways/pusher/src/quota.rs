@@ -7,6 +7,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use throng_metrics::AppMetric;
+use throng_session::SharedDebt;
 use throng_types::Now;
 
 /// Bounds of an app on one node, over all its shards; 0 is no bound.
@@ -83,7 +84,7 @@ impl AppUse {
         let charged = publications.charge(channels, per_s, now);
         let charged = charged.map_err(over(AppMetric::RefusedPublications))?;
         if let Err(wait_s) = volume.charge(bytes, limits.bytes_per_s, now) {
-            publications.give_back(charged);
+            publications.0.give_back(charged);
             return Err(self.refuse(AppMetric::RefusedBytes, wait_s));
         }
         self.count(AppMetric::Publications, channels);
@@ -122,11 +123,10 @@ impl AppUse {
     }
 }
 
-/// Debt of one rate, kept as the time when it is paid back, in microseconds of the monotonic clock.
-/// Up to a second of debt is allowed. Who owes nothing may do more than that at once, up to
-/// [`DEBT_MAX_US`], and is refused until it is paid back.
+/// Rate of one kind of use. Up to a second of debt is allowed. Who owes nothing may do more than
+/// that at once, up to [`DEBT_MAX_US`], and is refused until it is paid back.
 #[derive(Debug, Default)]
-struct Rate(AtomicU64);
+struct Rate(SharedDebt);
 
 /// Longest debt of one charge, in microseconds: an hour.
 const DEBT_MAX_US: u64 = 3_600_000_000;
@@ -138,24 +138,16 @@ impl Rate {
         if per_s == 0 {
             return Ok(0);
         }
-        let now_us = now.mono.0 * 1000;
         let cost_us = (units.saturating_mul(1_000_000) / per_s).min(DEBT_MAX_US);
-        let mut wait_us = 0;
-        let charge = |paid_at: u64| {
-            let owed_us = paid_at.saturating_sub(now_us);
-            let above_us = (owed_us + cost_us).saturating_sub(1_000_000);
-            // At the latest once nothing is owed any more.
-            wait_us = above_us.min(owed_us);
-            (wait_us == 0).then_some(now_us + owed_us + cost_us)
-        };
-        match self.0.fetch_update(Relaxed, Relaxed, charge) {
-            Ok(_) => Ok(cost_us),
-            Err(_) => Err(wait_us.div_ceil(1_000_000)),
+        // At the latest once nothing is owed any more.
+        let wait_us = |owed_us: u64| (owed_us + cost_us).saturating_sub(1_000_000).min(owed_us);
+        let charged = self
+            .0
+            .charge(cost_us, now.mono, |owed_us| wait_us(owed_us) == 0);
+        match charged {
+            Ok(()) => Ok(cost_us),
+            Err(owed_us) => Err(wait_us(owed_us).div_ceil(1_000_000)),
         }
-    }
-
-    fn give_back(&self, cost_us: u64) {
-        self.0.fetch_sub(cost_us, Relaxed);
     }
 }
 

@@ -5,6 +5,7 @@
 
 use std::cell::RefCell;
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use throng_types::{Millis, mix};
 
@@ -24,6 +25,37 @@ pub(super) const fn left(owed_us: u32, at_ms: u32, now_ms: u32) -> u32 {
 /// Low half of a timestamp, enough to measure how long ago it was.
 pub(super) const fn low_ms(now: Millis) -> u32 {
     now.0 as u32
+}
+
+/// Debt that all shards share: the time when it is paid back, in microseconds of the monotonic
+/// clock.
+#[derive(Debug, Default)]
+pub struct SharedDebt(AtomicU64);
+
+impl SharedDebt {
+    /// Charges microseconds, if so many that are owed already `admit` them. Error: what is owed;
+    /// nothing is charged then.
+    pub fn charge(
+        &self,
+        cost_us: u64,
+        now: Millis,
+        admit: impl Fn(u64) -> bool,
+    ) -> Result<(), u64> {
+        let now_us = now.0 * 1000;
+        let charged = self.0.fetch_update(Relaxed, Relaxed, |paid_at| {
+            let owed_us = paid_at.saturating_sub(now_us);
+            admit(owed_us).then_some(now_us + owed_us + cost_us)
+        });
+        match charged {
+            Ok(_) => Ok(()),
+            Err(paid_at) => Err(paid_at.saturating_sub(now_us)),
+        }
+    }
+
+    /// Takes a charge back.
+    pub fn give_back(&self, cost_us: u64) {
+        self.0.fetch_sub(cost_us, Relaxed);
+    }
 }
 
 /// Places in the table; a power of two.
