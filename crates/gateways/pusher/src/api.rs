@@ -35,8 +35,8 @@ fn call(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Opened<WaitingCa
     let path = cx.own.inner_path(request.path()).unwrap_or_default();
     let parsed = throng_pusher::api::call_of(request.method == "POST", path);
     let (id, called) = parsed.ok_or((404, "there is no such path"))?;
-    let app = cx.own.by_id(id).and_then(|place| cx.own.app(place));
-    let app = app.ok_or((404, "there is no app with this id"))?;
+    let known = cx.own.by_id(id);
+    let (_, app) = known.ok_or((404, "there is no app with this id"))?;
     let query = SignedQuery::parse(request.query());
     let check = |path| {
         let (method, now_s) = (request.method, cx.now.unix_s());
@@ -88,7 +88,7 @@ fn call(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Opened<WaitingCa
         .counters
         .add(Counter::PublicationsApi, drafts.len() as u64);
     if let Some(asked) = asked {
-        let call = WaitingCall::open(incoming, (&app.id, asked), drafts, cx);
+        let call = WaitingCall::open(incoming, (app, asked), drafts, cx);
         return Ok(Opened::Session(call));
     }
     if drafts.is_empty() {

@@ -123,9 +123,10 @@ impl PusherShared {
         Some((place, self.app(place)?))
     }
 
-    /// Place of the app with an id.
-    pub(crate) fn by_id(&self, id: &str) -> Option<u16> {
-        self.apps.by_id.get(id).copied()
+    /// The app with an id, with its place.
+    pub(crate) fn by_id(&self, id: &str) -> Option<(u16, &PusherApp)> {
+        let place = *self.apps.by_id.get(id)?;
+        Some((place, self.app(place)?))
     }
 
     /// The app in a place; `None` if a session belongs to none.
@@ -154,19 +155,7 @@ mod tests {
         PusherApp {
             id: id.into(),
             keys: AppKeys::new(key, ["secret"]),
-            is_enabled: true,
-            origins: Origins::default(),
-            client_events: false,
-            activity_timeout_s: 1,
-            limits: EventLimits {
-                name_bytes_max: 1,
-                data_bytes_max: 1,
-            },
-            presence_members_max: 100,
-            watchlists: false,
-            subscription_count: false,
-            quota: AppLimits::default(),
-            used: Arc::default(),
+            ..crate::tests::app()
         }
     }
 
@@ -174,14 +163,15 @@ mod tests {
     #[test]
     fn an_app_keeps_its_place_and_counters_until_it_goes() {
         let first = PusherShared::default().renewed(vec![app("a", "1"), app("b", "2")], "");
-        let place = first.by_id("b");
+        let place = |shared: &PusherShared, id| shared.by_id(id).map(|(place, _)| place);
+        let of_b = place(&first, "b");
         first.by_key("2").expect("there").1.used.take_over();
         // Another key, another order, and another app before it.
         let second = first.renewed(vec![app("c", "1"), app("b", "3")], "/p");
-        assert_eq!(second.by_id("b"), place);
-        assert_eq!(second.by_id("a"), None);
+        assert_eq!(place(&second, "b"), of_b);
+        assert_eq!(place(&second, "a"), None);
         let (found, b) = second.by_key("3").expect("there");
-        assert_eq!((Some(found), b.used.connections()), (place, 1));
+        assert_eq!((Some(found), b.used.connections()), (of_b, 1));
         assert!(second.by_key("2").is_none());
         assert_eq!(second.inner_path("/p/app/3"), Some("/app/3"));
         assert_eq!(second.inner_path("/app/3"), None);
@@ -190,7 +180,7 @@ mod tests {
             let places = before.places();
             places.map(|place| before.end_code(place, next)).collect()
         };
-        assert_eq!(second.by_id("c"), first.by_id("a"));
+        assert_eq!(place(&second, "c"), place(&first, "a"));
         assert_eq!(codes(&first, &second), [Some(CloseCode::NoApp), None]);
         let off = PusherApp {
             is_enabled: false,

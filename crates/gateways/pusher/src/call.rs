@@ -16,7 +16,7 @@ use throng_session::{
 use throng_types::{ChannelName, End};
 
 use crate::refusal::{Refused, answer_error, refused};
-use crate::{Cx, forms};
+use crate::{Cx, PusherApp, forms};
 
 /// Beginning of the names of presence channels.
 pub(crate) const PRESENCE: &str = "presence-";
@@ -68,7 +68,7 @@ impl WaitingCall {
     /// Publishes the drafts, and asks all shards.
     pub(crate) fn open(
         incoming: &Incoming<'_, '_>,
-        (app, content): (&str, AnswerContent),
+        (app, content): (&PusherApp, AnswerContent),
         drafts: Vec<Draft>,
         cx: &mut Cx<'_>,
     ) -> Self {
@@ -79,7 +79,7 @@ impl WaitingCall {
         }
         let mut call = Self {
             exchange: Exchange::new(incoming),
-            app: app.into(),
+            app: app.id.clone(),
             content,
             publications,
             counts: None,
@@ -92,19 +92,16 @@ impl WaitingCall {
                 call.to_ask = vec![name.clone()];
                 call.ask(cx);
             }
-            _ => cx.survey(Survey::Channels),
+            content => cx.survey(content.survey(app)),
         }
         call
     }
 
     /// Asks for the users of the next channel.
     fn ask(&mut self, cx: &mut Cx<'_>) {
-        let app = cx.own.by_id(&self.app).and_then(|place| cx.own.app(place));
+        let app = cx.own.by_id(&self.app).map(|(_, app)| app);
         while let Some(name) = self.to_ask.last() {
-            let kind = ChannelKind::of(name);
-            let channel = kind.zip(app);
-            let channel = channel.and_then(|(kind, app)| forms::hub_channel(app, name, kind));
-            if let Some(channel) = channel {
+            if let Some(channel) = app.and_then(|app| hub_channel(app, name)) {
                 let reply_to = cx.reply_to(USERS);
                 return cx.hub(Command::Present {
                     reply_to,
@@ -204,7 +201,27 @@ impl WaitingCall {
     }
 }
 
+/// The hub's name for a channel of an app; `None` if no channel has the name.
+fn hub_channel(app: &PusherApp, name: &str) -> Option<ChannelName> {
+    forms::hub_channel(app, name, ChannelKind::of(name)?)
+}
+
 impl AnswerContent {
+    /// Question for the subscribers that the answer needs.
+    fn survey(&self, app: &PusherApp) -> Survey {
+        let names: Vec<&String> = match self {
+            Self::Channels { .. } => return Survey::Channels,
+            Self::Channel { name, .. } | Self::Users { name } => vec![name],
+            Self::Event { channels, .. } => channels.iter().collect(),
+            Self::Batch(events) => events.iter().map(|(name, _)| name).collect(),
+        };
+        // One that is named twice is counted once.
+        let names: BTreeSet<ChannelName> = { names.into_iter() }
+            .filter_map(|name| hub_channel(app, name))
+            .collect();
+        Survey::Subscribers(names.into_iter().collect())
+    }
+
     /// Whether the number of a channel's users is part of the answer.
     fn counts_users(&self, channel: &str) -> bool {
         match self {

@@ -62,13 +62,15 @@ pub(crate) fn hub_channel(app: &PusherApp, name: &str, kind: ChannelKind) -> Opt
     ChannelName::new(&format!("{namespace}:{}:{name}", app.id)).ok()
 }
 
+/// Kind of the channels that are of one user.
+const OF_USER: ChannelKind = ChannelKind {
+    access: ChannelAccess::User,
+    is_cache: false,
+};
+
 /// The hub's name for the channel of a user; `None` if the user's id is too long.
 pub(crate) fn user_channel(app: &PusherApp, user_id: &str) -> Option<ChannelName> {
-    let kind = ChannelKind {
-        access: ChannelAccess::User,
-        is_cache: false,
-    };
-    hub_channel(app, &server_to_user(user_id), kind)
+    hub_channel(app, &server_to_user(user_id), OF_USER)
 }
 
 pub(crate) fn is_cache(channel: &ChannelName) -> bool {
@@ -77,7 +79,7 @@ pub(crate) fn is_cache(channel: &ChannelName) -> bool {
 
 /// The hub's name for the channel that tells whether a user is online; `None` as above.
 pub(crate) fn online_channel(app: &PusherApp, user_id: &str) -> Option<ChannelName> {
-    ChannelName::new(&format!("{NAMESPACE}:{}:{ONLINE}{user_id}", app.id)).ok()
+    hub_channel(app, &format!("{ONLINE}{user_id}"), OF_USER)
 }
 
 /// Id of the user of whom a channel tells whether it is online.

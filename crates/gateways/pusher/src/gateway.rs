@@ -203,17 +203,12 @@ impl Gateway for Pusher {
     ) -> Option<()> {
         let id = Box::<str>::load(from)?;
         if let PusherSession::Client(client) = session {
-            let place = self.shared.by_id(&id);
-            let app = place.and_then(|place| self.shared.app(place));
-            let app = app.filter(|app| app.is_enabled);
-            self.has_strays |= app.is_none();
-            client.ws.state.app = match (app, place) {
-                (Some(app), Some(place)) => {
-                    app.used.take_over();
-                    place
-                }
-                _ => NO_APP,
-            };
+            let known = self.shared.by_id(&id).filter(|(_, app)| app.is_enabled);
+            self.has_strays |= known.is_none();
+            client.ws.state.app = known.map_or(NO_APP, |(place, app)| {
+                app.used.take_over();
+                place
+            });
             // Clients that did not move may have gone.
             self.note_channels(session);
         }

@@ -31,7 +31,7 @@ use crate::{
 
 const PEER: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-fn app() -> PusherApp {
+pub(crate) fn app() -> PusherApp {
     PusherApp {
         id: "app".into(),
         keys: AppKeys::new("key", ["secret"]),
@@ -270,8 +270,13 @@ impl Room {
                         hub.handle(command, *now, &mut self.clients);
                     }
                     Order::Gateway(changed) => self.pusher.order(changed, &mut self.floor),
-                    Order::Survey { reply_to, .. } => {
+                    Order::Survey { reply_to, survey } => {
+                        let is_asked = |name: &ChannelName| match &survey {
+                            Survey::Subscribers(names) => names.contains(name),
+                            _ => true,
+                        };
                         let channels = self.floor.hub.channels();
+                        let channels = channels.filter(|(name, _)| is_asked(name));
                         let channels = channels.map(|(name, count)| (name.clone(), count));
                         let replies = vec![SurveyReply::Channels(channels.collect())];
                         let caller = &mut self.clients.0[reply_to.conn.index() as usize];
