@@ -208,9 +208,7 @@ impl HooksClient {
             asks.wake_at(at);
         }
     }
-}
 
-impl HooksClient {
     fn finish(&mut self) {
         if let Some(finishes) = self.finishes.take() {
             finishes();

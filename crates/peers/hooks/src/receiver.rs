@@ -311,9 +311,9 @@ impl Receiver {
         self.failures
     }
 
-    fn forget(&mut self, gone: &[Item]) {
-        let bytes: usize = gone.iter().map(|item| item.event.cost_bytes()).sum();
-        self.queued_bytes -= bytes;
+    fn forget<'a>(&mut self, gone: impl IntoIterator<Item = &'a Item>) {
+        let bytes = gone.into_iter().map(|item| item.event.cost_bytes());
+        self.queued_bytes -= bytes.sum::<usize>();
     }
 
     /// Restores a change that a journal has.
@@ -326,10 +326,9 @@ impl Receiver {
             Change::Told(event) => self.restore_told(&event),
             Change::Gone(numbers) => {
                 let is_gone = |item: &Item| numbers.binary_search(&item.number).is_ok();
-                let (gone, kept) = self.queue.drain(..).partition(is_gone);
+                let (gone, kept): (VecDeque<Item>, _) = self.queue.drain(..).partition(is_gone);
                 self.queue = kept;
-                let gone: VecDeque<Item> = gone;
-                self.forget(&Vec::from(gone));
+                self.forget(&gone);
             }
         }
     }
