@@ -214,30 +214,30 @@ mod tests {
 
     #[test]
     fn a_key_of_namespaces_covers_their_channels_and_not_all() {
-        let grant = KeyRights {
+        let rights = KeyRights {
             name: "ci".into(),
             roles: vec![KeyRole::Admin],
             namespaces: vec!["chat".into()],
         };
         let name = |name: &str| ChannelName::new(name).unwrap();
-        assert!(grant.covers(Some(&name("chat:1"))));
+        assert!(rights.covers(Some(&name("chat:1"))));
         for other in ["chat", "chats:1", "other:chat:1"] {
-            assert!(!grant.covers(Some(&name(other))), "{other}");
+            assert!(!rights.covers(Some(&name(other))), "{other}");
         }
-        assert!(!grant.covers(None));
+        assert!(!rights.covers(None));
     }
 
     #[test]
     fn the_first_of_two_keys_that_are_the_same_counts() {
         let mut keys = ApiKeys::new(["a"]).unwrap();
-        let grant = Arc::new(KeyRights {
+        let rights = Arc::new(KeyRights {
             name: "ci".into(),
             roles: vec![KeyRole::Read],
             namespaces: Vec::new(),
         });
-        keys.add("a", Some(grant.clone())).unwrap();
-        keys.add("b", Some(grant.clone())).unwrap();
+        keys.add("a", Some(rights.clone())).unwrap();
+        keys.add("b", Some(rights.clone())).unwrap();
         assert_eq!(keys.find("a"), Some(&None));
-        assert_eq!(keys.find("b"), Some(&Some(grant)));
+        assert_eq!(keys.find("b"), Some(&Some(rights)));
     }
 }

@@ -47,7 +47,7 @@ pub struct Claim {
     /// answered at once or with [`crate::Opened::Later`], and opens no session.
     pub pipelines: bool,
     pub access: Access,
-    /// KeyRole that a key of the server API needs; `None` if the gateway checks each call itself.
+    /// Role that a key of the server API needs; `None` if the gateway checks each call itself.
     pub role: Option<KeyRole>,
     /// Whether the gateway checks the namespaces of each call itself. A key that is limited to some
     /// gets nowhere else.

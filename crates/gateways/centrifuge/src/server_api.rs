@@ -50,7 +50,7 @@ impl Form {
         }
     }
 
-    /// KeyRole for its call; `None` where each of several has its own.
+    /// Role that its call needs; `None` where each of several has its own.
     pub(crate) fn role(self) -> Option<KeyRole> {
         match self {
             Self::One(method) => Some(role_of(method)),
@@ -64,7 +64,7 @@ impl Form {
     }
 }
 
-/// KeyRole that a key needs for a method.
+/// Role that a key needs for a method.
 const fn role_of(method: Method) -> KeyRole {
     match method {
         Method::Publish | Method::Broadcast => KeyRole::Publish,
