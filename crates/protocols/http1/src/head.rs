@@ -268,8 +268,9 @@ pub(crate) fn trim(mut value: &[u8]) -> &[u8] {
     value
 }
 
-/// A byte of a token (RFC 9110 section 5.6.2).
-pub(crate) fn is_token(byte: u8) -> bool {
+/// Tells whether a byte may stand in a token (RFC 9110 section 5.6.2), as in a field's name.
+#[must_use]
+pub fn is_token(byte: u8) -> bool {
     TOKEN.has(byte)
 }
 

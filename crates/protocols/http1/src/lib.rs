@@ -31,7 +31,7 @@ pub use encode::{
     reason_phrase,
 };
 pub use fault::{BadBody, BadRequest, BadResponse};
-pub use head::{Body, HEADERS_CAP, Headers, HttpLimits, ResponseBody};
+pub use head::{Body, HEADERS_CAP, Headers, HttpLimits, ResponseBody, is_token};
 pub use known::KnownHead;
 pub use request::{Request, parse_request, parse_request_resumed};
 pub use response::{Response, parse_response};

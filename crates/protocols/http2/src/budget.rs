@@ -1,0 +1,61 @@
+//! Budget for frames that cost us and serve nobody: resets from either side, pings, settings,
+//! updates of windows, empty frames, extensions.
+//!
+//! Each has a price in points. Time pays back, and so does data that flows, since that is what
+//! updates of windows are for.
+
+use throng_types::{Millis, Save};
+
+use crate::H2Fault;
+
+/// Points of a connection that has done nothing for long: a page with a thousand streams may go
+/// and come back at once.
+const POINTS: u32 = 10_000;
+/// Points more for each stream that the peer may have.
+const POINTS_A_STREAM: u32 = 20;
+/// Points that each millisecond pays back.
+const POINTS_A_MS: u64 = 1;
+
+/// A stream that was opened and ends before its time, for whatever reason (CVE-2023-44487,
+/// CVE-2025-8671).
+pub(crate) const RESET: u32 = 10;
+/// A frame that is answered, or is one more of a block (CVE-2019-9512, -9515, CVE-2024-27316).
+pub(crate) const ANSWERED: u32 = 10;
+/// DATA without data (CVE-2019-9518).
+pub(crate) const EMPTY: u32 = 10;
+/// A frame without meaning for us: priorities, extensions, late ones of a stream that is gone.
+pub(crate) const IGNORED: u32 = 2;
+/// An update of a window (CVE-2019-9517).
+pub(crate) const WINDOW: u32 = 1;
+/// Earned by a DATA frame whose size no window has cut: there may be an update for its stream and
+/// one for the connection.
+pub(crate) const SENT: u32 = 2 * WINDOW;
+
+#[derive(Clone, Copy, Debug, Default, Save)]
+pub(crate) struct Budget {
+    at: Millis,
+    owed: u32,
+}
+
+impl Budget {
+    /// Takes points for something that came at a time; `streams_max` lifts the bound.
+    pub(crate) fn charge(
+        &mut self,
+        points: u32,
+        now: Millis,
+        streams_max: u32,
+    ) -> Result<(), H2Fault> {
+        let paid = (now - self.at).saturating_mul(POINTS_A_MS);
+        self.at = self.at.max(now);
+        self.earn(u32::try_from(paid).unwrap_or(u32::MAX));
+        self.owed = self.owed.saturating_add(points);
+        if self.owed > POINTS.saturating_add(streams_max.saturating_mul(POINTS_A_STREAM)) {
+            return Err(H2Fault::Flood);
+        }
+        Ok(())
+    }
+
+    pub(crate) const fn earn(&mut self, points: u32) {
+        self.owed = self.owed.saturating_sub(points);
+    }
+}

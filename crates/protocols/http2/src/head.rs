@@ -1,0 +1,365 @@
+//! Heads: blocks of fields as the heads of HTTP/1.1 that say the same, so that sessions have one
+//! form of a request, and its rules are checked in one place.
+//!
+//! Owns: pseudo-fields, and the rules for fields that HTTP/2 has of its own (RFC 9113 section 8).
+//! What HTTP/1.1 has, too, is judged by `throng-http1` on the text that is written here; no byte of
+//! a field can break out of its line.
+
+use std::ops::Range;
+
+use throng_http1::{
+    BadRequest, Body, Headers, HttpLimits, Request, Response, is_token, parse_request,
+    parse_response,
+};
+
+use crate::hpack::{self, Decoder, ENTRY_BYTES, NotHpack};
+
+/// Buffers that all connections of a thread lend each other, one call at a time.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    /// A head as text of HTTP/1.1.
+    text: Vec<u8>,
+    field: Vec<u8>,
+    /// Values of the pseudo-fields, and `Host`.
+    parts: Vec<u8>,
+    /// Crumbs of `Cookie`, joined (section 8.2.3).
+    cookie: Vec<u8>,
+}
+
+/// Reason for refusing one head; the connection goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BadHead {
+    /// The stream is reset (section 8.1.1).
+    Malformed,
+    /// The request is answered so.
+    Refused(BadRequest),
+}
+
+impl From<BadRequest> for BadHead {
+    fn from(fault: BadRequest) -> Self {
+        Self::Refused(fault)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HeadKind {
+    Request,
+    Response,
+    Trailers,
+}
+
+const METHOD: usize = 0;
+const SCHEME: usize = 1;
+const PATH: usize = 2;
+const AUTHORITY: usize = 3;
+const PROTOCOL: usize = 4;
+const STATUS: usize = 5;
+/// Not a pseudo-field: `Host`, which says what `:authority` does.
+const HOST: usize = 6;
+const PSEUDO: [&[u8]; 6] = [
+    b":method",
+    b":scheme",
+    b":path",
+    b":authority",
+    b":protocol",
+    b":status",
+];
+
+/// Stands where HTTP/1.1 has a nonce and HTTP/2 none (RFC 8441 section 5.1).
+const UPGRADE: &[u8] = b"connection: Upgrade\r\nupgrade: websocket\r\n\
+    sec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n";
+
+/// Decodes a block into `scratch.text`; true if it is an extended CONNECT.
+pub(crate) fn decode(
+    decoder: &mut Decoder,
+    block: &[u8],
+    kind: HeadKind,
+    limits: &HttpLimits,
+    scratch: &mut Scratch,
+) -> Result<Result<bool, BadHead>, NotHpack> {
+    let Scratch {
+        text,
+        field,
+        parts,
+        cookie,
+    } = scratch;
+    for buffer in [&mut *text, parts, cookie] {
+        buffer.clear();
+    }
+    let mut head = HeadText {
+        kind,
+        limits,
+        text,
+        parts,
+        cookie,
+        places: [const { None }; 7],
+        connects: false,
+        bytes: 0,
+        fields: 0,
+    };
+    let mut fault = None;
+    decoder.decode(block, field, |name, value| {
+        fault = fault.or_else(|| head.add(name, value).err());
+    })?;
+    Ok(match fault {
+        Some(fault) => Err(fault),
+        None => head.finish(),
+    })
+}
+
+struct HeadText<'s> {
+    kind: HeadKind,
+    limits: &'s HttpLimits,
+    text: &'s mut Vec<u8>,
+    parts: &'s mut Vec<u8>,
+    cookie: &'s mut Vec<u8>,
+    /// Where in `parts` they are.
+    places: [Option<Range<usize>>; 7],
+    connects: bool,
+    bytes: usize,
+    fields: usize,
+}
+
+impl HeadText<'_> {
+    fn add(&mut self, name: &[u8], value: &[u8]) -> Result<(), BadHead> {
+        self.fields += 1;
+        self.bytes += name.len() + value.len() + ENTRY_BYTES;
+        // Both count before anything is kept: fields by number cost the peer one byte each.
+        if self.fields > self.limits.headers_max {
+            return Err(BadRequest::TooManyHeaders.into());
+        }
+        if self.bytes > self.limits.head_bytes_max {
+            return Err(BadRequest::HeadTooLarge.into());
+        }
+        if value
+            .iter()
+            .any(|&byte| byte != b'\t' && (byte < b' ' || byte == 127))
+        {
+            return Err(BadHead::Malformed);
+        }
+        if name.first() == Some(&b':') {
+            let place = PSEUDO.iter().position(|pseudo| *pseudo == name);
+            let place = place.ok_or(BadHead::Malformed)?;
+            let fits = match self.kind {
+                HeadKind::Request => place != STATUS,
+                HeadKind::Response => place == STATUS,
+                HeadKind::Trailers => false,
+            };
+            // They stand before all fields, and each once (section 8.3).
+            if !fits || !self.text.is_empty() || self.places[place].is_some() {
+                return Err(BadHead::Malformed);
+            }
+            self.keep(place, value);
+            return Ok(());
+        }
+        if self.text.is_empty() {
+            self.begin()?;
+        }
+        self.add_field(name, value)
+    }
+
+    fn keep(&mut self, place: usize, value: &[u8]) {
+        let start = self.parts.len();
+        self.parts.extend_from_slice(value);
+        self.places[place] = Some(start..self.parts.len());
+    }
+
+    fn part(&self, place: usize) -> Option<&[u8]> {
+        self.parts.get(self.places[place].clone()?)
+    }
+
+    /// Writes the first line, and what else the pseudo-fields say.
+    fn begin(&mut self) -> Result<(), BadHead> {
+        match self.kind {
+            HeadKind::Trailers => self.text.extend_from_slice(b"HTTP/1.1 200 \r\n"),
+            HeadKind::Response => {
+                let status = self.part(STATUS).ok_or(BadHead::Malformed)?;
+                if status.len() != 3 {
+                    return Err(BadHead::Malformed);
+                }
+                let line = [b"HTTP/1.1 ", status, b" \r\n"].concat();
+                self.text.extend_from_slice(&line);
+            }
+            HeadKind::Request => self.begin_request()?,
+        }
+        Ok(())
+    }
+
+    fn begin_request(&mut self) -> Result<(), BadHead> {
+        let method = self.part(METHOD).ok_or(BadHead::Malformed)?;
+        let connects = method == b"CONNECT";
+        match (connects, self.part(PROTOCOL)) {
+            (false, None) | (true, Some(b"websocket")) => {}
+            (false, Some(_)) => return Err(BadHead::Malformed),
+            (true, _) => return Err(BadRequest::MethodTooLong.into()),
+        }
+        let (scheme, path) = (self.part(SCHEME), self.part(PATH));
+        let (_, path) = scheme.zip(path).ok_or(BadHead::Malformed)?;
+        let is_path = path.first() == Some(&b'/') || path == b"*";
+        let is_authority = |host: &[u8]| !host.contains(&b' ') && !host.contains(&b'@');
+        let authority = self.part(AUTHORITY);
+        let is_sound = method.iter().all(|&byte| is_token(byte))
+            && is_path
+            && !path.contains(&b' ')
+            && authority.is_none_or(is_authority);
+        if !is_sound {
+            return Err(BadHead::Malformed);
+        }
+        let method = if connects { b"GET" } else { method };
+        let mut start = [method, b" ", path, b" HTTP/1.1\r\n"].concat();
+        if let Some(authority) = authority {
+            start.extend_from_slice(&[b"host: ", authority, b"\r\n"].concat());
+        }
+        if connects {
+            start.extend_from_slice(UPGRADE);
+        }
+        *self.text = start;
+        self.connects = connects;
+        Ok(())
+    }
+
+    fn add_field(&mut self, name: &[u8], value: &[u8]) -> Result<(), BadHead> {
+        let is_name = |&byte: &u8| is_token(byte) && !byte.is_ascii_uppercase();
+        let is_sound = !name.is_empty()
+            && name.iter().all(is_name)
+            && value.trim_ascii().len() == value.len()
+            && !hpack::is_of_connection(name);
+        if !is_sound {
+            return Err(BadHead::Malformed);
+        }
+        match (self.kind, name) {
+            (HeadKind::Request, b"te") if value != b"trailers" => return Err(BadHead::Malformed),
+            (HeadKind::Request, b"host") => {
+                let known = self.part(AUTHORITY).or_else(|| self.part(HOST));
+                if known.is_some() {
+                    let is_same = known == Some(value);
+                    return if is_same {
+                        Ok(())
+                    } else {
+                        Err(BadHead::Malformed)
+                    };
+                }
+                self.keep(HOST, value);
+            }
+            (HeadKind::Request, b"cookie") => {
+                if !self.cookie.is_empty() {
+                    self.cookie.extend_from_slice(b"; ");
+                }
+                self.cookie.extend_from_slice(value);
+                return Ok(());
+            }
+            // The nonce is ours.
+            (HeadKind::Request, b"sec-websocket-key") if self.connects => return Ok(()),
+            _ => {}
+        }
+        self.line(name, value);
+        Ok(())
+    }
+
+    fn line(&mut self, name: &[u8], value: &[u8]) {
+        for part in [name, b": ", value, b"\r\n"] {
+            self.text.extend_from_slice(part);
+        }
+    }
+
+    fn finish(mut self) -> Result<bool, BadHead> {
+        if self.text.is_empty() {
+            self.begin()?;
+        }
+        if !self.cookie.is_empty() {
+            let cookie = std::mem::take(self.cookie);
+            self.line(b"cookie", &cookie);
+            *self.cookie = cookie;
+        }
+        self.text.extend_from_slice(b"\r\n");
+        Ok(self.connects)
+    }
+}
+
+/// Reads a request that was decoded, whose stream may have ended with it.
+pub(crate) fn request<'s>(
+    scratch: &'s Scratch,
+    limits: &HttpLimits,
+    connects: bool,
+    ends: bool,
+) -> Result<(Request<'s>, &'s [u8]), BadHead> {
+    let parsed = parse_request(&scratch.text, limits)?;
+    let (mut request, _) = parsed.ok_or(BadHead::Malformed)?;
+    request.body = match (request.body, ends) {
+        _ if connects => Body::None,
+        (Body::None, false) => Body::Chunked,
+        (Body::Length(length), true) if length > 0 => return Err(BadHead::Malformed),
+        (body, _) => body,
+    };
+    Ok((request, &scratch.text))
+}
+
+/// Reads a response that was decoded.
+pub(crate) fn response<'s>(
+    scratch: &'s Scratch,
+    limits: &HttpLimits,
+) -> Result<Response<'s>, BadHead> {
+    let parsed = parse_response(&scratch.text, limits, false);
+    let parsed = parsed.map_err(|_| BadHead::Malformed)?;
+    parsed
+        .map(|(response, _)| response)
+        .ok_or(BadHead::Malformed)
+}
+
+/// Reads trailers that were decoded.
+pub(crate) fn trailers<'s>(
+    scratch: &'s Scratch,
+    limits: &HttpLimits,
+) -> Result<Headers<'s>, BadHead> {
+    response(scratch, limits).map(|response| response.headers())
+}
+
+/// Appends the block of a response, in the same bytes on every connection. The status 101, with
+/// which HTTP/1.1 accepts a WebSocket, becomes 200 and loses what only HTTP/1.1 says (RFC 8441
+/// section 5).
+pub fn encode_response<'h>(
+    status: u16,
+    fields: impl IntoIterator<Item = (&'h str, &'h [u8])>,
+    out: &mut Vec<u8>,
+) {
+    let accepts = status == 101;
+    hpack::encode_status(if accepts { 200 } else { status }, out);
+    for (name, value) in fields {
+        if !(accepts && name.eq_ignore_ascii_case("sec-websocket-accept")) {
+            hpack::encode_field(name, value, out);
+        }
+    }
+}
+
+/// Appends the block of a request, in the same bytes on every connection. With a `protocol`, it is
+/// an extended CONNECT (RFC 8441 section 4), whatever the method.
+pub fn encode_request<'h>(
+    method: &str,
+    scheme: &str,
+    authority: &str,
+    path: &str,
+    protocol: Option<&str>,
+    fields: impl IntoIterator<Item = (&'h str, &'h [u8])>,
+    out: &mut Vec<u8>,
+) {
+    let method = if protocol.is_some() {
+        "CONNECT"
+    } else {
+        method
+    };
+    let pseudo = [
+        (":method", Some(method)),
+        (":scheme", Some(scheme)),
+        (":authority", Some(authority)),
+        (":path", Some(path)),
+        (":protocol", protocol),
+    ];
+    for (name, value) in pseudo {
+        if let Some(value) = value {
+            hpack::encode_indexed(name, value.as_bytes(), out);
+        }
+    }
+    for (name, value) in fields {
+        hpack::encode_field(name, value, out);
+    }
+}
