@@ -1,6 +1,6 @@
 // A back end with the Maven package pusher-http-java: Backend HOST:PORT APP KEY SECRET
-// Orders and events are lines of JSON, as with Sdk.java; python/backend.py and js/pusher.mjs speak
-// the same language. The package neither notes nor terminates users.
+// Orders and events are lines of JSON, as with Sdk.java; python/backend.py, go/backend.go and
+// js/pusher.mjs speak the same language. The package neither notes nor terminates users.
 
 import com.pusher.rest.Pusher;
 import com.pusher.rest.data.Event;

@@ -30,7 +30,7 @@ const own = {
   'pusher:member_removed': 'removed',
 };
 
-// What another back end has signed, by the channel.
+// What another back end has signed, by the channel; for a sign-in by the empty name.
 const signed = new Map();
 
 function follow(name) {
@@ -123,7 +123,7 @@ const orders = {
       },
       userAuthentication: {
         customHandler: ({ socketId }, done) =>
-          done(null, backend.authenticateUser(socketId, { id: user, watchlist })),
+          done(null, signed.get('') ?? backend.authenticateUser(socketId, { id: user, watchlist })),
       },
     };
     if (above === 'echo') {
@@ -149,7 +149,10 @@ const orders = {
     if (!echo) return void client.channel(channel).trigger(name, data);
     echo.connector.channels[channel].whisper(name.replace('client-', ''), data);
   },
-  signin: () => client.signin(),
+  signin({ answer }) {
+    if (answer) signed.set('', answer);
+    client.signin();
+  },
   leave: () => client.disconnect(),
   come: () => client.connect(),
   async trigger({ channels, name, data, ...options }) {

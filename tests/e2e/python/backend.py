@@ -1,7 +1,7 @@
 """A back end with the PyPI package pusher: backend.py HOST:PORT APP KEY SECRET
 
-Orders and events are lines of JSON, as with sdk.py; java/Backend.java and js/pusher.mjs speak the
-same language.
+Orders and events are lines of JSON, as with sdk.py; java/Backend.java, go/backend.go and
+js/pusher.mjs speak the same language.
 """
 
 import base64
@@ -46,7 +46,9 @@ orders = {
     "authorize": lambda channel, socket_id, member=None: {
         "answer": client.authenticate(channel, socket_id, member)
     },
-    "authenticate": lambda socket_id, user: client.authenticate_user(socket_id, user),
+    "authenticate": lambda socket_id, user: {
+        "answer": client.authenticate_user(socket_id, user)
+    },
 }
 
 for line in sys.stdin:

@@ -49,6 +49,19 @@ pub(crate) fn java() -> &'static str {
     CLASSPATH.get_or_init(|| java_of("java", "tests/e2e/java", &["Sdk.java", "Backend.java"]))
 }
 
+/// A folder with the program `backend` of `tests/e2e/go`, built with the modules that it pins.
+pub(crate) fn go_programs() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let from = binary::root().join("tests/e2e/go");
+        once("go", &from, &["go.mod", "go.sum", "backend.go"], |folder| {
+            let mut build = Command::new("go");
+            build.args(["build", "-o"]).arg(folder.join("backend"));
+            run(build.arg(".").current_dir(&from));
+        })
+    })
+}
+
 /// The classpath of Kafka and of the program `Kafka`, with the Maven packages of
 /// `tests/feeds/java`.
 pub(crate) fn kafka() -> &'static str {

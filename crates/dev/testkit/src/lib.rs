@@ -49,7 +49,7 @@ pub use patience::{DEADLINE, Deadline, until};
 pub use process::Process;
 pub use proxy::Proxy;
 pub use rustix::process::Signal;
-pub use sdk::{Sdk, java_program, python_script, script, script_trusting};
+pub use sdk::{Sdk, go_program, java_program, python_script, script, script_trusting};
 pub use server::{Server, Setup};
 pub use throng_dialogue::{dialogues, escaped, unescaped};
 pub use token::{sign, unix_s};

@@ -37,6 +37,13 @@ pub fn java_program(name: &str, arguments: &[&str]) -> Sdk {
     Sdk::start(java.args(arguments))
 }
 
+/// A program of `tests/e2e/go`, started with these arguments.
+#[track_caller]
+pub fn go_program(name: &str, arguments: &[&str]) -> Sdk {
+    let program = install::go_programs().join(name);
+    Sdk::start(Command::new(program).args(arguments))
+}
+
 /// A script of `tests/e2e/js` that believes servers with a certificate of the authorities in this
 /// file too.
 #[track_caller]

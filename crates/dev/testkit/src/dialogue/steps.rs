@@ -9,8 +9,8 @@ use super::output::command;
 use super::values::{self, fields, lines, parse};
 use super::{Story, Thing};
 use crate::{
-    HANDSHAKE, Installed, Sdk, Server, Setup, Signal, Wire, escaped, free_port, java_program,
-    python_script, script, script_trusting, sign, unix_s,
+    HANDSHAKE, Installed, Sdk, Server, Setup, Signal, Wire, escaped, free_port, go_program,
+    java_program, python_script, script, script_trusting, sign, unix_s,
 };
 
 impl Story {
@@ -251,6 +251,7 @@ impl Story {
                     }
                     ("py", rest) => with_script(python_script, rest),
                     ("java", rest) if !rest.is_empty() => with_script(java_program, rest),
+                    ("go", rest) => with_script(go_program, rest),
                     ("run", line) => Sdk::start(&mut command(line)),
                     _ => values::start(kind),
                 };
