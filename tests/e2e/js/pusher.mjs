@@ -2,7 +2,8 @@
 // signs for it and publishes, with the npm package `pusher`: node pusher.mjs APP KEY SECRET [echo]
 // Orders and events are lines of JSON, as with sdk.mjs. All packages use the port for clients.
 // `receive` begins the back end's receiver of webhooks, whose signatures that package checks, and
-// `standardwebhooks`.
+// `standardwebhooks`; `site` begins a page for a real browser.
+import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { createInterface } from 'node:readline';
 import Echo from 'laravel-echo';
@@ -77,15 +78,22 @@ function isSigned(headers, rawBody, standard) {
   return true;
 }
 
+function serve(answer) {
+  const server = createServer(async (request, response) => {
+    const chunks = [];
+    for await (const chunk of request) chunks.push(chunk);
+    answer(request, response, Buffer.concat(chunks).toString());
+  });
+  server.listen(0, '127.0.0.1', () => tell('listening', { port: server.address().port }));
+}
+
+const BUNDLE = './node_modules/pusher-js/dist/web/pusher-with-encryption.js';
 let status = 200;
 let seen = new Set();
 
 const orders = {
   receive({ standard }) {
-    const server = createServer(async (request, response) => {
-      const chunks = [];
-      for await (const chunk of request) chunks.push(chunk);
-      const rawBody = Buffer.concat(chunks).toString();
+    serve((request, response, rawBody) => {
       response.statusCode = isSigned(request.headers, rawBody, standard) ? status : 400;
       // A batch that was taken before is not told again.
       const id = request.headers['webhook-id'] ?? request.headers['x-pusher-signature'];
@@ -97,10 +105,31 @@ const orders = {
       seen.add(response.statusCode === 200 ? id : '');
       response.end();
     });
-    server.listen(0, '127.0.0.1', () => tell('listening', { port: server.address().port }));
+  },
+  // A page with pusher-js, as browsers have it, and what signs for it.
+  site() {
+    const script = readFileSync(new URL(BUNDLE, import.meta.url));
+    serve(({ url }, response, body) => {
+      if (url === '/pusher.js') return response.end(script);
+      const { socket_id, channel_name, user } = Object.fromEntries(new URLSearchParams(body));
+      const member = { user_id: user, user_info: { name: user } };
+      if (url === '/channel') {
+        const signed = backend.authorizeChannel(
+          socket_id,
+          channel_name,
+          channel_name.startsWith('presence-') ? member : undefined,
+        );
+        return response.end(JSON.stringify(signed));
+      }
+      if (url === '/user') {
+        return response.end(JSON.stringify(backend.authenticateUser(socket_id, { id: user })));
+      }
+      response.setHeader('Content-Type', 'text/html');
+      response.end('<script src="/pusher.js"></script>');
+    });
   },
   answer: (fields) => ({ status } = fields),
-  connect({ url, user, watchlist }) {
+  connect({ url, user, info = { name: user }, watchlist }) {
     const { hostname: host, port, protocol } = new URL(url);
     const useTLS = protocol === 'https:';
     const app = { appId, key, secret, encryptionMasterKeyBase64 };
@@ -116,7 +145,7 @@ const orders = {
         customHandler({ socketId, channelName }, done) {
           // A user who has signed in needs no data for each channel.
           const isMember = channelName.startsWith('presence-') && !client.user.user_data;
-          const member = isMember ? { user_id: user, user_info: { name: user } } : undefined;
+          const member = isMember ? { user_id: user, user_info: info } : undefined;
           const known = signed.get(channelName);
           done(null, known ?? backend.authorizeChannel(socketId, channelName, member));
         },

@@ -381,7 +381,16 @@ impl Room {
         );
         self.clients.0[index].feed(request.as_bytes());
         self.run();
-        self.clients.0[index].answers()
+        // An answer and, behind it, when to come again.
+        let told = self.clients.0[index].told();
+        let answers = told.split("HTTP/1.1 ").skip(1).map(|answer| {
+            let (head, body) = answer.split_once("\r\n\r\n").expect("a whole head");
+            let fields = head.lines();
+            let wait = fields.filter_map(|line| line.strip_prefix("Retry-After: "));
+            let wait: String = wait.map(|wait| format!(" after {wait}")).collect();
+            format!("{} {body}{wait}", &head[..3])
+        });
+        answers.collect()
     }
 }
 
