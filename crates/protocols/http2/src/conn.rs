@@ -14,8 +14,8 @@ use throng_types::Save;
 use crate::H2Fault;
 use crate::budget::{self, Budget};
 use crate::frame::{
-    Code, END_HEADERS, END_STREAM, FRAME_BYTES_MAX, Head, Kind, NUMBER_MAX, setting, write_frame,
-    write_goaway, write_head, write_number,
+    Code, END_HEADERS, END_STREAM, FRAME_BYTES_MAX, HEAD_BYTES, Head, Kind, NUMBER_MAX, setting,
+    write_frame, write_goaway, write_head, write_number,
 };
 use crate::hpack::{Decoder, NO_TABLE};
 use crate::streams::{Gone, PEER_ENDED, Stream, Streams, UNKNOWN, WE_ENDED};
@@ -25,6 +25,18 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// The window of streams and connections where nobody has said another one (section 6.9.2).
 const WINDOW: u32 = 65_535;
+
+/// Tells whether a connection that begins so speaks HTTP/2 with prior knowledge (RFC 9113 section
+/// 3.3); `None` if more bytes are needed. No method of HTTP/1.1 begins like the preface.
+#[must_use]
+pub fn has_preface(begin: &[u8]) -> Option<bool> {
+    const DECIDE_BYTES: usize = b"PRI ".len();
+    let known = begin.len().min(DECIDE_BYTES);
+    match begin[..known] == PREFACE[..known] {
+        true => (known == DECIDE_BYTES).then_some(true),
+        false => Some(false),
+    }
+}
 
 /// Pings that may be without an answer at once.
 const PINGS_MAX: u8 = 4;
@@ -254,25 +266,31 @@ impl Conn {
 
     fn is_sound(&self) -> bool {
         let (stream_window, window) = self.windows;
-        let held: u64 = { self.streams.iter() }
-            .map(|stream| u64::from(stream_window.saturating_sub(stream.recv + stream.taken)))
-            .sum();
-        let streams = self
-            .streams
-            .iter()
-            .all(|stream| stream.recv.saturating_add(stream.taken) <= stream_window);
+        // Bytes that owners have; none of a stream whose window would not hold them.
+        let held = |stream: &Stream| -> Option<u64> {
+            let told = stream.recv.checked_add(stream.taken)?;
+            Some(u64::from(stream_window.checked_sub(told)?))
+        };
+        let held: Option<u64> = self.streams.iter().map(held).sum();
+        let told = u64::from(self.recv) + u64::from(self.taken);
         let ids = self.streams.iter().last().map_or(0, |stream| stream.id);
         let bound = match self.role {
             Role::Server => self.last,
             Role::Client => self.next,
         };
-        streams
-            && window <= NUMBER_MAX
-            && u64::from(self.recv) + u64::from(self.taken) + held <= u64::from(window)
+        let held_max = match self.partial {
+            None => HEAD_BYTES,
+            Some(Partial::Whole(head)) => (head.length as usize).min(FRAME_BYTES_MAX),
+            Some(Partial::Padding(Head { length: 0, .. })) => return false,
+            Some(_) => 1,
+        };
+        held.is_some_and(|held| told + held <= u64::from(window))
             && ids <= bound
+            && window <= NUMBER_MAX
             && self.next <= NUMBER_MAX + 2
             && self.peer_window <= NUMBER_MAX
-            && self.held.len() <= FRAME_BYTES_MAX
+            && self.held.len() < held_max
+            && !matches!(self.phase, Phase::Preface(at) if usize::from(at) >= PREFACE.len())
     }
 
     /// Tells how many streams live.

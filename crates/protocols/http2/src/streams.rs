@@ -189,6 +189,9 @@ impl Streams {
     /// Moves the windows of all streams by as much; false if one is too large then (RFC 9113
     /// section 6.9.2).
     pub(crate) fn move_windows(&mut self, by: i64) -> bool {
+        if by == 0 {
+            return true;
+        }
         let mut live = self.all.iter_mut().filter(|stream| !stream.is(REMOVED));
         live.all(|stream| {
             let moved = i32::try_from(i64::from(stream.send) + by);

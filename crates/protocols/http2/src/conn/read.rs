@@ -445,41 +445,52 @@ impl Conn {
 
     fn settings<'a>(&mut self, ack: bool, payload: &[u8], aids: &mut Aids<'_, '_>) -> Step<'a> {
         // One that changes windows looks at all streams.
-        let streams = self.streams.len() as u32 / 64;
-        self.charge(budget::ANSWERED + streams, aids)?;
+        let looks = payload.len() / 6 + self.streams.len();
+        self.charge(budget::ANSWERED + looks as u32 / 64, aids)?;
         if ack {
             return Ok(None);
         }
         let window = self.peer_window;
         for entry in payload.as_chunks::<6>().0 {
             let [a, b, value @ ..] = *entry;
-            let value = u32::from_be_bytes(value);
-            match u16::from_be_bytes([a, b]) {
-                setting::INITIAL_WINDOW_SIZE => {
-                    let by = i64::from(value) - i64::from(self.peer_window);
-                    self.peer_window = value;
-                    if value > NUMBER_MAX || !self.streams.move_windows(by) {
-                        return Err(H2Fault::InitialWindow);
-                    }
-                }
-                setting::MAX_CONCURRENT_STREAMS => self.peer_streams_max = value,
-                setting::ENABLE_PUSH if value > 1 || (value == 1 && self.role == Role::Client) => {
-                    return Err(H2Fault::Setting);
-                }
-                setting::MAX_FRAME_SIZE if !(FRAME_BYTES_MAX as u32..1 << 24).contains(&value) => {
-                    return Err(H2Fault::Setting);
-                }
-                setting::ENABLE_CONNECT_PROTOCOL => match value {
-                    0 if self.peer_connects => return Err(H2Fault::Setting),
-                    0 | 1 => self.peer_connects = value == 1,
-                    _ => return Err(H2Fault::Setting),
-                },
-                _ => {}
-            }
+            self.setting(u16::from_be_bytes([a, b]), u32::from_be_bytes(value))?;
+        }
+        let grown_by = i64::from(self.peer_window) - i64::from(window);
+        if !self.streams.move_windows(grown_by) {
+            return Err(H2Fault::InitialWindow);
         }
         write_frame(Kind::Settings, ACK, 0, &[], aids.out);
-        let grew = self.peer_window > window;
-        Ok(self.writable(grew))
+        Ok(self.writable(grown_by > 0))
+    }
+
+    fn setting(&mut self, name: u16, value: u32) -> Result<(), H2Fault> {
+        let frame_bytes = FRAME_BYTES_MAX as u32..1 << 24;
+        match name {
+            setting::INITIAL_WINDOW_SIZE if value > NUMBER_MAX => Err(H2Fault::InitialWindow),
+            setting::INITIAL_WINDOW_SIZE => {
+                self.peer_window = value;
+                Ok(())
+            }
+            setting::MAX_CONCURRENT_STREAMS => {
+                self.peer_streams_max = value;
+                Ok(())
+            }
+            // It is not taken back (RFC 8441 section 3).
+            setting::ENABLE_CONNECT_PROTOCOL
+                if value == 1 || (value == 0 && !self.peer_connects) =>
+            {
+                self.peer_connects = value == 1;
+                Ok(())
+            }
+            setting::ENABLE_PUSH if value == 0 || (value == 1 && self.role == Role::Server) => {
+                Ok(())
+            }
+            setting::MAX_FRAME_SIZE if frame_bytes.contains(&value) => Ok(()),
+            setting::ENABLE_CONNECT_PROTOCOL | setting::ENABLE_PUSH | setting::MAX_FRAME_SIZE => {
+                Err(H2Fault::Setting)
+            }
+            _ => Ok(()),
+        }
     }
 }
 
