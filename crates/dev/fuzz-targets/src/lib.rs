@@ -22,6 +22,7 @@ mod grip_zmtp;
 mod history_segment;
 mod holds;
 mod http1;
+mod http2;
 mod items;
 mod mutate;
 mod pieces;
@@ -81,6 +82,7 @@ targets! {
     history_segment: history_segment;
     holds: grip_filters grip_instruct grip_routes;
     http1: http1_body http1_request http1_response proxy_header;
+    http2: http2_client http2_fields http2_server;
     items: grip_items grip_patch grip_zmq plain_publication;
     session_ports: session_ports;
     sse_decode: sse_decode;
