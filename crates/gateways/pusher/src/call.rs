@@ -3,11 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use throng_broker::{Draft, Present, Refusal};
+use throng_broker::{Draft, HistoryPage, HistoryQuery, Present, Refusal};
 use throng_hub::{Answer, Command};
 use throng_pusher::ChannelKind;
 use throng_pusher::api::{
-    ChannelInfo, InfoAttributes, batch_answer, channels_answer, users_answer,
+    ChannelInfo, InfoAttributes, batch_answer, cached_event, channels_answer, users_answer,
 };
 use throng_session::{
     Event, Exchange, Flow, Incoming, NodeReply, Publications, Survey, SurveyReply, publish_all,
@@ -20,8 +20,8 @@ use crate::{Cx, PusherApp, forms};
 
 /// Beginning of the names of presence channels.
 pub(crate) const PRESENCE: &str = "presence-";
-/// Token of a question for users, which no publication of a call has.
-const USERS: u32 = u32::MAX;
+/// Token of a question about one channel, which no publication of a call has.
+const QUESTION: u32 = u32::MAX;
 
 /// Content of an answer that needs all shards.
 pub(crate) enum AnswerContent {
@@ -57,11 +57,20 @@ pub struct WaitingCall {
     publications: Publications,
     /// Subscribers of the app's channels, by the app's names, once all shards have replied.
     counts: Option<BTreeMap<String, u32>>,
-    /// Presence channels whose users are still to be asked for, one after the other; the last is
-    /// being asked for. Bound: the app's channels.
-    to_ask: Vec<String>,
+    /// Channels whose users are still to be asked for, or whose newest event if that is noted
+    /// beside them, one after the other; the last is being asked for. Bound: the app's channels.
+    to_ask: Vec<(String, bool)>,
+    facts: Facts,
+}
+
+/// Facts about channels, which the hub has told.
+#[derive(Default)]
+struct Facts {
     /// Numbers of users by channel, or the users of the only one. Bound: the app's channels.
     users: BTreeMap<String, Present>,
+    /// JSON about newest events by channel. Bound: the channels that a call names, with an event
+    /// each.
+    caches: BTreeMap<String, String>,
 }
 
 impl WaitingCall {
@@ -84,12 +93,12 @@ impl WaitingCall {
             publications,
             counts: None,
             to_ask: Vec::new(),
-            users: BTreeMap::new(),
+            facts: Facts::default(),
         };
         match &call.content {
             AnswerContent::Users { name } => {
                 call.counts = Some(BTreeMap::new());
-                call.to_ask = vec![name.clone()];
+                call.to_ask = vec![(name.clone(), false)];
                 call.ask(cx);
             }
             content => cx.survey(content.survey(app)),
@@ -97,21 +106,52 @@ impl WaitingCall {
         call
     }
 
-    /// Asks for the users of the next channel.
+    /// Asks for the users of the next channel, or for its newest event.
     fn ask(&mut self, cx: &mut Cx<'_>) {
         let app = cx.own.by_id(&self.app).map(|(_, app)| app);
-        while let Some(name) = self.to_ask.last() {
+        while let Some((name, is_cache)) = self.to_ask.last() {
             if let Some(channel) = app.and_then(|app| hub_channel(app, name)) {
-                let reply_to = cx.reply_to(USERS);
-                return cx.hub(Command::Present {
-                    reply_to,
-                    channel,
-                    with_members: matches!(self.content, AnswerContent::Users { .. }),
-                    only_subscribed: false,
+                let reply_to = cx.reply_to(QUESTION);
+                return cx.hub(match is_cache {
+                    true => Command::History {
+                        reply_to,
+                        channel,
+                        query: HistoryQuery {
+                            limit: Some(1),
+                            since: None,
+                            reverse: true,
+                        },
+                        only_subscribed: false,
+                    },
+                    false => Command::Present {
+                        reply_to,
+                        channel,
+                        with_members: matches!(self.content, AnswerContent::Users { .. }),
+                        only_subscribed: false,
+                    },
                 });
             }
             self.to_ask.pop();
         }
+    }
+
+    /// Takes the newest event of a channel; gives the reason if the call cannot be answered.
+    fn take_cache(
+        &mut self,
+        result: Result<HistoryPage, Refusal>,
+        cx: &mut Cx<'_>,
+    ) -> Result<(), Refused> {
+        let page = result.map_err(refused)?;
+        let newest = page.publications.first().map(|newest| {
+            let until = newest.time_unix_ms + forms::CACHE_TTL_MS;
+            let ttl_ms = until.saturating_sub(cx.now.unix_ms);
+            (&*newest.payload.bytes, ttl_ms.div_ceil(1000))
+        });
+        if let Some((name, _)) = self.to_ask.pop() {
+            self.facts.caches.insert(name, cached_event(newest));
+        }
+        self.ask(cx);
+        Ok(())
     }
 
     /// Takes the users of a channel; gives the reason if the call cannot be answered.
@@ -124,8 +164,8 @@ impl WaitingCall {
             Refusal::TooLong => (400, "the channel has too many members for a list").into(),
             refusal => refused(refusal),
         })?;
-        if let Some(name) = self.to_ask.pop() {
-            self.users.insert(name, present);
+        if let Some((name, _)) = self.to_ask.pop() {
+            self.facts.users.insert(name, present);
         }
         self.ask(cx);
         Ok(())
@@ -135,10 +175,15 @@ impl WaitingCall {
         match event {
             Event::Bytes(input) => self.exchange.keep_behind_api_call(input, cx),
             Event::Answer {
-                token: USERS,
-                answer: Answer::Present { result },
+                token: QUESTION,
+                answer,
             } => {
-                if let Err(refused) = self.take_users(result, cx) {
+                let taken = match answer {
+                    Answer::Present { result } => self.take_users(result, cx),
+                    Answer::History { result } => self.take_cache(result, cx),
+                    _ => Ok(()),
+                };
+                if let Err(refused) = taken {
                     answer_error(refused, self.exchange.keep_alive, cx);
                     return self.exchange.done(cx);
                 }
@@ -173,7 +218,16 @@ impl WaitingCall {
                 && counts.contains_key(*name)
                 && self.content.counts_users(name)
         };
-        self.to_ask = counts.keys().filter(is_asked).cloned().collect();
+        let users = counts.keys().filter(is_asked).cloned();
+        let named = self.content.named().into_iter();
+        let caches: BTreeSet<&String> = named
+            .filter(|(name, info)| {
+                info.cache && ChannelKind::of(name).is_some_and(|kind| kind.is_cache)
+            })
+            .map(|(name, _)| name)
+            .collect();
+        let caches = caches.into_iter().cloned().map(|name| (name, true));
+        self.to_ask = users.map(|name| (name, false)).chain(caches).collect();
         self.counts = Some(counts);
         self.ask(cx);
     }
@@ -193,7 +247,7 @@ impl WaitingCall {
             }
             None => {
                 let mut body = Vec::new();
-                write(&self.content, counts, &self.users, &mut body);
+                write(&self.content, counts, &self.facts, &mut body);
                 respond_json(200, &body, keep_alive, cx);
             }
         }
@@ -209,31 +263,33 @@ fn hub_channel(app: &PusherApp, name: &str) -> Option<ChannelName> {
 impl AnswerContent {
     /// Question for the subscribers that the answer needs.
     fn survey(&self, app: &PusherApp) -> Survey {
-        let names: Vec<&String> = match self {
-            Self::Channels { .. } => return Survey::Channels,
-            Self::Channel { name, .. } | Self::Users { name } => vec![name],
-            Self::Event { channels, .. } => channels.iter().collect(),
-            Self::Batch(events) => events.iter().map(|(name, _)| name).collect(),
-        };
+        if matches!(self, Self::Channels { .. }) {
+            return Survey::Channels;
+        }
         // One that is named twice is counted once.
-        let names: BTreeSet<ChannelName> = { names.into_iter() }
-            .filter_map(|name| hub_channel(app, name))
+        let names: BTreeSet<ChannelName> = { self.named().into_iter() }
+            .filter_map(|(name, _)| hub_channel(app, name))
             .collect();
         Survey::Subscribers(names.into_iter().collect())
+    }
+
+    /// Channels that the call names, and what it asks about each.
+    fn named(&self) -> Vec<(&String, InfoAttributes)> {
+        match self {
+            Self::Channels { .. } => Vec::new(),
+            Self::Channel { name, info } => vec![(name, *info)],
+            Self::Users { name } => vec![(name, InfoAttributes::default())],
+            Self::Event { channels, info } => channels.iter().map(|name| (name, *info)).collect(),
+            Self::Batch(events) => events.iter().map(|(name, info)| (name, *info)).collect(),
+        }
     }
 
     /// Whether the number of a channel's users is part of the answer.
     fn counts_users(&self, channel: &str) -> bool {
         match self {
             Self::Channels { prefix, info } => info.user_count && channel.starts_with(&**prefix),
-            Self::Channel { name, info } => info.user_count && channel == name,
-            Self::Users { .. } => true,
-            Self::Event { channels, info } => {
-                info.user_count && channels.iter().any(|name| channel == name)
-            }
-            Self::Batch(events) => {
-                let mut events = events.iter();
-                events.any(|(name, info)| info.user_count && channel == name)
+            _ => {
+                { self.named().into_iter() }.any(|(name, info)| info.user_count && channel == name)
             }
         }
     }
@@ -242,7 +298,7 @@ impl AnswerContent {
 fn write(
     content: &AnswerContent,
     counts: &BTreeMap<String, u32>,
-    users: &BTreeMap<String, Present>,
+    Facts { users, caches }: &Facts,
     out: &mut Vec<u8>,
 ) {
     let count = |name: &str| counts.get(name).copied().unwrap_or_default();
@@ -251,7 +307,8 @@ fn write(
         user_count: (info.user_count && name.starts_with(PRESENCE))
             .then(|| user_count(name).into()),
         subscription_count: info.subscription_count.then(|| count(name).into()),
-        ..ChannelInfo::default()
+        cache: { caches.get(name).filter(|_| info.cache) }.map(String::as_str),
+        occupied: None,
     };
     match content {
         AnswerContent::Channels { prefix, info } => {

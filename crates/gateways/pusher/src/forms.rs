@@ -17,7 +17,7 @@ pub const NAMESPACE: &str = "pusher";
 pub const CACHE_NAMESPACE: &str = "pusher-cache";
 
 /// Time for which the newest event of a cache channel is kept: an hour, as in soketi.
-const CACHE_TTL_MS: u64 = 3_600_000;
+pub(crate) const CACHE_TTL_MS: u64 = 3_600_000;
 
 /// One text frame for each event.
 pub(crate) const EVENTS: Form = Form::new(0, FormKind::Noted);

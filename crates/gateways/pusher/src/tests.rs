@@ -375,6 +375,7 @@ impl Room {
         let signature = keys.sign(format!("{method}\n{signed}\n{query}").as_bytes());
         let query = format!("{query}&auth_signature={signature}");
         let index = self.open(Port::Api);
+        self.clients.0[index].now = self.floor.now;
         let length = format!("Content-Length: {}", body.len());
         let request = format!(
             "{method} {path}?{query} HTTP/1.1\r\nHost: localhost\r\n{length}\r\n\r\n{body}"
@@ -441,7 +442,8 @@ impl Stage for Room {
         }
         if name == "after" {
             let now = &mut self.floor.now;
-            now.mono = now.mono + verb.parse::<u64>().expect("a time");
+            let ms: u64 = verb.parse().expect("a time");
+            *now = Now::new(now.mono.0 + ms, now.unix_ms + ms);
             self.pusher.tick(&mut self.floor);
             self.run();
             return Ok(());

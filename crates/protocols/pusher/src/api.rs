@@ -7,7 +7,8 @@ mod signature;
 use throng_types::percent_decoded;
 
 pub use answer::{
-    ChannelInfo, batch_answer, channels_answer, connections_answer, error_answer, users_answer,
+    ChannelInfo, batch_answer, cached_event, channels_answer, connections_answer, error_answer,
+    users_answer,
 };
 pub use event::{
     BATCH_MAX, BadEvent, CHANNELS_MAX, EventLimits, InfoAttributes, Trigger, is_socket_id,

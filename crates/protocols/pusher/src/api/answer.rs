@@ -1,19 +1,41 @@
 //! Answers to calls, appended by hand.
 
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use throng_types::json::append_str;
 
 use crate::server::append_number;
 
 /// Facts about a channel; those that were not asked for are `None`, and left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ChannelInfo {
+pub struct ChannelInfo<'a> {
     pub occupied: Option<bool>,
     /// Users in a presence channel.
     pub user_count: Option<u64>,
     pub subscription_count: Option<u64>,
+    /// JSON about the newest event of a cache channel, as [`cached_event`] makes it.
+    pub cache: Option<&'a str>,
 }
 
-impl ChannelInfo {
+/// Newest event of a channel, as [`crate::append_event`] wrote it.
+#[derive(Deserialize)]
+struct Newest<'a> {
+    #[serde(borrow)]
+    data: &'a RawValue,
+}
+
+/// Makes the JSON about an event that is kept for so many seconds more; `null` for none, or for
+/// what no back end has published.
+#[must_use]
+pub fn cached_event(newest: Option<(&[u8], u64)>) -> String {
+    let read = newest.and_then(|(event, ttl_s)| {
+        let newest: Newest<'_> = serde_json::from_slice(event).ok()?;
+        Some(format!(r#"{{"data":{},"ttl":{ttl_s}}}"#, newest.data))
+    });
+    read.unwrap_or_else(|| "null".to_owned())
+}
+
+impl ChannelInfo<'_> {
     /// Appends the object with what is known.
     pub fn append(&self, out: &mut Vec<u8>) {
         let occupied = self.occupied.map(|is| if is { "true" } else { "false" });
@@ -24,6 +46,7 @@ impl ChannelInfo {
             ("occupied", occupied),
             ("user_count", user_count.as_deref()),
             ("subscription_count", subscription_count.as_deref()),
+            ("cache", self.cache),
         ];
         let known = fields
             .into_iter()
@@ -36,7 +59,7 @@ impl ChannelInfo {
 
 /// Appends the answer with facts about channels: to a list of channels, or to an event.
 pub fn channels_answer<'a>(
-    channels: impl IntoIterator<Item = (&'a str, ChannelInfo)>,
+    channels: impl IntoIterator<Item = (&'a str, ChannelInfo<'a>)>,
     out: &mut Vec<u8>,
 ) {
     out.extend_from_slice(br#"{"channels":"#);
@@ -45,7 +68,7 @@ pub fn channels_answer<'a>(
 }
 
 /// Appends the answer to a batch: one object for each event, in their order.
-pub fn batch_answer(infos: &[ChannelInfo], out: &mut Vec<u8>) {
+pub fn batch_answer(infos: &[ChannelInfo<'_>], out: &mut Vec<u8>) {
     out.extend_from_slice(br#"{"batch":"#);
     append_list(infos, out, |info, out| info.append(out));
     out.push(b'}');
@@ -127,6 +150,7 @@ mod tests {
             occupied: Some(true),
             user_count: Some(2),
             subscription_count: Some(3),
+            cache: Some("null"),
         };
         let none = ChannelInfo::default();
         for (answer, expected) in [
@@ -134,7 +158,7 @@ mod tests {
                 written(&|out| channels_answer([("a", none), ("b", all)], out)),
                 concat!(
                     r#"{"channels":{"a":{},"b":{"occupied":true,"user_count":2,"#,
-                    r#""subscription_count":3}}}"#,
+                    r#""subscription_count":3,"cache":null}}}"#,
                 ),
             ),
             (
