@@ -27,9 +27,11 @@ pub(crate) const EMPTY: u32 = 10;
 pub(crate) const IGNORED: u32 = 2;
 /// An update of a window (CVE-2019-9517).
 pub(crate) const WINDOW: u32 = 1;
-/// Earned by a DATA frame whose size no window has cut: there may be an update for its stream and
-/// one for the connection.
+/// Earned by a DATA frame: there may be an update for its stream and one for the connection.
 pub(crate) const SENT: u32 = 2 * WINDOW;
+/// Bytes of a frame that a window has cut and that earns all the same; for smaller ones, tiny
+/// windows would pay for their updates.
+pub(crate) const SENT_BYTES: usize = 512;
 
 #[derive(Clone, Copy, Debug, Default, Save)]
 pub(crate) struct Budget {

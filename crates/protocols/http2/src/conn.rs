@@ -49,7 +49,7 @@ pub struct H2Limits {
     pub http: HttpLimits,
     /// Streams of the peer at once; more are refused.
     pub streams_max: u32,
-    /// Bytes of a body that a stream's owner has not taken, at most.
+    /// Bytes of a body that a stream's owner has not taken, at most. Queue: `body on a stream`.
     pub stream_window: u32,
     /// Bytes of all bodies that owners have not taken, at most; 65,535 at least.
     pub connection_window: u32,
@@ -140,14 +140,20 @@ enum Partial {
     Whole(Head),
     /// The first byte says the length of the padding.
     Padding(Head),
-    Data {
-        id: u32,
-        left: u32,
-        padding: u8,
-        ends: bool,
-    },
+    Data(Body),
     /// Payload without meaning for us, or that nobody wants.
     Skipped(u32),
+}
+
+/// Data of one frame that have not come.
+#[derive(Clone, Copy, Debug, Save)]
+struct Body {
+    id: u32,
+    left: u32,
+    /// Length of the padding behind them.
+    padding: u8,
+    /// True if they are the stream's last.
+    ends: bool,
 }
 
 /// Block of fields of which more is to come.
@@ -168,7 +174,7 @@ pub struct Conn {
     budget: Budget,
     streams: Streams,
     decoder: Decoder,
-    /// Begin of a frame that is not whole: of its head, or of its payload.
+    /// Begin of a frame that is not whole: of its head, or of its payload. Queue: `partial frame`.
     held: Vec<u8>,
     partial: Option<Partial>,
     block: Option<Box<Block>>,
@@ -446,8 +452,7 @@ impl Conn {
             let flags = if all && ends { END_STREAM } else { 0 };
             write_head(Kind::Data, flags, id, bytes, out);
         }
-        // A frame that a window cut earns nothing, or tiny windows would pay for their updates.
-        if bytes > 0 && (all || bytes == FRAME_BYTES_MAX) {
+        if bytes > 0 && (all || bytes >= budget::SENT_BYTES) {
             self.budget.earn(budget::SENT);
         }
         if !all {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use throng_types::Millis;
 
-use super::{Conn, H2Event, H2Limits, PREFACE, Partial, Phase, Role};
+use super::{Body, Conn, H2Event, H2Limits, PREFACE, Partial, Phase, Role};
 use crate::budget;
 use crate::frame::{
     ACK, Code, END_HEADERS, END_STREAM, FRAME_BYTES_MAX, HEAD_BYTES, Head, Kind, NUMBER_MAX,
@@ -121,7 +121,10 @@ impl Conn {
         aids: &mut Aids<'_, '_>,
     ) -> Step<'a> {
         if event.is_some() {
-            self.partial = Some(partial).filter(|partial| !matches!(partial, Partial::Skipped(0)));
+            self.partial = match partial {
+                Partial::Skipped(left) => skipped(left),
+                partial => Some(partial),
+            };
             return Ok(event);
         }
         self.go_on(partial, input, scratch, aids)
@@ -220,13 +223,13 @@ impl Conn {
                 }
             }
         }
-        let data = Partial::Data {
+        let body = Body {
             id,
             left,
             padding,
             ends,
         };
-        Ok((data, None))
+        Ok((Partial::Data(body), None))
     }
 
     fn go_on<'i: 'a, 'a>(
@@ -245,9 +248,7 @@ impl Conn {
                 self.whole(head, &payload, scratch, aids)
             }
             Partial::Skipped(left) => {
-                let skipped = take(input, left);
-                let left = left - skipped.len() as u32;
-                self.partial = (left > 0).then_some(Partial::Skipped(left));
+                self.partial = skipped(left - take(input, left).len() as u32);
                 Ok(None)
             }
             Partial::Padding(head) => {
@@ -265,44 +266,30 @@ impl Conn {
                 let judged = self.begin_data(head, left, padding, aids)?;
                 self.go_on_judged(judged, input, scratch, aids)
             }
-            Partial::Data {
-                id,
-                left,
-                padding,
-                ends,
-            } => self.data_came(id, left, padding, ends, input, aids),
+            Partial::Data(body) => self.data_came(body, input, aids),
         }
     }
 
     /// Hands out what has come of a body.
     fn data_came<'a>(
         &mut self,
-        id: u32,
-        left: u32,
-        padding: u8,
-        ends: bool,
+        mut body: Body,
         input: &mut &'a [u8],
         aids: &mut Aids<'_, '_>,
     ) -> Step<'a> {
-        let data = take(input, left);
-        let left = left - data.len() as u32;
-        let rest = if left > 0 {
-            Some(Partial::Data {
-                id,
-                left,
-                padding,
-                ends,
-            })
-        } else {
-            (padding > 0).then_some(Partial::Skipped(padding.into()))
-        };
-        self.partial = rest;
-        let ends = ends && left == 0;
-        let Some(stream) = self.streams.get_mut(id) else {
+        let data = take(input, body.left);
+        body.left -= data.len() as u32;
+        let Body { id, left, ends, .. } = body;
+        let Some(stream) = self.streams.get(id) else {
             // Its owner has reset it meanwhile, which gave the whole frame back to the window.
-            self.partial = Some(Partial::Skipped(left + u32::from(padding)));
+            self.partial = skipped(left + u32::from(body.padding));
             return Ok(None);
         };
+        self.partial = match left {
+            0 => skipped(body.padding.into()),
+            _ => Some(Partial::Data(body)),
+        };
+        let ends = ends && left == 0;
         if data.is_empty() && !ends {
             return Ok(None);
         }
@@ -492,6 +479,11 @@ impl Conn {
             _ => Ok(()),
         }
     }
+}
+
+/// Payload of which so many bytes are skipped, if any.
+fn skipped(left: u32) -> Option<Partial> {
+    (left > 0).then_some(Partial::Skipped(left))
 }
 
 /// Takes up to so many bytes.
