@@ -553,7 +553,11 @@ impl Conn {
 
     /// Says that no streams are served but those that have begun, and why.
     pub fn close(&mut self, code: Code, reason: &str, out: &mut Vec<u8>) {
-        self.served = Some(self.last);
-        write_goaway(self.last, code, reason, out);
+        // Once it was said, the number may not grow.
+        let last = self
+            .served
+            .map_or(self.last, |served| served.min(self.last));
+        self.served = Some(last);
+        write_goaway(last, code, reason, out);
     }
 }

@@ -8,7 +8,7 @@ use super::{Body, Conn, H2Event, H2Limits, PREFACE, Partial, Phase, Role};
 use crate::budget;
 use crate::frame::{
     ACK, Code, END_HEADERS, END_STREAM, FRAME_BYTES_MAX, HEAD_BYTES, Head, Kind, NUMBER_MAX,
-    PADDED, block_in, check_dependency, setting, write_frame, write_goaway, write_number,
+    PADDED, block_in, check_dependency, setting, write_frame, write_number,
 };
 use crate::streams::{BLOCKED, Gone, PEER_ENDED, UNKNOWN, WE_ENDED};
 use crate::{H2Fault, Scratch};
@@ -61,7 +61,7 @@ impl Conn {
     }
 
     fn fail(&mut self, fault: H2Fault, out: &mut Vec<u8>) {
-        write_goaway(self.last, fault.code(), fault.reason(), out);
+        self.close(fault.code(), fault.reason(), out);
         self.phase = Phase::Failed(fault);
         self.held = Vec::new();
         self.block = None;
