@@ -49,7 +49,8 @@ pub struct H2Limits {
     pub http: HttpLimits,
     /// Streams of the peer at once; more are refused.
     pub streams_max: u32,
-    /// Bytes of a body that a stream's owner has not taken, at most. Queue: `body on a stream`.
+    /// Bytes of a body that a stream's owner has not taken, at most. Below 65,535, bodies of peers
+    /// that have not read our settings yet are refused. Queue: `body on a stream`.
     pub stream_window: u32,
     /// Bytes of all bodies that owners have not taken, at most; 65,535 at least.
     pub connection_window: u32,

@@ -186,34 +186,34 @@ impl HeadText<'_> {
     }
 
     fn begin_request(&mut self) -> Result<(), BadHead> {
-        let method = self.part(METHOD).ok_or(BadHead::Malformed)?;
+        let (parts, places) = (&*self.parts, &self.places);
+        let part = |place: usize| parts.get(places[place].clone()?);
+        let method = part(METHOD).ok_or(BadHead::Malformed)?;
         let connects = method == b"CONNECT";
-        match (connects, self.part(PROTOCOL)) {
+        match (connects, part(PROTOCOL)) {
             (false, None) | (true, Some(b"websocket")) => {}
             (false, Some(_)) => return Err(BadHead::Malformed),
             (true, _) => return Err(BadRequest::MethodTooLong.into()),
         }
-        let (scheme, path) = (self.part(SCHEME), self.part(PATH));
-        let (_, path) = scheme.zip(path).ok_or(BadHead::Malformed)?;
-        let is_path = path.first() == Some(&b'/') || path == b"*";
-        let is_authority = |host: &[u8]| !host.contains(&b' ') && !host.contains(&b'@');
-        let authority = self.part(AUTHORITY);
-        let is_sound = method.iter().all(|&byte| is_token(byte))
-            && is_path
+        let (path, authority) = (part(PATH).unwrap_or_default(), part(AUTHORITY));
+        let is_sound = part(SCHEME).is_some()
+            && method.iter().all(|&byte| is_token(byte))
+            && (path.first() == Some(&b'/') || path == b"*")
             && !path.contains(&b' ')
-            && authority.is_none_or(is_authority);
+            && authority.is_none_or(|host| !host.contains(&b' ') && !host.contains(&b'@'));
         if !is_sound {
             return Err(BadHead::Malformed);
         }
         let method = if connects { b"GET" } else { method };
-        let mut start = [method, b" ", path, b" HTTP/1.1\r\n"].concat();
+        for part in [method, b" ", path, b" HTTP/1.1\r\n"] {
+            self.text.extend_from_slice(part);
+        }
         if let Some(authority) = authority {
-            start.extend_from_slice(&[b"host: ", authority, b"\r\n"].concat());
+            write_line(b"host", authority, self.text);
         }
         if connects {
-            start.extend_from_slice(UPGRADE);
+            self.text.extend_from_slice(UPGRADE);
         }
-        *self.text = start;
         self.connects = connects;
         Ok(())
     }
@@ -230,16 +230,11 @@ impl HeadText<'_> {
         match (self.kind, name) {
             (HeadKind::Request, b"te") if value != b"trailers" => return Err(BadHead::Malformed),
             (HeadKind::Request, b"host") => {
-                let known = self.part(AUTHORITY).or_else(|| self.part(HOST));
-                if known.is_some() {
-                    let is_same = known == Some(value);
-                    return if is_same {
-                        Ok(())
-                    } else {
-                        Err(BadHead::Malformed)
-                    };
+                match self.part(AUTHORITY).or_else(|| self.part(HOST)) {
+                    Some(known) if known == value => return Ok(()),
+                    Some(_) => return Err(BadHead::Malformed),
+                    None => self.keep(HOST, value),
                 }
-                self.keep(HOST, value);
             }
             (HeadKind::Request, b"cookie") => {
                 if !self.cookie.is_empty() {
@@ -252,14 +247,8 @@ impl HeadText<'_> {
             (HeadKind::Request, b"sec-websocket-key") if self.connects => return Ok(()),
             _ => {}
         }
-        self.line(name, value);
+        write_line(name, value, self.text);
         Ok(())
-    }
-
-    fn line(&mut self, name: &[u8], value: &[u8]) {
-        for part in [name, b": ", value, b"\r\n"] {
-            self.text.extend_from_slice(part);
-        }
     }
 
     fn finish(mut self) -> Result<bool, BadHead> {
@@ -267,12 +256,16 @@ impl HeadText<'_> {
             self.begin()?;
         }
         if !self.cookie.is_empty() {
-            let cookie = std::mem::take(self.cookie);
-            self.line(b"cookie", &cookie);
-            *self.cookie = cookie;
+            write_line(b"cookie", self.cookie, self.text);
         }
         self.text.extend_from_slice(b"\r\n");
         Ok(self.connects)
+    }
+}
+
+fn write_line(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
+    for part in [name, b": ", value, b"\r\n"] {
+        out.extend_from_slice(part);
     }
 }
 
