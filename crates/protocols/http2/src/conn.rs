@@ -26,18 +26,6 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// The window of streams and connections where nobody has said another one (section 6.9.2).
 const WINDOW: u32 = 65_535;
 
-/// Tells whether a connection that begins so speaks HTTP/2 with prior knowledge (RFC 9113 section
-/// 3.3); `None` if more bytes are needed. No method of HTTP/1.1 begins like the preface.
-#[must_use]
-pub fn has_preface(begin: &[u8]) -> Option<bool> {
-    const DECIDE_BYTES: usize = b"PRI ".len();
-    let known = begin.len().min(DECIDE_BYTES);
-    match begin[..known] == PREFACE[..known] {
-        true => (known == DECIDE_BYTES).then_some(true),
-        false => Some(false),
-    }
-}
-
 /// Pings that may be without an answer at once.
 const PINGS_MAX: u8 = 4;
 
@@ -74,9 +62,9 @@ pub enum H2Event<'a> {
     Request {
         id: u32,
         /// Its body is none, of a length, or [`throng_http1::Body::Chunked`]: whatever comes until
-        /// the stream ends, without the framing of chunks.
+        /// the stream ends. Its data come without the framing of chunks.
         request: Request<'a>,
-        /// Text that the request was read from.
+        /// Text that the request was read from, which says all that it says.
         head: &'a [u8],
         /// True for a WebSocket by extended CONNECT, which looks like an upgrade of HTTP/1.1; its
         /// answer of 101 becomes 200 in [`crate::encode_response`].
@@ -129,8 +117,7 @@ enum Phase {
     /// SETTINGS must come first.
     First,
     Open,
-    /// Its connection is ended.
-    #[save(skip)]
+    /// Input is ignored; output may still be leaving.
     Failed(H2Fault),
 }
 

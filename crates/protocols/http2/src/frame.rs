@@ -86,7 +86,7 @@ impl Code {
 coded_enum! {
     /// Reason for ending a connection. All are the peer's fault; [`H2Fault::Flood`] and the heads
     /// that are too large depend on our limits.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Save)]
     pub enum H2Fault {
         fn code_number -> u32;
         /// Sentence for the debug data of GOAWAY and the log.

@@ -69,11 +69,13 @@ const PSEUDO: [&[u8]; 6] = [
 const UPGRADE: &[u8] = b"connection: Upgrade\r\nupgrade: websocket\r\n\
     sec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n";
 
-/// Decodes a block into `scratch.text`; true if it is an extended CONNECT.
+/// Decodes a block into `scratch.text`; true if it is an extended CONNECT. The stream may have
+/// ended with it.
 pub(crate) fn decode(
     decoder: &mut Decoder,
     block: &[u8],
     kind: HeadKind,
+    ends: bool,
     limits: &HttpLimits,
     scratch: &mut Scratch,
 ) -> Result<Result<bool, BadHead>, NotHpack> {
@@ -94,6 +96,7 @@ pub(crate) fn decode(
         cookie,
         places: [const { None }; 7],
         connects: false,
+        has_length: ends,
         bytes: 0,
         fields: 0,
     };
@@ -116,6 +119,8 @@ struct HeadText<'s> {
     /// Where in `parts` they are.
     places: [Option<Range<usize>>; 7],
     connects: bool,
+    /// The end of the body can be told from the head.
+    has_length: bool,
     bytes: usize,
     fields: usize,
 }
@@ -243,6 +248,7 @@ impl HeadText<'_> {
                 self.cookie.extend_from_slice(value);
                 return Ok(());
             }
+            (_, b"content-length") => self.has_length = true,
             // The nonce is ours.
             (HeadKind::Request, b"sec-websocket-key") if self.connects => return Ok(()),
             _ => {}
@@ -257,6 +263,9 @@ impl HeadText<'_> {
         }
         if !self.cookie.is_empty() {
             write_line(b"cookie", self.cookie, self.text);
+        }
+        if self.kind == HeadKind::Request && !self.has_length && !self.connects {
+            write_line(b"transfer-encoding", b"chunked", self.text);
         }
         self.text.extend_from_slice(b"\r\n");
         Ok(self.connects)
@@ -278,12 +287,11 @@ pub(crate) fn request<'s>(
 ) -> Result<(Request<'s>, &'s [u8]), BadHead> {
     let parsed = parse_request(&scratch.text, limits)?;
     let (mut request, _) = parsed.ok_or(BadHead::Malformed)?;
-    request.body = match (request.body, ends) {
-        _ if connects => Body::None,
-        (Body::None, false) => Body::Chunked,
-        (Body::Length(length), true) if length > 0 => return Err(BadHead::Malformed),
-        (body, _) => body,
-    };
+    match request.body {
+        _ if connects => request.body = Body::None,
+        Body::Length(length) if ends && length > 0 => return Err(BadHead::Malformed),
+        _ => {}
+    }
     Ok((request, &scratch.text))
 }
 

@@ -22,7 +22,7 @@ mod head;
 mod hpack;
 mod streams;
 
-pub use conn::{Conn, H2Event, H2Limits, has_preface};
+pub use conn::{Conn, H2Event, H2Limits};
 pub use frame::{Code, FRAME_BYTES_MAX, H2Fault};
 pub use head::{Scratch, encode_request, encode_response};
 pub use hpack::{encode_field, encode_status};

@@ -59,7 +59,7 @@ impl Conn {
         };
         // Whatever becomes of it, the decoder has to see it.
         let http = &aids.limits.http;
-        let decoded = head::decode(&mut self.decoder, block, kind, http, scratch);
+        let decoded = head::decode(&mut self.decoder, block, kind, ends, http, scratch);
         let decoded = decoded.map_err(|_| H2Fault::Compression)?;
         let tag = match (kind, stream) {
             (HeadKind::Request, _) => return self.request_came(id, ends, decoded, scratch, aids),
