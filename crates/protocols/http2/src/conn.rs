@@ -440,6 +440,9 @@ impl Conn {
             let flags = if all && ends { END_STREAM } else { 0 };
             write_head(Kind::Data, flags, id, bytes, out);
         }
+        if bytes > 0 {
+            self.streams.note_turn(id);
+        }
         if bytes > 0 && (all || bytes >= budget::SENT_BYTES) {
             self.budget.earn(budget::SENT);
         }
@@ -451,7 +454,8 @@ impl Conn {
     }
 
     /// Takes the next stream in turn, with its tag, that has more than [`Conn::data`] let through
-    /// and may go on. So long as all take one frame each time, they share the window.
+    /// and may go on. So long as all take one frame each time, they share the window, whether they
+    /// are asked for one by one or all at once.
     pub fn next_writable(&mut self) -> Option<(u32, u32)> {
         if self.send <= 0 {
             return None;

@@ -18,6 +18,8 @@ pub(crate) const WE_ENDED: u8 = 0x02;
 pub(crate) const BLOCKED: u8 = 0x04;
 /// The client's: a final response has come, so what follows are trailers.
 pub(crate) const ANSWERED: u8 = 0x08;
+/// Told that it may go on, and has not sent since.
+pub(crate) const TOLD: u8 = 0x10;
 /// Removed; only its place is left.
 const REMOVED: u8 = 0x80;
 
@@ -66,7 +68,8 @@ pub(crate) struct Streams {
     all: Vec<Stream>,
     removed: u32,
     blocked: u32,
-    /// The last one that was told to go on; the next in order comes after it.
+    /// The last one that was told to go on, or of those the last one that has sent: the next in
+    /// order comes after it.
     turn: u32,
     gone: [(u32, Gone); GONE_MAX],
     gone_at: u8,
@@ -180,10 +183,21 @@ impl Streams {
             is_waiting(stream) && stream.send > 0
         })?;
         let stream = &mut self.all[place];
-        stream.flags &= !BLOCKED;
+        stream.flags = (stream.flags & !BLOCKED) | TOLD;
         self.blocked -= 1;
         self.turn = stream.id;
         Some(stream)
+    }
+
+    /// Notes that a stream has sent. If several were told to go on before one could, and the window
+    /// was not enough for all, the others come first the next time.
+    pub(crate) fn note_turn(&mut self, id: u32) {
+        if let Some(stream) = self.get_mut(id)
+            && stream.is(TOLD)
+        {
+            stream.flags &= !TOLD;
+            self.turn = id;
+        }
     }
 
     /// Moves the windows of all streams by as much; false if one is too large then (RFC 9113

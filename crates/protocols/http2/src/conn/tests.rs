@@ -31,6 +31,8 @@ fn sizes() {
     assert_eq!(room.conn.held_bytes(), 0);
     room.step("> get 1 /");
     assert_eq!(room.conn.held_bytes(), 4 * crate::STREAM_BYTES);
+    room.step("> headers 3 more | :method GET");
+    assert!(room.conn.held_bytes() < 4 * crate::STREAM_BYTES + 100);
 }
 
 /// One connection, and what it has said that the story has not told yet.
