@@ -178,6 +178,7 @@ fn build(
         observatory: blueprint.observatory.clone(),
         gateways: renewer,
         tls: tls.clone(),
+        webhooks: webhooks.clone(),
         mailboxes: mailboxes.clone(),
     };
     let zero_us = zero_us.saturating_sub(started.elapsed().as_micros() as u64);

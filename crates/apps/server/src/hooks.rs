@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::io;
 use std::path::Path;
 use std::sync::mpsc::sync_channel;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use throng_backend::{Address, ClientPeer};
@@ -40,13 +40,16 @@ pub(crate) struct Webhooks {
 /// The way of shards to the thread.
 struct Sender {
     calls: CallSender<HookCall>,
-    filters: Box<[HookFilter]>,
+    /// Filters of all webhooks, renewed by a reload.
+    filters: RwLock<Box<[HookFilter]>>,
     intake: Arc<HookIntake>,
 }
 
 impl Hooks for Sender {
     fn tell(&self, event: HookEvent) {
-        let is_needed = self.filters.iter().any(|filter| filter.needs(&event));
+        let filters = self.filters.read().unwrap_or_else(PoisonError::into_inner);
+        let is_needed = filters.iter().any(|filter| filter.needs(&event));
+        drop(filters);
         if is_needed && self.intake.admits(&event) {
             self.calls.send(HookCall::Event(event));
         }
@@ -86,11 +89,8 @@ impl Webhooks {
         unix_ms: u64,
         host: impl FnOnce(HooksPeer, Deliver<Infallible>) -> io::Result<Host<HookCall>>,
     ) -> Result<Arc<Self>, StartError> {
-        let hooks: Result<Vec<_>, _> = { config.webhooks.iter().enumerate() }
-            .map(|(place, hook)| webhook(hook, place, config))
-            .collect();
-        let hooks = hooks?;
-        let filters = hooks.iter().map(|hook| hook.filter.clone()).collect();
+        let hooks = Self::prepare(config)?;
+        let filters = RwLock::new(filters(&hooks));
         let is_kept = journal.is_some();
         let client = HooksClient::new(hooks, journal, counters, unix_ms);
         let intake = client.intake();
@@ -107,6 +107,24 @@ impl Webhooks {
             records: Mutex::new(records),
             is_kept,
         }))
+    }
+
+    /// Makes all webhooks of a configuration.
+    pub(crate) fn prepare(config: &Config) -> Result<Vec<Webhook>, StartError> {
+        { config.webhooks.iter().enumerate() }
+            .map(|(place, hook)| webhook(hook, place, config))
+            .collect()
+    }
+
+    /// Has these webhooks told from now on.
+    pub(crate) fn commit(&self, hooks: Vec<Webhook>) {
+        let fresh = filters(&hooks);
+        *self
+            .sender
+            .filters
+            .write()
+            .unwrap_or_else(PoisonError::into_inner) = fresh;
+        self.host.calls().send(HookCall::Renew(hooks));
     }
 
     pub(crate) fn sender(&self) -> Arc<dyn Hooks> {
@@ -150,6 +168,10 @@ impl Webhooks {
             tracing::warn!("webhooks: the server ends before its receivers have every event");
         }
     }
+}
+
+fn filters(hooks: &[Webhook]) -> Box<[HookFilter]> {
+    hooks.iter().map(|hook| hook.filter.clone()).collect()
 }
 
 fn webhook(hook: &WebhookOptions, place: usize, config: &Config) -> Result<Webhook, StartError> {

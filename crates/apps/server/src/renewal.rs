@@ -14,6 +14,7 @@ use throng_config::Config;
 use throng_engine::MailboxSender;
 
 use crate::gateways::GatewaysRenewer;
+use crate::hooks::Webhooks;
 use crate::live::{LiveMould, Renewed};
 use crate::peers::Peers;
 use crate::shard::{Message, ShardMail};
@@ -30,6 +31,8 @@ pub(crate) struct Renewal {
     pub(crate) observatory: Arc<Observatory>,
     pub(crate) gateways: GatewaysRenewer,
     pub(crate) tls: Option<Arc<Watched>>,
+    /// None if the server began without any: then it has none until a restart.
+    pub(crate) webhooks: Option<Arc<Webhooks>>,
     pub(crate) mailboxes: Vec<MailboxSender<ShardMail>>,
 }
 
@@ -49,6 +52,9 @@ impl Renewal {
             .map(|_| Watched::prepare(config))
             .transpose();
         let tls = tls.map_err(|wrong| faults.extend(wrong)).ok().flatten();
+        let hooks = { self.webhooks.as_ref() }.map(|_| Webhooks::prepare(config));
+        let hooks = hooks.transpose();
+        let hooks = hooks.map_err(|error| faults.push(error.to_string()));
         let prepared = self.gateways.prepare(config);
         faults.extend(prepared.err().into_iter().flatten());
         let Some(live) = live.filter(|_| faults.is_empty()) else {
@@ -56,6 +62,9 @@ impl Renewal {
         };
         if let (Some(watched), Some(fresh)) = (&self.tls, tls) {
             watched.commit(fresh);
+        }
+        if let (Some(webhooks), Ok(Some(hooks))) = (&self.webhooks, hooks) {
+            webhooks.commit(hooks);
         }
         self.peers.renew(config);
         self.observatory

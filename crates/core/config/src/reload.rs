@@ -11,7 +11,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::check::check;
 use crate::config::Config;
 use crate::layout::Shape;
-use crate::options::WebhookOptions;
 use crate::section::Section as _;
 use crate::sources::{ConfigProblem, Loaded, Origin};
 
@@ -111,9 +110,10 @@ impl Config {
         }
         // The number of addresses and which they are is fixed at the start.
         self.feeds.clone_from(&running.feeds);
-        let is_app = |id: &String| self.apps.iter().any(|app| app.id == *id);
-        let stays = |hook: &&WebhookOptions| hook.app.as_ref().is_none_or(is_app);
-        self.webhooks = running.webhooks.iter().filter(stays).cloned().collect();
+        // What tells webhooks is there from the start, or not at all.
+        if running.webhooks.is_empty() {
+            self.webhooks.clear();
+        }
         // The presence of these sections, and their projects, are fixed at the start.
         self.appwrite.clone_from(&running.appwrite);
         match (&mut self.grip, &running.grip) {
@@ -164,6 +164,23 @@ mod tests {
         let same = load("[[namespace]]\nname = \"chat\"\nhistory_size = 1\n");
         let renewal = same.renew(&running).unwrap();
         assert_eq!((renewal.changed, renewal.waiting), (vec![], vec![]));
+    }
+
+    #[test]
+    fn webhooks_change_if_there_is_one() {
+        let hook =
+            |secret| format!("[[webhook]]\nurl = \"http://h/\"\nsecret = \"whsec_{secret}\"\n");
+        let (old, new) = (hook("A".repeat(32)), hook("B".repeat(32)));
+        let renewal = load(&new).renew(&load(&old).config).unwrap();
+        assert_eq!(renewal.changed, ["webhook[\"http://h/\"].secret"]);
+        assert_eq!(
+            (renewal.waiting, renewal.config.webhooks.len()),
+            (vec![], 1)
+        );
+        let gone = load("").renew(&renewal.config).unwrap();
+        assert!(gone.config.webhooks.is_empty() && gone.waiting.is_empty());
+        let first = load(&new).renew(&load("").config).unwrap();
+        assert!(first.config.webhooks.is_empty() && !first.waiting.is_empty());
     }
 
     #[test]

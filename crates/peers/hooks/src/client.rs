@@ -1,5 +1,6 @@
 //! All receivers as one client of HTTP backends, and what it writes down.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -10,7 +11,7 @@ use throng_types::{Load as _, Now, Save, Saved};
 
 use crate::batch;
 use crate::options::Webhook;
-use crate::receiver::{Change, QUEUE_BYTES_MAX, Receiver};
+use crate::receiver::{Change, QUEUE_BYTES_MAX, Receiver, Subject, event_of};
 
 /// Bytes of an answer, which nobody reads.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
@@ -70,11 +71,17 @@ pub enum HookCall {
     /// Sends at once what would settle first, and calls this when receivers have everything.
     /// Without a time limit: the caller has one.
     Finish(Box<dyn FnOnce() + Send>),
+    /// Takes other webhooks over. One whose name stays goes on with its queue; the queue of one
+    /// that is gone is dropped.
+    Renew(Vec<Webhook>),
 }
 
 /// Client of all receivers. Sends nothing before a [`HookCall::Load`]; events wait until then.
 pub struct HooksClient {
+    /// Bound: the sections of the configuration.
     receivers: Vec<Receiver>,
+    /// Number of receivers so far.
+    made: usize,
     journal: Option<Box<dyn HookJournal>>,
     counters: Arc<Counters>,
     /// Frames that the journal does not have yet. Bound: the changes of one call.
@@ -94,15 +101,54 @@ impl HooksClient {
         counters: Arc<Counters>,
         unix_ms: u64,
     ) -> Self {
-        let receiver = |hook| Receiver::new(hook, unix_ms << 16);
-        Self {
-            receivers: hooks.into_iter().map(receiver).collect(),
+        let mut client = Self {
+            receivers: Vec::new(),
+            made: 0,
             journal,
             counters,
             unwritten: Vec::new(),
             is_still: true,
             intake: Arc::default(),
             finishes: None,
+        };
+        client.renew(hooks, Now::new(0, unix_ms));
+        client
+    }
+
+    fn renew(&mut self, hooks: Vec<Webhook>, now: Now) {
+        let held = self.receivers.iter().flat_map(Receiver::held);
+        let held: BTreeSet<Subject> = held.cloned().collect();
+        let mut before = std::mem::take(&mut self.receivers);
+        for hook in hooks {
+            let known = before.iter().position(|it| it.hook.name == hook.name);
+            let mut receiver = match known {
+                Some(at) => {
+                    let mut receiver = before.swap_remove(at);
+                    receiver.renew(hook);
+                    receiver
+                }
+                None => {
+                    self.made += 1;
+                    let mut receiver = Receiver::new(hook, now.unix_ms << 16);
+                    receiver.serial = self.made;
+                    receiver
+                }
+            };
+            // States that another one knew.
+            for subject in &held {
+                let event = event_of(subject.clone(), true);
+                if receiver.hook.filter.needs(&event) {
+                    receiver.take(event, now);
+                }
+            }
+            self.receivers.push(receiver);
+        }
+        for gone in before.iter().filter(|it| it.waiting() > 0) {
+            let (name, waiting) = (&gone.hook.name, gone.waiting());
+            tracing::warn!("webhook {name}: removed with {waiting} events that waited");
+        }
+        if !self.is_still {
+            self.write_anew();
         }
     }
 
@@ -181,7 +227,7 @@ impl HooksClient {
             }
         }
         self.write();
-        for (place, receiver) in self.receivers.iter_mut().enumerate() {
+        for receiver in &mut self.receivers {
             if let Some(id) = receiver.begin_batch(asks.now.mono) {
                 let hook = &receiver.hook;
                 let request = batch::request(hook, &id, asks.now.unix_ms, receiver.batch());
@@ -189,7 +235,7 @@ impl HooksClient {
                     bytes_max: ANSWER_BYTES_MAX,
                     timeout_ms: hook.timeout_ms,
                 };
-                asks.ask(request, limits, place);
+                asks.ask(request, limits, receiver.serial);
             }
             let at = receiver.wakes_at();
             wakes_at = wakes_at.into_iter().chain(at).min();
@@ -218,7 +264,7 @@ impl HooksClient {
 
 impl Client for HooksClient {
     type Call = HookCall;
-    /// Place of the receiver.
+    /// Serial number of the receiver.
     type Token = usize;
 
     fn call(&mut self, call: HookCall, asks: &mut Requests<usize>) {
@@ -245,6 +291,7 @@ impl Client for HooksClient {
                 self.is_still = false;
                 self.write_anew();
             }
+            HookCall::Renew(hooks) => self.renew(hooks, asks.now),
             HookCall::Finish(finishes) => {
                 self.finishes = Some(finishes);
                 { self.receivers.iter_mut() }.for_each(|it| it.hurry(asks.now.mono));
@@ -253,8 +300,9 @@ impl Client for HooksClient {
         self.go_on(asks);
     }
 
-    fn answered(&mut self, place: usize, answer: WholeAnswer, asks: &mut Requests<usize>) {
-        let Some(receiver) = self.receivers.get_mut(place) else {
+    fn answered(&mut self, serial: usize, answer: WholeAnswer, asks: &mut Requests<usize>) {
+        // One that is gone has no answer to take.
+        let Some(receiver) = { self.receivers.iter_mut() }.find(|it| it.serial == serial) else {
             return;
         };
         let refusal = match answer {

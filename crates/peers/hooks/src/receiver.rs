@@ -64,6 +64,8 @@ pub(crate) struct LeftOut {
 
 pub(crate) struct Receiver {
     pub(crate) hook: Webhook,
+    /// Number that no other receiver of the process has had.
+    pub(crate) serial: usize,
     /// Bound: the states that hold or were told.
     levels: BTreeMap<Subject, Level>,
     /// Subjects to be looked at, by time and in the order of their changes. Bound: `levels`.
@@ -97,7 +99,7 @@ fn level_of(event: &HookEvent) -> Option<(Subject, bool)> {
     }
 }
 
-fn event_of((channel, user): Subject, is_on: bool) -> HookEvent {
+pub(crate) fn event_of((channel, user): Subject, is_on: bool) -> HookEvent {
     match user {
         None => HookEvent::Occupied { channel, is_on },
         Some(user) => HookEvent::Member {
@@ -113,6 +115,7 @@ impl Receiver {
     pub(crate) const fn new(hook: Webhook, first: u64) -> Self {
         Self {
             hook,
+            serial: 0,
             levels: BTreeMap::new(),
             due: BTreeSet::new(),
             changes: 0,
@@ -126,6 +129,20 @@ impl Receiver {
             next_number: first,
             left_out: LeftOut { full: 0, old: 0 },
         }
+    }
+
+    /// Takes other options over, and forgets the states that they do not ask for.
+    pub(crate) fn renew(&mut self, hook: Webhook) {
+        let needs = |subject: &Subject| hook.filter.needs(&event_of(subject.clone(), true));
+        self.levels.retain(|subject, _| needs(subject));
+        self.due.retain(|(_, _, subject)| needs(subject));
+        self.hook = hook;
+    }
+
+    /// Subjects whose states are on.
+    pub(crate) fn held(&self) -> impl Iterator<Item = &Subject> {
+        let levels = self.levels.iter().filter(|(_, level)| level.is_on);
+        levels.map(|(subject, _)| subject)
     }
 
     pub(crate) fn waiting(&self) -> usize {

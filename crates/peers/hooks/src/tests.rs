@@ -199,6 +199,39 @@ fn events_of(body: &str) -> Vec<String> {
     events.iter().map(short).collect()
 }
 
+/// Webhook of the app 1 with other options: `KEY=VALUE` for each.
+fn hook_of(options: &str) -> Webhook {
+    let mut hook = of_app();
+    for option in options.split(' ') {
+        let (key, value) = option.split_once('=').expect("KEY=VALUE");
+        match key {
+            "events" => {
+                let names = HookEvent::NAMES;
+                let asked = value
+                    .split(',')
+                    .map(|name| names.iter().position(|known| *known == name).expect(name));
+                hook.filter.kinds = asked.fold(0, |kinds, kind| kinds | 1 << kind);
+            }
+            "prefixes" => {
+                hook.filter.prefixes = value.split(',').map(Into::into).collect();
+            }
+            "namespaces" => {
+                let names = value.split(',').filter(|name| !name.is_empty());
+                hook.app = None;
+                hook.standard = StandardKey::parse(SECRET);
+                hook.filter.scope = HookScope::Namespaces {
+                    names: names.map(Into::into).collect(),
+                    closed: Arc::new(["pusher", "throng"]),
+                };
+            }
+            "name" => hook.name = value.into(),
+            "secret" => hook.app = Some(AppKeys::new("key", [value])),
+            other => panic!("no option: {other}"),
+        }
+    }
+    hook
+}
+
 impl Stage for World {
     fn variables(&mut self) -> &mut Variables {
         &mut self.variables
@@ -217,34 +250,11 @@ impl Stage for World {
             is_on,
         };
         match verb {
-            "webhook" => {
-                let mut hook = of_app();
-                for option in rest.split(' ') {
-                    let (key, value) = option.split_once('=').expect("KEY=VALUE");
-                    match key {
-                        "events" => {
-                            let names = HookEvent::NAMES;
-                            let asked = value.split(',').map(|name| {
-                                names.iter().position(|known| *known == name).expect(name)
-                            });
-                            hook.filter.kinds = asked.fold(0, |kinds, kind| kinds | 1 << kind);
-                        }
-                        "prefixes" => {
-                            hook.filter.prefixes = value.split(',').map(Into::into).collect();
-                        }
-                        "namespaces" => {
-                            let names = value.split(',').filter(|name| !name.is_empty());
-                            hook.app = None;
-                            hook.standard = StandardKey::parse(SECRET);
-                            hook.filter.scope = HookScope::Namespaces {
-                                names: names.map(Into::into).collect(),
-                                closed: Arc::new(["pusher", "throng"]),
-                            };
-                        }
-                        other => panic!("no option: {other}"),
-                    }
-                }
-                *self = Self::new(vec![hook]);
+            "webhook" => *self = Self::new(vec![hook_of(rest)]),
+            "renews" => {
+                let hooks = rest.split(" | ").filter(|text| !text.is_empty());
+                self.hooks = hooks.map(hook_of).collect();
+                self.call(HookCall::Renew(self.hooks.clone()));
             }
             "at" => self.pass_until(rest.parse().expect("milliseconds")),
             "comes" => self.tell(state(true)),
@@ -422,6 +432,7 @@ fn nothing_is_lost_and_what_is_told_last_is_true() {
                         _ => world.answer(Some(503)),
                     }
                 }
+                11 if step % 40 == 0 => world.call(HookCall::Renew(vec![of_app()])),
                 11 if draw(8) == 0 => {
                     world.restart();
                     // Nobody is connected to it, and some come back.

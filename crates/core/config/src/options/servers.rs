@@ -344,29 +344,29 @@ section! {
     "webhook" WebhookOptions {
         /// The address that gets the events as `POST` requests. Answers with a status from 200 to
         /// 299 are success; everything else is tried again.
-        url: Option<String>, Opt<HttpUrl>, restart, example("\"https://example.com/hooks\""),
+        url: Option<String>, Opt<HttpUrl>, example("\"https://example.com/hooks\""),
             unset("needed");
         /// The id of the `[[app]]` whose channels it tells of, with Pusher's signature by the
         /// app's key and secret.
-        app: Option<String>, Opt<Text>, restart, example("\"1\""),
+        app: Option<String>, Opt<Text>, example("\"1\""),
             unset("all channels but those of apps");
         /// The secret that signs the requests as Standard Webhooks: `whsec_` and at least 24 bytes
         /// in Base64. With an app they have both signatures.
-        secret: Option<Secret>, Opt<SecretText>, restart, secret,
+        secret: Option<Secret>, Opt<SecretText>, secret,
             example("\"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\""), unset("needed without `app`");
         /// The namespaces whose channels it tells of, if it has no app.
-        namespaces: Vec<String>, List<Text>, restart, example("[\"chat\"]"),
+        namespaces: Vec<String>, List<Text>, example("[\"chat\"]"),
             unset("all, and channels without a namespace");
         /// Beginnings of the names of channels that it tells of.
-        channel_prefixes: Vec<String>, List<Text>, restart, example("[\"presence-\"]"),
+        channel_prefixes: Vec<String>, List<Text>, example("[\"presence-\"]"),
             unset("all channels");
         /// The events that it tells.
-        events: Vec<WebhookEvent>, List<Choice<WebhookEvent>>, restart,
+        events: Vec<WebhookEvent>, List<Choice<WebhookEvent>>,
             example("[\"channel_occupied\", \"channel_vacated\"]"), unset("all events");
         /// Time for which a channel must be empty, or a user away, before that is told: a page
         /// that is loaded anew makes no noise.
-        settle_ms as "settle": u64, Duration = 3 * SECOND, restart, range(0, HOUR);
+        settle_ms as "settle": u64, Duration = 3 * SECOND, range(0, HOUR);
         /// Time limit for an answer.
-        timeout_ms as "timeout": u64, Duration = 10 * SECOND, restart, range(100, 60 * SECOND);
+        timeout_ms as "timeout": u64, Duration = 10 * SECOND, range(100, 60 * SECOND);
     }
 }
