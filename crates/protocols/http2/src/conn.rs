@@ -433,23 +433,24 @@ impl Conn {
             return 0;
         };
         let bytes = want.min(room).min(FRAME_BYTES_MAX);
-        let all = bytes == want;
-        if bytes > 0 || (all && ends) {
-            stream.send -= bytes as i32;
-            self.send -= bytes as i32;
-            let flags = if all && ends { END_STREAM } else { 0 };
-            write_head(Kind::Data, flags, id, bytes, out);
-        }
-        if bytes > 0 {
-            self.streams.note_turn(id);
-        }
-        if bytes > 0 && (all || bytes >= budget::SENT_BYTES) {
-            self.budget.earn(budget::SENT);
-        }
+        let (all, has_end) = (bytes == want, ends && bytes == want);
+        stream.send -= bytes as i32;
+        self.send -= bytes as i32;
         if !all {
             self.streams.block(id);
         }
-        self.note_sent(id, all && ends, out);
+        if bytes > 0 {
+            self.streams.note_turn(id);
+            if all || bytes >= budget::SENT_BYTES {
+                self.budget.earn(budget::SENT);
+            }
+        }
+        // What this says comes first: the caller's bytes belong right behind the head.
+        self.note_sent(id, has_end, out);
+        if bytes > 0 || has_end {
+            let flags = if has_end { END_STREAM } else { 0 };
+            write_head(Kind::Data, flags, id, bytes, out);
+        }
         bytes
     }
 
@@ -477,6 +478,9 @@ impl Conn {
         let stream = self.streams.remove(id, why)?;
         // What its owner has not taken nobody will.
         self.return_window(self.windows.0 - stream.recv - stream.taken, out);
+        if self.served == Some(NUMBER_MAX) && self.streams.len() == 0 {
+            self.close(Code::NO_ERROR, "", out);
+        }
         Some(stream)
     }
 
@@ -534,13 +538,18 @@ impl Conn {
         may
     }
 
-    /// Asks the peer to open no more streams here; what it opens before it knows is served (section
-    /// 6.8).
+    /// Asks the peer to open no more streams here; what it opens before it knows is served. Once no
+    /// stream lives, the peer is told which was the last, so that it knows what it may send again
+    /// (section 6.8).
     pub fn drain(&mut self, out: &mut Vec<u8>) {
-        if self.served.is_none() {
-            self.served = Some(NUMBER_MAX);
-            write_goaway(NUMBER_MAX, Code::NO_ERROR, "", out);
+        if self.served.is_some() {
+            return;
         }
+        if self.streams.len() == 0 {
+            return self.close(Code::NO_ERROR, "", out);
+        }
+        self.served = Some(NUMBER_MAX);
+        write_goaway(NUMBER_MAX, Code::NO_ERROR, "", out);
     }
 
     /// Says that no streams are served but those that have begun, and why.

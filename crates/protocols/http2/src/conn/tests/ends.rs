@@ -33,6 +33,7 @@ struct Body {
 }
 
 struct Side {
+    limits: H2Limits,
     conn: Conn,
     scratch: Scratch,
     out: Vec<u8>,
@@ -47,9 +48,11 @@ const fn byte_at(id: u32, at: usize) -> u8 {
 }
 
 impl Side {
-    fn new(conn: Conn, out: Vec<u8>) -> Self {
+    fn new(limits: H2Limits, begin: fn(&H2Limits, &mut Vec<u8>) -> Conn) -> Self {
+        let mut out = Vec::new();
         Self {
-            conn,
+            limits,
+            conn: begin(&limits, &mut out),
             out,
             scratch: Scratch::default(),
             bodies: BTreeMap::new(),
@@ -60,7 +63,9 @@ impl Side {
     fn read(&mut self, mut input: &[u8]) {
         while !input.is_empty() {
             let (scratch, out) = (&mut self.scratch, &mut self.out);
-            let event = self.conn.read(&mut input, Millis(0), &LIMITS, scratch, out);
+            let event = self
+                .conn
+                .read(&mut input, Millis(0), &self.limits, scratch, out);
             match event.expect("both keep the rules") {
                 None | Some(H2Event::Writable | H2Event::Pong | H2Event::GoAway { .. }) => {}
                 Some(H2Event::Request { id, ends, .. }) => {
@@ -200,11 +205,12 @@ fn carry(sides: &mut [Side; 2], from: usize, bytes: usize) {
 
 proptest! {
     #[test]
-    fn two_ends_agree(orders in prop::collection::vec((0_u8..11, any::<u8>()), 0..160)) {
-        let (mut hello, mut answer) = (Vec::new(), Vec::new());
-        let client = Conn::client(&LIMITS, &mut hello);
-        let server = Conn::server(&LIMITS, &mut answer);
-        let mut sides = [Side::new(client, hello), Side::new(server, answer)];
+    fn two_ends_agree(
+        orders in prop::collection::vec((0_u8..11, any::<u8>()), 0..160),
+        stream_window in prop::sample::select(vec![900, 60_000]),
+    ) {
+        let limits = H2Limits { stream_window, ..LIMITS };
+        let mut sides = [Side::new(limits, Conn::client), Side::new(limits, Conn::server)];
         carry(&mut sides, 1, usize::MAX);
         for (order, n) in orders {
             act(order, n, &mut sides);
