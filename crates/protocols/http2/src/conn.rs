@@ -188,6 +188,8 @@ pub struct Conn {
     served: Option<u32>,
     peer_leaves: bool,
     pings: u8,
+    /// Data have left since the peer's last ping: clients of gRPC measure the way of data by one.
+    has_sent: bool,
     /// The peer was told that our blocks use no table.
     told_no_table: bool,
 }
@@ -254,6 +256,7 @@ impl Conn {
             served: None,
             peer_leaves: false,
             pings: 0,
+            has_sent: false,
             told_no_table: false,
         }
     }
@@ -440,6 +443,7 @@ impl Conn {
             self.streams.block(id);
         }
         if bytes > 0 {
+            self.has_sent = true;
             self.streams.note_turn(id);
             if all || bytes >= budget::SENT_BYTES {
                 self.budget.earn(budget::SENT);

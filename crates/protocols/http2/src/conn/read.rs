@@ -380,7 +380,9 @@ impl Conn {
                 Ok(Some(H2Event::Pong))
             }
             Kind::Ping => {
-                self.charge(budget::ANSWERED, aids)?;
+                if !std::mem::take(&mut self.has_sent) {
+                    self.charge(budget::ANSWERED, aids)?;
+                }
                 write_frame(Kind::Ping, ACK, 0, payload, aids.out);
                 Ok(None)
             }
