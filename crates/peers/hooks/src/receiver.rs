@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use aws_lc_rs::digest::{SHA256, digest};
+use data_encoding::HEXLOWER;
 use throng_broker::HookEvent;
 use throng_types::{ChannelName, Millis, Now, Save};
 
@@ -266,7 +268,8 @@ impl Receiver {
         until.max(self.pause_until)
     }
 
-    /// Begins the next batch and returns its id; `None` while one is under way or it is too early.
+    /// Begins the next batch and returns its id, which no other content has; `None` while one is
+    /// under way or it is too early.
     pub(crate) fn begin_batch(&mut self, now: Millis) -> Option<String> {
         if self.under_way > 0 || self.queue.is_empty() || self.sends_at() > now {
             return None;
@@ -283,8 +286,13 @@ impl Receiver {
                 .max(1),
             again => again,
         };
+        // Numbers come again if the clock goes back, and in other sections for one receiver.
+        let mut sent = Vec::new();
+        self.hook.name.save(&mut sent);
+        { self.queue.iter().take(self.under_way) }.for_each(|item| item.save(&mut sent));
+        let hash = HEXLOWER.encode(&digest(&SHA256, &sent).as_ref()[..16]);
         let first = self.queue.front().map_or(0, |item| item.number);
-        Some(format!("msg_{first:x}_{:x}", self.under_way))
+        Some(format!("msg_{first:x}_{hash}"))
     }
 
     /// Events that are under way.

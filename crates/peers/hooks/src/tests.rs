@@ -313,6 +313,18 @@ impl Stage for World {
                 let field = head.lines().find(|line| line.starts_with(name));
                 return same(&field.unwrap_or_default(), &rest);
             }
+            "id" => {
+                let (_, head, _) = self.under_way.front().ok_or("nothing is under way")?;
+                let mut ids = head
+                    .lines()
+                    .filter_map(|line| line.strip_prefix("webhook-id: "));
+                let id = ids.next().ok_or("no id")?.to_owned();
+                match name {
+                    "same" => return same(&id, &self.variables.filled("<ID>")),
+                    "other" if id == self.variables.filled("<ID>") => return Err(id),
+                    _ => self.variables.set("ID", id),
+                }
+            }
             "body" => {
                 let (_, _, body) = self.under_way.front().ok_or("nothing is under way")?;
                 return same(&body.as_str(), &rest);
@@ -320,6 +332,11 @@ impl Stage for World {
             "answers" => self.answer(Some(rest.parse().expect("a status"))),
             "cuts" => self.answer(None),
             "is-killed" => self.restart(),
+            // The next process has another wall clock, and nothing of this one.
+            "forgets" => {
+                self.disk.0.lock().unwrap().clear();
+                self.restart();
+            }
             "counted" => {
                 let count = |counter| self.counters.counter(counter).to_string();
                 let counts = [
