@@ -11,7 +11,7 @@ use crate::H2Fault;
 /// Points of a connection that has done nothing for long: a page with a thousand streams may go
 /// and come back at once.
 const POINTS: u32 = 10_000;
-/// Points more for each stream that the peer may have.
+/// Points more for each stream that there may be.
 const POINTS_A_STREAM: u32 = 20;
 /// Points that each millisecond pays back.
 const POINTS_A_MS: u64 = 1;
@@ -40,18 +40,13 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// Takes points for something that came at a time; `streams_max` lifts the bound.
-    pub(crate) fn charge(
-        &mut self,
-        points: u32,
-        now: Millis,
-        streams_max: u32,
-    ) -> Result<(), H2Fault> {
+    /// Takes points for something that came at a time; `streams` lift the bound.
+    pub(crate) fn charge(&mut self, points: u32, now: Millis, streams: u32) -> Result<(), H2Fault> {
         let paid = (now - self.at).saturating_mul(POINTS_A_MS);
         self.at = self.at.max(now);
         self.earn(u32::try_from(paid).unwrap_or(u32::MAX));
         self.owed = self.owed.saturating_add(points);
-        if self.owed > POINTS.saturating_add(streams_max.saturating_mul(POINTS_A_STREAM)) {
+        if self.owed > POINTS.saturating_add(streams.saturating_mul(POINTS_A_STREAM)) {
             return Err(H2Fault::Flood);
         }
         Ok(())

@@ -68,7 +68,12 @@ impl Conn {
     }
 
     pub(super) fn charge(&mut self, points: u32, aids: &Aids<'_, '_>) -> Result<(), H2Fault> {
-        self.budget.charge(points, aids.now, self.streams_max)
+        let streams = match self.role {
+            Role::Server => self.streams_max,
+            // A server may reset all that were opened, when it leaves.
+            Role::Client => self.next / 2,
+        };
+        self.budget.charge(points, aids.now, streams)
     }
 
     fn preface<'a>(&mut self, at: usize, input: &mut &'a [u8]) -> Step<'a> {
