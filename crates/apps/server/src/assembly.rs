@@ -133,7 +133,8 @@ impl Assembly {
         let counters = self.blueprint.webhook_counters.clone();
         let kept = (Some(kept.0), kept.1);
         let host = |peer, deliver| Ok(host(peer, deliver));
-        let webhooks = Webhooks::hosted(config, counters, kept, unix_ms, host)?;
+        let start = (unix_ms, self.blueprint.hook_node());
+        let webhooks = Webhooks::hosted(config, counters, kept, start, host)?;
         self.blueprint.tell(Some(webhooks));
         Ok(())
     }

@@ -31,7 +31,6 @@ pub(crate) fn home_options(
         hash_seed: random.next_u64(),
         history: Budget::new(limits.history_bytes_max as usize, shards),
         live: live.clone(),
-        hooks: None,
     }
 }
 

@@ -107,6 +107,7 @@ fn build(
     let webhooks = Webhooks::start(
         config,
         blueprint.webhook_counters.clone(),
+        blueprint.hook_node(),
         predecessor.is_some(),
     )?;
     blueprint.tell(webhooks.clone());

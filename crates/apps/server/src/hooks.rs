@@ -12,10 +12,12 @@ use throng_broker::{HookEvent, HookJournal, Hooks};
 use throng_config::{Config, WebhookOptions};
 use throng_history::HookFile;
 use throng_hooks::{
-    HookCall, HookFilter, HookIntake, HookScope, HooksClient, StandardKey, Webhook, backend_limits,
+    HookCall, HookFilter, HookIntake, HookNode, HookScope, HooksClient, StandardKey, Webhook,
+    backend_limits,
 };
 use throng_metrics::Counters;
 use throng_outward::{CallSender, Deliver, Host};
+use throng_remote::Nodes;
 use throng_sys::clock;
 
 use crate::gateways::{Gateways, app_keys, app_prefixes};
@@ -34,6 +36,7 @@ pub(crate) struct Webhooks {
     sender: Arc<Sender>,
     /// Records with which it begins.
     records: Mutex<Vec<u8>>,
+    /// The next process finds what is left, and no other node is to know of the end.
     is_kept: bool,
 }
 
@@ -48,7 +51,8 @@ struct Sender {
 impl Hooks for Sender {
     fn tell(&self, event: HookEvent) {
         let filters = self.filters.read().unwrap_or_else(PoisonError::into_inner);
-        let is_needed = filters.iter().any(|filter| filter.needs(&event));
+        // States are counted whatever is told of them.
+        let is_needed = event.is_state() || filters.iter().any(|filter| filter.needs(&event));
         drop(filters);
         if is_needed && self.intake.admits(&event) {
             self.calls.send(HookCall::Event(event));
@@ -61,6 +65,7 @@ impl Webhooks {
     pub(crate) fn start(
         config: &Config,
         counters: Arc<Counters>,
+        node: Option<HookNode>,
         has_predecessor: bool,
     ) -> Result<Option<Arc<Self>>, StartError> {
         if config.webhooks.is_empty() {
@@ -74,25 +79,27 @@ impl Webhooks {
         }
         let journal = file.map(|file| Box::new(file) as Box<dyn HookJournal>);
         let kept = (journal, records);
-        let started = Self::hosted(config, counters, kept, clock::unix_ms(), |peer, deliver| {
+        let start = (clock::unix_ms(), node);
+        let started = Self::hosted(config, counters, kept, start, |peer, deliver| {
             throng_outward::start("webhooks", move || peer, deliver)
         });
         started.map(Some)
     }
 
     /// Has `host` serve the client of all receivers, which waits for [`Webhooks::begin`]: with its
-    /// journal, if it has one, and what that holds. `unix_ms` is the time of the start.
+    /// journal, if it has one, and what that holds. `unix_ms` is the time of the start, and `node`
+    /// this node among others.
     pub(crate) fn hosted(
         config: &Config,
         counters: Arc<Counters>,
         (journal, records): (Option<Box<dyn HookJournal>>, Vec<u8>),
-        unix_ms: u64,
+        (unix_ms, node): (u64, Option<HookNode>),
         host: impl FnOnce(HooksPeer, Deliver<Infallible>) -> io::Result<Host<HookCall>>,
     ) -> Result<Arc<Self>, StartError> {
         let hooks = Self::prepare(config)?;
         let filters = RwLock::new(filters(&hooks));
-        let is_kept = journal.is_some();
-        let client = HooksClient::new(hooks, journal, counters, unix_ms);
+        let (is_kept, is_alone) = (journal.is_some(), node.is_none());
+        let client = HooksClient::new(hooks, journal, counters, unix_ms, node);
         let intake = client.intake();
         let peer = ClientPeer::new(client, backend_limits());
         let host = host(peer, Box::new(|reply| match reply {})).map_err(StartError::Shard)?;
@@ -105,7 +112,7 @@ impl Webhooks {
                 intake,
             }),
             records: Mutex::new(records),
-            is_kept,
+            is_kept: is_kept && is_alone,
         }))
     }
 
@@ -129,6 +136,19 @@ impl Webhooks {
 
     pub(crate) fn sender(&self) -> Arc<dyn Hooks> {
         self.sender.clone()
+    }
+
+    /// Gives the thread its way to all nodes.
+    pub(crate) fn join(&self, nodes: Nodes) {
+        let voice = Box::new(move |message: Vec<u8>| nodes.tell_everybody(&message));
+        self.host.calls().send(HookCall::Voice(voice));
+    }
+
+    /// Takes a message of some node, if there is room.
+    pub(crate) fn hear(&self, message: Vec<u8>) {
+        if self.sender.intake.admits_message(message.len()) {
+            self.sender.calls.send(HookCall::Heard(message));
+        }
     }
 
     /// Begins to tell, from the records that it has by now.

@@ -100,6 +100,11 @@ pub(crate) fn hear_nodes<K: Kernel>(app: &mut ShardApp, conns: &mut Conns<Sessio
                     survey_for(app, Caller::Elsewhere(asker), survey, conns, now);
                 }
             }
+            NodeEvent::Told(word) => {
+                if let Some(webhooks) = &app.parts.webhooks {
+                    webhooks.hear(word);
+                }
+            }
             NodeEvent::Answered(ticket, answers) => {
                 let nodes = answers.and_then(|answers| {
                     let nodes = answers.iter().map(|answer| from_node(answer));

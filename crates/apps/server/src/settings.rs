@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use throng_broker::{Broker, MemoryOptions};
 use throng_config::Config;
 use throng_feeds::Feed;
+use throng_hooks::HookNode;
 use throng_hub::{Hub, HubOptions};
 use throng_metrics::{Counters, Gauge};
 use throng_remote::{RemoteBroker, WakeShard};
@@ -170,9 +171,15 @@ impl Blueprint {
         })
     }
 
+    /// This node among those that tell webhooks; `None` with the broker in memory, where it is
+    /// alone. A process that takes over is the same node.
+    pub(crate) fn hook_node(&self) -> Option<HookNode> {
+        let started = self.observatory.started_unix_ms;
+        { self.broker.as_ref() }.map(|_| (started, u64::from(self.home.nonce)))
+    }
+
     /// Has all shards tell webhooks.
     pub(crate) fn tell(&mut self, webhooks: Option<Arc<Webhooks>>) {
-        self.home.hooks = webhooks.as_ref().map(|webhooks| webhooks.sender());
         self.webhooks = webhooks;
     }
 
@@ -229,10 +236,12 @@ impl Blueprint {
         gateways: Gateways,
         (remote, kept): (Part, Option<Kept>),
     ) -> ShardApp {
+        let hooks = self.webhooks.as_ref().map(|webhooks| webhooks.sender());
         let options = HubOptions {
             subscriptions_max: self.live.subscriptions_max,
             hash_seed: self.home.hash_seed,
             namespaces: self.live.broker.namespaces.clone(),
+            hooks: hooks.clone(),
         };
         let mut memory = Broker::new(shard, self.mould.shards, self.home.clone());
         let is_stored = kept.is_some();
@@ -245,6 +254,9 @@ impl Blueprint {
         }
         if let Some(nodes) = &nodes {
             nodes.name(&self.node.name());
+            if let Some(webhooks) = self.webhooks.as_ref().filter(|_| shard.0 == 0) {
+                webhooks.join(nodes.clone());
+            }
         }
         let live = &*self.live;
         let shared = Shared {
@@ -265,7 +277,7 @@ impl Blueprint {
             is_tls: Cell::new(false),
             counters: self.observatory.counters[shard.index()].clone(),
             pages: Arc::new(ServerPages(self.observatory.clone())),
-            hooks: self.home.hooks.clone(),
+            hooks,
             dates: DateCell::default(),
             version: self.observatory.version,
             started_unix_ms: self.observatory.started_unix_ms,

@@ -4,7 +4,8 @@ use throng_types::{ChannelName, Publisher, Save};
 
 /// Listener for what happens in channels. Called on every shard.
 pub trait Hooks: Send + Sync {
-    /// Takes an event. Those with `is_on` are states: one that is told twice counts once.
+    /// Takes an event. States are counted: of shards with subscribers, and of a user's connections
+    /// that are listed; each that begins ends once.
     fn tell(&self, event: HookEvent);
 }
 

@@ -34,8 +34,8 @@ pub use home::{BrokerStats, MemoryOptions, home_of};
 pub use outbox::{BrokerMail, DELIVERIES_MAX, REQUESTS_MAX};
 
 use crate::{
-    Acknowledge, Announced, Draft, HookEvent, LiveOptions, Moving, Outcome, Published, Receiver,
-    Refusal, Remote, Reply, Request, Restored, Store, Ticket,
+    Acknowledge, Announced, Draft, LiveOptions, Moving, Outcome, Published, Receiver, Refusal,
+    Remote, Reply, Request, Restored, Store, Ticket,
 };
 use home::Home;
 use outbox::{HELD_MAX, Held, Holding, Outbox};
@@ -481,16 +481,12 @@ impl Broker {
     fn carry_out(&mut self, from: ShardId, request: Request, now: Now, hub: &mut impl Receiver) {
         let is_users = self.home.members.note(&request);
         let announcement = announcement(&request, is_users, now);
-        let member = is_users.then(|| member_event(&request)).flatten();
         if let Some(reply) = self.serve(from, request, now, hub) {
             if from == self.shard {
                 hub.reply(reply);
             } else {
                 self.outboxes[from.index()].push(BrokerMail::Reply(reply));
             }
-        }
-        if let Some(member) = member {
-            self.home.tell(|| member);
         }
         if let Some(announcement) = announcement {
             self.announce(&announcement, hub);
@@ -544,21 +540,6 @@ fn announcement(request: &Request, is_users: bool, now: Now) -> Option<Arc<Publi
         Announced::Users => is_users,
     };
     is_told.then(|| publication().shared())
-}
-
-/// The coming or going of a user, for webhooks.
-fn member_event(request: &Request) -> Option<HookEvent> {
-    match request {
-        Request::Subscribe {
-            channel,
-            presence: Some(presence),
-            ..
-        } => Some(HookEvent::member(channel, &presence.who, true)),
-        Request::Quit { channel, presence } => {
-            Some(HookEvent::member(channel, &presence.who, false))
-        }
-        _ => None,
-    }
 }
 
 fn is_remote(channel: &ChannelName) -> bool {

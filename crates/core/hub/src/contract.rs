@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use throng_broker::{
-    ChannelMember, Draft, HistoryPage, HistoryQuery, NamespaceOptions, Outcome, Overflow, Present,
-    Recovery, Refusal, Subscribed,
+    ChannelMember, Draft, HistoryPage, HistoryQuery, HookEvent, Hooks, NamespaceOptions, Outcome,
+    Overflow, Present, Recovery, Refusal, Subscribed,
 };
 use throng_types::{ChannelName, ConnId, Frames, Payload, Position, Publication, Save};
 
@@ -16,6 +16,25 @@ pub struct HubOptions {
     pub hash_seed: u64,
     /// The options of channels.
     pub namespaces: Arc<NamespaceOptions>,
+    /// Listener for channels and users that come and go on this shard, if there are webhooks.
+    pub hooks: Option<Arc<dyn Hooks>>,
+}
+
+impl HubOptions {
+    /// Tells webhooks that this shard has subscribers of a channel, or has none any more.
+    pub(crate) fn tell_occupied(&self, channel: &ChannelName, is_on: bool) {
+        if let Some(hooks) = &self.hooks {
+            let channel = channel.clone();
+            hooks.tell(HookEvent::Occupied { channel, is_on });
+        }
+    }
+
+    /// Tells webhooks that a connection of a user is listed in a channel, or is not any more.
+    pub(crate) fn tell_member(&self, channel: &ChannelName, presence: &ChannelMember, is_on: bool) {
+        if let Some(hooks) = self.hooks.as_ref().filter(|_| presence.is_listed) {
+            hooks.tell(HookEvent::member(channel, &presence.who, is_on));
+        }
+    }
 }
 
 /// Encoding of a wire form's deliveries, declared once with the form. The order is that of

@@ -336,6 +336,13 @@ impl Hub {
     #[inline(never)]
     fn say_farewells(&mut self, now: Now) {
         while let Some(farewell) = self.local.farewells.pop() {
+            match &farewell {
+                Request::Leave { channel } => self.local.options.tell_occupied(channel, false),
+                Request::Quit { channel, presence } => {
+                    self.local.options.tell_member(channel, presence, false);
+                }
+                _ => {}
+            }
             self.broker.request(farewell, now, &mut self.local);
         }
     }

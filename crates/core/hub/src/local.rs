@@ -89,6 +89,8 @@ pub(crate) struct Local {
     pub(crate) farewells: Vec<Request>,
     /// Members whose connections have gone, with the times at which they leave. Queue: `leaving`.
     pub(crate) leaving: VecDeque<(Millis, Request)>,
+    /// Whether what is loaded was here before, so that webhooks know of it.
+    pub(crate) has_given: bool,
 }
 
 impl Local {
@@ -113,6 +115,7 @@ impl Local {
             carried: Vec::new(),
             farewells: Vec::new(),
             leaving: VecDeque::new(),
+            has_given: false,
         }
     }
 
@@ -410,13 +413,14 @@ impl Local {
     }
 
     /// Queues a quit for a member that came with presence.
-    fn quit(&mut self, conn: ConnId, key: u32) {
-        if self.present.is_empty() {
-            return;
-        }
-        if let Some(presence) = self.present.remove(&(conn, key))
-            && let Some((name, _)) = self.channels.at(key)
+    fn quit(&mut self, conn: ConnId, entry: Entry) {
+        if let Some(presence) = self.present.remove(&(conn, entry.channel))
+            && let Some((name, _)) = self.channels.at(entry.channel)
         {
+            if matches!(entry.place, Place::Requested(_)) {
+                // It may be listed, and what begins ends.
+                self.options.tell_member(name, &presence, true);
+            }
             let channel = name.clone();
             self.farewells.push(Request::Quit { channel, presence });
         }
@@ -448,7 +452,7 @@ impl Local {
 
     /// Takes a connection out of a channel after its entry was taken out of the subscriptions.
     pub(crate) fn detach(&mut self, conn: ConnId, entry: Entry) {
-        self.quit(conn, entry.channel);
+        self.quit(conn, entry);
         let Some(channel) = self.channels.at_mut(entry.channel) else {
             return;
         };
@@ -505,8 +509,12 @@ impl Local {
         let name = name.clone();
         channel.requests.answered();
         if let Ok(subscribed) = &result {
+            let was_live = channel.requests.is_live();
             channel.requests.accepted();
             channel.position.set(subscribed.position);
+            if !was_live {
+                self.options.tell_occupied(&name, true);
+            }
         }
         let is_wanted =
             self.subscriptions.find(reply_to.conn, key) == Some(Place::Requested(ticket.0));
@@ -519,6 +527,9 @@ impl Local {
                 let place = self.join(reply_to.conn, key, format);
                 self.subscriptions
                     .set_place(reply_to.conn.index(), key, place);
+                if let Some(presence) = self.present.get(&(reply_to.conn, key)) {
+                    self.options.tell_member(&name, presence, true);
+                }
                 Ok(subscribed)
             }
             Err(refusal) => {

@@ -57,6 +57,7 @@ impl Hub {
 
     /// Saves the channels and the broker's part, which forgets what it keeps.
     pub fn give_up(&mut self, parts: &mut Parts<'_>) {
+        self.local.has_given = true;
         self.broker.give_up(parts);
         for (name, channel) in self
             .local
@@ -92,20 +93,20 @@ impl Hub {
                 // Channels elsewhere are not loaded here.
                 (kind == CHANNEL || self.broker.is_elsewhere(&name)).then_some(())?;
                 let key = self.local.channels.key_or_insert(&name, || Channel::NEW);
-                let channel = self.local.channels.at_mut(key)?;
-                channel.requests.accepted();
-                channel.position.set(position);
+                self.load_live(key, &name);
+                self.local.channels.at_mut(key)?.position.set(position);
                 self.broker.hand_over(Moving::Resume(name, position));
             }
             EXPECT => {
                 let name = ChannelName::load(from)?;
                 let key = self.local.channels.key_or_insert(&name, || Channel::NEW);
-                self.local.channels.at_mut(key)?.requests.accepted();
+                self.load_live(key, &name);
                 self.broker.hand_over(Moving::Expect(name));
             }
             CUT => self.broker.hand_over(Moving::Cut(u64::load(from)?)),
             QUIT => {
                 let (channel, presence) = <(ChannelName, ChannelMember)>::load(from)?;
+                self.local.options.tell_member(&channel, &presence, true);
                 self.local
                     .farewells
                     .push(Request::Quit { channel, presence });
@@ -113,6 +114,18 @@ impl Hub {
             kind => self.broker.load(kind, from)?,
         }
         Some(())
+    }
+
+    /// Takes a channel for one to which deliveries come.
+    fn load_live(&mut self, key: u32, name: &ChannelName) {
+        let Some(channel) = self.local.channels.at_mut(key) else {
+            return;
+        };
+        let is_known = channel.requests.is_live() || self.local.has_given;
+        channel.requests.accepted();
+        if !is_known {
+            self.local.options.tell_occupied(name, true);
+        }
     }
 
     /// Appends the subscriptions of a connection; false, and the bytes are of no use, if one of
@@ -171,6 +184,11 @@ impl Hub {
             if let Some(presence) = presence {
                 let moving = Moving::Take(name, presence.clone());
                 self.broker.hand_over(moving);
+                if !self.local.has_given
+                    && let Some((name, _)) = self.local.channels.at(channel)
+                {
+                    self.local.options.tell_member(name, &presence, true);
+                }
                 self.local.present.insert((conn, channel), presence);
             }
         }

@@ -119,6 +119,7 @@ impl Scene {
             subscriptions_max: 2,
             hash_seed: 1,
             namespaces: namespaces.clone(),
+            hooks: None,
         };
         let ((asks, asked), (says, said), (renews, renewed)) = (channel(), channel(), channel());
         let script = Script {

@@ -13,6 +13,7 @@ pub fn hub(shard: ShardId, shards: u8, namespaces: &Arc<NamespaceOptions>) -> Hu
         subscriptions_max: 128,
         hash_seed: 1,
         namespaces: Arc::clone(namespaces),
+        hooks: None,
     };
     Hub::new(options, Broker::new(shard, shards, memory))
 }

@@ -1,6 +1,5 @@
 //! All receivers as one client of HTTP backends, and what it writes down.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -10,8 +9,9 @@ use throng_metrics::{Counter, Counters, Gauge};
 use throng_types::{Load as _, Now, Save, Saved};
 
 use crate::batch;
+use crate::nodes::{HookNode, News, Nodes};
 use crate::options::Webhook;
-use crate::receiver::{Change, QUEUE_BYTES_MAX, Receiver, Subject, event_of};
+use crate::receiver::{Change, QUEUE_BYTES_MAX, Receiver, Subject, event_of, level_of};
 
 /// Bytes of an answer, which nobody reads.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
@@ -30,8 +30,11 @@ pub fn backend_limits() -> BackendLimits {
     }
 }
 
-/// Count of the events on their way from all shards to the client. States always find room; others
-/// do up to [`QUEUE_BYTES_MAX`] bytes of events. Queue: `webhooks`.
+/// Way of messages to all nodes; it may lose some.
+pub type HookVoice = Box<dyn Fn(Vec<u8>) + Send>;
+
+/// Count of the events, and of the messages of nodes, on their way from all shards to the client.
+/// States always find room; others do up to [`QUEUE_BYTES_MAX`] bytes. Queue: `webhooks`.
 #[derive(Debug, Default)]
 pub struct HookIntake {
     bytes: AtomicUsize,
@@ -53,8 +56,20 @@ impl HookIntake {
         is_in
     }
 
-    fn taken(&self, event: &HookEvent) {
-        self.bytes.fetch_sub(event.cost_bytes(), Ordering::Relaxed);
+    /// Counts a message of a node that is about to be sent; false if there is no room for it: the
+    /// caller drops it, and the client asks that node for everything.
+    #[must_use]
+    pub fn admits_message(&self, bytes: usize) -> bool {
+        let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let is_in = before + bytes <= QUEUE_BYTES_MAX;
+        if !is_in {
+            self.taken(bytes);
+        }
+        is_in
+    }
+
+    fn taken(&self, bytes: usize) {
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 
@@ -62,6 +77,10 @@ impl HookIntake {
 pub enum HookCall {
     /// Event that [`HookIntake::admits`] has let in.
     Event(HookEvent),
+    /// Way to all nodes, this one included; behind [`HooksClient::new`] with a node.
+    Voice(HookVoice),
+    /// Message of some node, or of this one, that [`HookIntake::admits_message`] has let in.
+    Heard(Vec<u8>),
     /// Takes the records of an earlier process, or none, and begins to send.
     Load(Vec<u8>),
     /// Stops sending, and calls this with the records that a [`HookCall::Load`] elsewhere takes.
@@ -82,6 +101,8 @@ pub struct HooksClient {
     receivers: Vec<Receiver>,
     /// Number of receivers so far.
     made: usize,
+    nodes: Nodes,
+    voice: Option<HookVoice>,
     journal: Option<Box<dyn HookJournal>>,
     counters: Arc<Counters>,
     /// Frames that the journal does not have yet. Bound: the changes of one call.
@@ -93,17 +114,20 @@ pub struct HooksClient {
 
 impl HooksClient {
     /// Makes a client. Without a journal only a [`HookCall::GiveUp`] saves what waits. `unix_ms` is
-    /// the time of the start, from which events are numbered.
+    /// the time of the start, from which events are numbered. With other nodes, `node` is this one.
     #[must_use]
     pub fn new(
         hooks: Vec<Webhook>,
         journal: Option<Box<dyn HookJournal>>,
         counters: Arc<Counters>,
         unix_ms: u64,
+        node: Option<HookNode>,
     ) -> Self {
         let mut client = Self {
             receivers: Vec::new(),
             made: 0,
+            nodes: Nodes::new(node),
+            voice: None,
             journal,
             counters,
             unwritten: Vec::new(),
@@ -116,12 +140,10 @@ impl HooksClient {
     }
 
     fn renew(&mut self, hooks: Vec<Webhook>, now: Now) {
-        let held = self.receivers.iter().flat_map(Receiver::held);
-        let held: BTreeSet<Subject> = held.cloned().collect();
         let mut before = std::mem::take(&mut self.receivers);
         for hook in hooks {
             let known = before.iter().position(|it| it.hook.name == hook.name);
-            let mut receiver = match known {
+            let receiver = match known {
                 Some(at) => {
                     let mut receiver = before.swap_remove(at);
                     receiver.renew(hook);
@@ -129,20 +151,18 @@ impl HooksClient {
                 }
                 None => {
                     self.made += 1;
-                    let mut receiver = Receiver::new(hook, now.unix_ms << 16);
+                    let tells = self.nodes.tells();
+                    let mut receiver = Receiver::new(hook, tells, now.unix_ms << 16);
                     receiver.serial = self.made;
                     receiver
                 }
             };
-            // States that another one knew.
-            for subject in &held {
-                let event = event_of(subject.clone(), true);
-                if receiver.hook.filter.needs(&event) {
-                    receiver.take(event, now);
-                }
-            }
             self.receivers.push(receiver);
         }
+        // What is told for the first time holds already.
+        let mut news = Vec::new();
+        self.nodes.list(&mut news);
+        self.apply(news, now);
         for gone in before.iter().filter(|it| it.waiting() > 0) {
             let (name, waiting) = (&gone.hook.name, gone.waiting());
             tracing::warn!("webhook {name}: removed with {waiting} events that waited");
@@ -159,9 +179,13 @@ impl HooksClient {
     }
 
     fn load(&mut self, records: &[u8], now: Now) {
+        let (mut news, mut is_whole) = (Vec::new(), self.nodes.is_alone());
         for record in SegmentRecords::new(records) {
             let mut from = Saved::new(record);
             let read = <(Box<str>, Change)>::load(&mut from);
+            if let Some((_, Change::Nodes(saved))) = &read {
+                is_whole |= self.nodes.resume(saved, now.mono, &mut news);
+            }
             // What another configuration told is of no interest.
             if let Some((name, change)) = read
                 && let Some(receiver) =
@@ -170,8 +194,15 @@ impl HooksClient {
                 receiver.restore(change);
             }
         }
+        self.apply(news, now);
         for receiver in &mut self.receivers {
+            receiver.set_tells(self.nodes.tells(), now.mono);
             receiver.settle_all(now.mono);
+            if !is_whole {
+                // Others may have told more since then, and tell what waits.
+                receiver.leave_to_others();
+                receiver.doubt(now.mono);
+            }
         }
         self.is_still = false;
         self.write_anew();
@@ -214,6 +245,63 @@ impl HooksClient {
         }
     }
 
+    /// Carries out what follows for receivers.
+    fn apply(&mut self, news: Vec<News>, now: Now) {
+        for news in news {
+            match news {
+                News::State((subject, is_on)) => {
+                    let event = event_of(subject, is_on);
+                    for receiver in &mut self.receivers {
+                        if receiver.hook.filter.needs(&event) {
+                            receiver.take(event.clone(), now);
+                        }
+                    }
+                }
+                News::Told(hook, states, is_leader) => {
+                    let mut receivers = self.receivers.iter_mut();
+                    if let Some(receiver) = receivers.find(|it| it.hook.name == hook) {
+                        receiver.hear_told(states, is_leader, now.mono);
+                    }
+                }
+                News::Doubt => { self.receivers.iter_mut() }.for_each(|it| it.doubt(now.mono)),
+                News::Asked => self.say_believed(),
+            }
+        }
+    }
+
+    fn say_believed(&mut self) {
+        for receiver in &self.receivers {
+            self.nodes
+                .say_told(&receiver.hook.name, receiver.believed());
+        }
+    }
+
+    /// Does what is due among the nodes, and queues what is due here.
+    fn queue_due(&mut self, now: Now) {
+        let mut news = Vec::new();
+        let receivers = &self.receivers;
+        let is_needed = |subject: &Subject| needs(receivers, &event_of(subject.clone(), true));
+        self.nodes.tick(now.mono, is_needed, &mut news);
+        self.apply(news, now);
+        let tells = self.nodes.tells();
+        for receiver in &mut self.receivers {
+            let gone = receiver.set_tells(tells, now.mono);
+            let mut told = Vec::new();
+            for change in gone.into_iter().chain(receiver.queue_due(now)) {
+                frame(&receiver.hook.name, &change, &mut self.unwritten);
+                if let Change::Told(event) = change {
+                    told.extend(level_of(&event));
+                }
+            }
+            self.nodes.say_told(&receiver.hook.name, told);
+        }
+        let is_busy = { self.receivers.iter() }.any(Receiver::has_state_under_way);
+        if self.nodes.is_to_yield() && !is_busy {
+            self.nodes.end_to_lead();
+            self.say_believed();
+        }
+    }
+
     /// Queues what is due, writes it down, and sends what may go.
     fn go_on(&mut self, asks: &mut Requests<usize>) {
         if self.is_still {
@@ -221,11 +309,7 @@ impl HooksClient {
             return self.finish();
         }
         let (mut wakes_at, mut waiting) = (None, 0);
-        for receiver in &mut self.receivers {
-            for change in receiver.queue_due(asks.now) {
-                frame(&receiver.hook.name, &change, &mut self.unwritten);
-            }
-        }
+        self.queue_due(asks.now);
         self.write();
         for receiver in &mut self.receivers {
             if let Some(id) = receiver.begin_batch(asks.now.mono) {
@@ -250,13 +334,19 @@ impl HooksClient {
         if waiting == 0 && wakes_at.is_none() {
             self.finish();
         }
-        if let Some(at) = wakes_at {
+        for message in std::mem::take(&mut self.nodes.out) {
+            if let Some(voice) = &self.voice {
+                voice(message);
+            }
+        }
+        if let Some(at) = wakes_at.into_iter().chain(self.nodes.wakes_at()).min() {
             asks.wake_at(at);
         }
     }
 
     fn finish(&mut self) {
         if let Some(finishes) = self.finishes.take() {
+            self.nodes.say_gone();
             finishes();
         }
     }
@@ -270,7 +360,15 @@ impl Client for HooksClient {
     fn call(&mut self, call: HookCall, asks: &mut Requests<usize>) {
         match call {
             HookCall::Event(event) => {
-                self.intake.taken(&event);
+                self.intake.taken(event.cost_bytes());
+                let mut news = Vec::new();
+                if let Some(state) = level_of(&event) {
+                    let is_needed = needs(&self.receivers, &event);
+                    self.nodes
+                        .count((state, is_needed), asks.now.mono, &mut news);
+                    self.apply(news, asks.now);
+                    return self.go_on(asks);
+                }
                 for receiver in &mut self.receivers {
                     if receiver.hook.filter.needs(&event)
                         && let Some(change) = receiver.take(event.clone(), asks.now)
@@ -279,10 +377,24 @@ impl Client for HooksClient {
                     }
                 }
             }
+            HookCall::Voice(voice) => self.voice = Some(voice),
+            HookCall::Heard(message) => {
+                self.intake.taken(message.len());
+                // What is not heard is asked for.
+                if !self.is_still {
+                    let mut news = Vec::new();
+                    self.nodes.hear(&message, asks.now.mono, &mut news);
+                    self.apply(news, asks.now);
+                }
+            }
             HookCall::GiveUp(take) => {
                 self.go_on(asks);
                 self.is_still = true;
-                take(self.records());
+                let mut records = self.records();
+                if !self.nodes.is_alone() {
+                    frame("", &Change::Nodes(self.nodes.saved()), &mut records);
+                }
+                take(records);
             }
             HookCall::Load(records) => {
                 self.load(&records, asks.now);
@@ -294,6 +406,8 @@ impl Client for HooksClient {
             HookCall::Renew(hooks) => self.renew(hooks, asks.now),
             HookCall::Finish(finishes) => {
                 self.finishes = Some(finishes);
+                // With others, they tell the states.
+                self.nodes.leave();
                 { self.receivers.iter_mut() }.for_each(|it| it.hurry(asks.now.mono));
             }
         }
@@ -311,7 +425,9 @@ impl Client for HooksClient {
             Err(failure) => Some(failure.detail),
         };
         let events = receiver.under_way as u64;
-        let change = receiver.answered(refusal.is_none(), asks.now);
+        let mut told = Vec::new();
+        let change = receiver.answered(refusal.is_none(), asks.now, &mut told);
+        self.nodes.say_told(&receiver.hook.name, told);
         match refusal {
             None => self.counters.add(Counter::HookEventsSent, events),
             Some(why) => {
@@ -331,6 +447,10 @@ impl Client for HooksClient {
     fn woken(&mut self, asks: &mut Requests<usize>) {
         self.go_on(asks);
     }
+}
+
+fn needs(receivers: &[Receiver], event: &HookEvent) -> bool {
+    receivers.iter().any(|it| it.hook.filter.needs(event))
 }
 
 fn frame(name: &str, change: &Change, out: &mut Vec<u8>) {

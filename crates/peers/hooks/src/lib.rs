@@ -6,7 +6,7 @@
 //! at a time.
 //!
 //! Invariants
-//! - `told` of a state is what the receiver knows once it has the whole queue.
+//! - `told` of a state is what the receiver knows once it has the whole queue, or unknown.
 //! - A state that differs from `told` has a time at which it is due. If it still differs then, it
 //!   is queued.
 //! - With a [`throng_broker::HookJournal`] every change of queue and `told` is written before a
@@ -16,10 +16,13 @@
 //! So a receiver that answers is told every state that lasts, and of each state last what is true.
 //! A batch without an answer is sent again, so events may come twice.
 //!
+//! With other nodes one of them tells the states of all, see `nodes.rs`; the others know what
+//! holds, and as far as they hear it, what was told. What nobody knows is told again.
+//!
 //! Bounds and rules for "full"
 //! - Queue of a receiver, and all events on their way here, [`QUEUE_BYTES_MAX`] each: states wait
 //!   in the table and are always let in; other events are left out and counted. Queue: `webhooks`.
-//! - Table: the states that hold, and those that were told.
+//! - Table: the states that hold on any node, and those that were told.
 //! - Events that are no states and older than [`AGE_MAX_MS`] are left out at a failure, and
 //!   counted.
 //!
@@ -27,11 +30,13 @@
 
 mod batch;
 mod client;
+mod nodes;
 mod options;
 mod receiver;
 #[cfg(test)]
 mod tests;
 
-pub use client::{HookCall, HookIntake, HooksClient, backend_limits};
+pub use client::{HookCall, HookIntake, HookVoice, HooksClient, backend_limits};
+pub use nodes::HookNode;
 pub use options::{HookFilter, HookScope, StandardKey, Webhook};
 pub use receiver::{AGE_MAX_MS, QUEUE_BYTES_MAX};

@@ -28,13 +28,15 @@ const ROOM_AGAIN_MS: u64 = 1_000;
 
 /// Subject of a state: a channel, and a user in it for a membership.
 pub(crate) type Subject = (ChannelName, Option<Box<str>>);
+/// Subject, and whether it is on.
+pub(crate) type State = (Subject, bool);
 
 /// State of a subject, and of what the receiver knows of it.
 #[derive(Default)]
 pub(crate) struct Level {
     is_on: bool,
-    /// Value of `is_on` that is told or queued.
-    told: bool,
+    /// Value of `is_on` that is told or queued; `None` if another node may have told either.
+    told: Option<bool>,
     /// Time to look at it, and the number of the change; set while `told` may have to change.
     due: Option<(Millis, u64)>,
 }
@@ -55,6 +57,8 @@ pub(crate) enum Change {
     Told(HookEvent),
     /// Numbers of the events that have left the queue.
     Gone(Vec<u64>),
+    /// State of the cluster's nodes, for a process that takes over. In no file.
+    Nodes(Vec<u8>),
 }
 
 /// Number of events that left a queue without an answer, by the reason.
@@ -68,6 +72,8 @@ pub(crate) struct Receiver {
     pub(crate) hook: Webhook,
     /// Number that no other receiver of the process has had.
     pub(crate) serial: usize,
+    /// Whether this node tells states. While not, none are due, nor queued but for those under way.
+    tells: bool,
     /// Bound: the states that hold or were told.
     levels: BTreeMap<Subject, Level>,
     /// Subjects to be looked at, by time and in the order of their changes. Bound: `levels`.
@@ -89,7 +95,7 @@ pub(crate) struct Receiver {
 }
 
 /// State that an event tells.
-fn level_of(event: &HookEvent) -> Option<(Subject, bool)> {
+pub(crate) fn level_of(event: &HookEvent) -> Option<State> {
     match event {
         HookEvent::Occupied { channel, is_on } => Some(((channel.clone(), None), *is_on)),
         HookEvent::Member {
@@ -114,10 +120,11 @@ pub(crate) fn event_of((channel, user): Subject, is_on: bool) -> HookEvent {
 
 impl Receiver {
     /// Makes one that was told nothing. Its events are numbered from `first`.
-    pub(crate) const fn new(hook: Webhook, first: u64) -> Self {
+    pub(crate) const fn new(hook: Webhook, tells: bool, first: u64) -> Self {
         Self {
             hook,
             serial: 0,
+            tells,
             levels: BTreeMap::new(),
             due: BTreeSet::new(),
             changes: 0,
@@ -141,12 +148,6 @@ impl Receiver {
         self.hook = hook;
     }
 
-    /// Subjects whose states are on.
-    pub(crate) fn held(&self) -> impl Iterator<Item = &Subject> {
-        let levels = self.levels.iter().filter(|(_, level)| level.is_on);
-        levels.map(|(subject, _)| subject)
-    }
-
     pub(crate) fn waiting(&self) -> usize {
         self.queue.len()
     }
@@ -163,7 +164,13 @@ impl Receiver {
     pub(crate) fn take(&mut self, event: HookEvent, now: Now) -> Option<Change> {
         match level_of(&event) {
             Some((subject, is_on)) => {
-                self.levels.entry(subject.clone()).or_default().is_on = is_on;
+                // One that tells knows all that was told; the end of what it does not know counts
+                // as not told.
+                let new = Level {
+                    told: (self.tells && is_on).then_some(false),
+                    ..Level::default()
+                };
+                self.levels.entry(subject.clone()).or_insert(new).is_on = is_on;
                 self.look(subject, now.mono);
                 None
             }
@@ -201,9 +208,10 @@ impl Receiver {
             return;
         };
         let at = match (level.is_on, level.told) {
-            (true, false) => Some(now),
-            (false, true) => Some(now + self.hook.settle_ms),
-            _ => None,
+            _ if !self.tells => None,
+            (is_on, Some(told)) if is_on == told => None,
+            (true, _) => Some(now),
+            (false, _) => Some(now + self.hook.settle_ms),
         };
         if let (Some(_), Some(_)) = (at, level.due) {
             return;
@@ -215,9 +223,87 @@ impl Receiver {
             self.changes += 1;
             level.due = Some((at, self.changes));
             self.due.insert((at, self.changes, subject));
-        } else if !level.is_on {
+        } else if !level.is_on && level.told == Some(false) {
             self.levels.remove(&subject);
         }
+    }
+
+    fn look_at_all(&mut self, now: Millis) {
+        let subjects: Vec<Subject> = self.levels.keys().cloned().collect();
+        for subject in subjects {
+            self.look(subject, now);
+        }
+    }
+
+    /// Lets this node tell states from now on, or no longer: then those that wait leave the queue.
+    pub(crate) fn set_tells(&mut self, tells: bool, now: Millis) -> Option<Change> {
+        if std::mem::replace(&mut self.tells, tells) == tells {
+            return None;
+        }
+        if tells {
+            self.look_at_all(now);
+            return None;
+        }
+        for (_, _, subject) in std::mem::take(&mut self.due) {
+            self.levels.entry(subject).or_default().due = None;
+        }
+        self.leave_to_others()
+    }
+
+    /// Takes the states that wait out of the queue; nobody knows whether they are told.
+    pub(crate) fn leave_to_others(&mut self) -> Option<Change> {
+        let waiting = self.queue.split_off(self.under_way);
+        let (states, kept): (Vec<Item>, Vec<Item>) =
+            waiting.into_iter().partition(|item| item.event.is_state());
+        self.queue.extend(kept);
+        self.again = if states.is_empty() { self.again } else { 0 };
+        self.doubt_of(&states);
+        self.forget(states)
+    }
+
+    fn doubt_of(&mut self, items: &[Item]) {
+        for (subject, _) in items.iter().filter_map(|item| level_of(&item.event)) {
+            self.levels.entry(subject).or_default().told = None;
+        }
+    }
+
+    /// Whether a state is under way.
+    pub(crate) fn has_state_under_way(&self) -> bool {
+        self.batch().any(HookEvent::is_state)
+    }
+
+    /// Nobody knows what the receiver was told last: what is true is told again.
+    pub(crate) fn doubt(&mut self, now: Millis) {
+        for level in self.levels.values_mut() {
+            level.told = None;
+        }
+        self.look_at_all(now);
+    }
+
+    /// Takes what another node has told, or may have.
+    pub(crate) fn hear_told(&mut self, states: Vec<State>, is_leader: bool, now: Millis) {
+        for (subject, is_on) in states {
+            let event = event_of(subject.clone(), is_on);
+            if !self.hook.filter.needs(&event) {
+                continue;
+            }
+            if self.tells {
+                if is_on {
+                    self.levels.entry(subject.clone()).or_default();
+                }
+            } else if is_leader {
+                self.levels.entry(subject.clone()).or_default().told = Some(is_on);
+            }
+            self.look(subject, now);
+        }
+    }
+
+    /// States that the receiver was told, or may have been; of a node that does not tell them,
+    /// those that have ended.
+    pub(crate) fn believed(&self) -> Vec<State> {
+        let levels = self.levels.iter();
+        let may_be = levels.filter(|(_, it)| it.told != Some(false) && (self.tells || !it.is_on));
+        may_be.map(|(subject, _)| (subject.clone(), true)).collect()
     }
 
     /// Queues the states that are due.
@@ -240,7 +326,7 @@ impl Receiver {
                 self.due.insert((again.0, again.1, subject));
                 continue;
             }
-            level.told = is_on;
+            level.told = Some(is_on);
             if !is_on {
                 self.levels.remove(&subject);
             }
@@ -302,16 +388,28 @@ impl Receiver {
     }
 
     /// Takes the answer to a batch, and returns the events that leave the queue: after a failure
-    /// those that are too old, else all.
-    pub(crate) fn answered(&mut self, is_taken: bool, now: Now) -> Option<Change> {
+    /// those that are too old, or states that others tell, else all. Adds the states that the
+    /// receiver knows now to `told`.
+    pub(crate) fn answered(
+        &mut self,
+        is_taken: bool,
+        now: Now,
+        told: &mut Vec<State>,
+    ) -> Option<Change> {
         let batch: Vec<Item> = self.queue.drain(..self.under_way).collect();
         self.under_way = 0;
         self.gathers_from = now.mono;
+        if is_taken {
+            told.extend(batch.iter().filter_map(|item| level_of(&item.event)));
+        }
         let (gone, kept): (Vec<Item>, Vec<Item>) = match is_taken {
             true => (batch, Vec::new()),
             false => batch.into_iter().partition(|item| {
                 let age_ms = now.unix_ms.saturating_sub(item.at_unix_ms);
-                !item.event.is_state() && age_ms > AGE_MAX_MS
+                match item.event.is_state() {
+                    true => !self.tells,
+                    false => age_ms > AGE_MAX_MS,
+                }
             }),
         };
         self.again = if gone.is_empty() { kept.len() } else { 0 };
@@ -322,23 +420,26 @@ impl Receiver {
             self.failures = 0;
             self.pause_until = Millis(0);
         } else {
-            self.left_out.old += gone.len() as u64;
+            self.doubt_of(&gone);
+            let old = gone.iter().filter(|item| !item.event.is_state());
+            self.left_out.old += old.count() as u64;
             let pause = PAUSE_MIN_MS << self.failures.min(16);
             self.pause_until = now.mono + pause.min(PAUSE_MAX_MS);
             self.failures += 1;
         }
-        self.forget(&gone);
-        let numbers: Vec<u64> = gone.iter().map(|item| item.number).collect();
-        (!numbers.is_empty()).then_some(Change::Gone(numbers))
+        self.forget(gone)
     }
 
     pub(crate) const fn failures(&self) -> u32 {
         self.failures
     }
 
-    fn forget<'a>(&mut self, gone: impl IntoIterator<Item = &'a Item>) {
-        let bytes = gone.into_iter().map(|item| item.event.cost_bytes());
+    /// Notes that these have left the queue.
+    fn forget(&mut self, gone: Vec<Item>) -> Option<Change> {
+        let bytes = gone.iter().map(|item| item.event.cost_bytes());
         self.queued_bytes -= bytes.sum::<usize>();
+        let numbers: Vec<u64> = gone.iter().map(|item| item.number).collect();
+        (!numbers.is_empty()).then_some(Change::Gone(numbers))
     }
 
     /// Restores a change that a journal has.
@@ -351,16 +452,17 @@ impl Receiver {
             Change::Told(event) => self.restore_told(&event),
             Change::Gone(numbers) => {
                 let is_gone = |item: &Item| numbers.binary_search(&item.number).is_ok();
-                let (gone, kept): (VecDeque<Item>, _) = self.queue.drain(..).partition(is_gone);
-                self.queue = kept;
-                self.forget(&gone);
+                let (gone, kept): (Vec<Item>, Vec<Item>) = self.queue.drain(..).partition(is_gone);
+                self.queue = kept.into();
+                self.forget(gone);
             }
+            Change::Nodes(_) => {}
         }
     }
 
     fn restore_told(&mut self, event: &HookEvent) {
         if let Some((subject, is_on)) = level_of(event) {
-            self.levels.entry(subject).or_default().told = is_on;
+            self.levels.entry(subject).or_default().told = Some(is_on);
         }
     }
 
@@ -369,10 +471,7 @@ impl Receiver {
     pub(crate) fn settle_all(&mut self, now: Millis) {
         // Some may have come before those of the journal.
         { self.queue.make_contiguous() }.sort_unstable_by_key(|item| item.number);
-        let subjects: Vec<Subject> = self.levels.keys().cloned().collect();
-        for subject in subjects {
-            self.look(subject, now);
-        }
+        self.look_at_all(now);
         self.gathers_from = now;
     }
 
@@ -389,7 +488,11 @@ impl Receiver {
 
     /// Returns the fewest changes from which [`Self::restore`] makes this state.
     pub(crate) fn changes(&self) -> impl Iterator<Item = Change> {
-        let told = self.levels.iter().filter(|(_, level)| level.told);
+        // One that is to be told here needs no record: it holds.
+        let told = self.levels.iter().filter(|(_, level)| match level.told {
+            Some(told) => told,
+            None => !(self.tells && level.is_on),
+        });
         let told = told.map(|(subject, _)| Change::Told(event_of(subject.clone(), true)));
         told.chain(self.queue.iter().cloned().map(Change::Queued))
     }

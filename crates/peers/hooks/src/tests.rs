@@ -1,6 +1,8 @@
 //! The client before played receivers, without sockets: `tests.txt` tells what it sends and when;
 //! and random runs, in which receivers fail and the process is killed.
 
+mod cluster;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -15,7 +17,8 @@ use throng_pusher::AppKeys;
 use throng_types::{ChannelName, Millis, Now, Rng};
 
 use crate::{
-    HookCall, HookFilter, HookIntake, HookScope, HooksClient, StandardKey, Webhook, backend_limits,
+    HookCall, HookFilter, HookIntake, HookNode, HookScope, HooksClient, StandardKey, Webhook,
+    backend_limits,
 };
 
 const START_UNIX_MS: u64 = 1_614_265_330_000;
@@ -27,6 +30,12 @@ fn channel(name: &str) -> ChannelName {
 
 #[expect(clippy::disallowed_types, reason = "a journal outlives its client")]
 type Bytes = Arc<std::sync::Mutex<Vec<u8>>>;
+
+#[expect(
+    clippy::disallowed_types,
+    reason = "a client is made to be sent to its thread"
+)]
+type Said = Arc<std::sync::Mutex<Vec<Vec<u8>>>>;
 
 /// Journal that outlives its client.
 #[derive(Clone, Default)]
@@ -65,6 +74,9 @@ fn of_app() -> Webhook {
 
 struct World {
     hooks: Vec<Webhook>,
+    /// This node among others, and what it has said to all.
+    node: Option<HookNode>,
+    said: Said,
     play: Play<ClientPeer<HooksClient>>,
     disk: Disk,
     counters: Arc<Counters>,
@@ -76,10 +88,12 @@ struct World {
 }
 
 impl World {
-    fn new(hooks: Vec<Webhook>) -> Self {
+    fn new(hooks: Vec<Webhook>, node: Option<HookNode>) -> Self {
         let (disk, counters) = (Disk::default(), Arc::default());
-        let (play, intake) = started(&hooks, &disk, &counters, Now::default());
+        let (play, intake) = started(&hooks, node, &disk, &counters, Now::default());
         let mut world = Self {
+            node,
+            said: Said::default(),
             play,
             intake,
             hooks,
@@ -90,8 +104,15 @@ impl World {
             variables: Variables::default(),
         };
         world.set_time(0);
-        world.call(HookCall::Load(Vec::new()));
+        world.begin(Vec::new());
         world
+    }
+
+    fn begin(&mut self, records: Vec<u8>) {
+        let said = self.said.clone();
+        let voice = Box::new(move |message| said.lock().unwrap().push(message));
+        self.call(HookCall::Voice(voice));
+        self.call(HookCall::Load(records));
     }
 
     fn set_time(&mut self, ms: u64) {
@@ -112,15 +133,21 @@ impl World {
         self.set_time(ms);
     }
 
-    /// The process is killed, and another begins with what is on the disk.
+    /// The process is killed, and another begins with what is on the disk: as another node.
     fn restart(&mut self) {
+        let start = self.play.now.unix_ms;
+        self.node = self.node.map(|(_, number)| (start, number));
+        self.take_over();
+    }
+
+    fn take_over(&mut self) {
         let now = self.play.now;
         let records = self.disk.0.lock().unwrap().clone();
-        (self.play, self.intake) = started(&self.hooks, &self.disk, &self.counters, now);
+        (self.play, self.intake) = started(&self.hooks, self.node, &self.disk, &self.counters, now);
         self.play.now = now;
         self.wakes_at = None;
         self.under_way.clear();
-        self.call(HookCall::Load(records));
+        self.begin(records);
     }
 
     fn call(&mut self, call: HookCall) {
@@ -173,13 +200,14 @@ impl World {
 
 fn started(
     hooks: &[Webhook],
+    node: Option<HookNode>,
     disk: &Disk,
     counters: &Arc<Counters>,
     now: Now,
 ) -> (Play<ClientPeer<HooksClient>>, Arc<HookIntake>) {
     let journal: Box<dyn HookJournal> = Box::new(disk.clone());
     let start = START_UNIX_MS + now.mono.0;
-    let client = HooksClient::new(hooks.to_vec(), Some(journal), counters.clone(), start);
+    let client = HooksClient::new(hooks.to_vec(), Some(journal), counters.clone(), start, node);
     let intake = client.intake();
     (Play::new(ClientPeer::new(client, backend_limits())), intake)
 }
@@ -250,7 +278,7 @@ impl Stage for World {
             is_on,
         };
         match verb {
-            "webhook" => *self = Self::new(vec![hook_of(rest)]),
+            "webhook" => *self = Self::new(vec![hook_of(rest)], None),
             "renews" => {
                 let hooks = rest.split(" | ").filter(|text| !text.is_empty());
                 self.hooks = hooks.map(hook_of).collect();
@@ -337,6 +365,7 @@ impl Stage for World {
                 self.disk.0.lock().unwrap().clear();
                 self.restart();
             }
+            "takes-over" => self.take_over(),
             "counted" => {
                 let count = |counter| self.counters.counter(counter).to_string();
                 let counts = [
@@ -364,7 +393,7 @@ impl Stage for World {
 
 #[test]
 fn stories_of_receivers() {
-    let world = || World::new(vec![of_app()]);
+    let world = || World::new(vec![of_app()], None);
     play("tests.txt", include_str!("tests.txt"), world);
 }
 
@@ -401,7 +430,7 @@ fn nothing_is_lost_and_what_is_told_last_is_true() {
     for seed in 0..300 {
         let mut rng = Rng::new(seed);
         let mut draw = |below: u64| rng.next_u64() % below;
-        let mut world = World::new(vec![of_app()]);
+        let mut world = World::new(vec![of_app()], None);
         let mut truth: BTreeMap<String, bool> = BTreeMap::new();
         let (mut heard, mut sent, mut now) = (Heard::default(), Vec::new(), 0);
         for step in 0..400 {
@@ -410,18 +439,22 @@ fn nothing_is_lost_and_what_is_told_last_is_true() {
                     let (name, user) = (format!("c{}", draw(4)), draw(3));
                     let is_on = draw(2) == 0;
                     let channel = channel(&format!("pusher:1:{name}"));
-                    if user == 0 {
-                        truth.insert(name, is_on);
-                        world.tell(HookEvent::Occupied { channel, is_on });
-                    } else {
-                        truth.insert(format!("{name}:{user}"), is_on);
-                        let user = user.to_string().into();
-                        world.tell(HookEvent::Member {
+                    let subject = match user {
+                        0 => name,
+                        user => format!("{name}:{user}"),
+                    };
+                    if truth.insert(subject, is_on).unwrap_or_default() == is_on {
+                        continue;
+                    }
+                    let user: Box<str> = user.to_string().into();
+                    world.tell(match &*user {
+                        "0" => HookEvent::Occupied { channel, is_on },
+                        _ => HookEvent::Member {
                             channel,
                             user,
                             is_on,
-                        });
-                    }
+                        },
+                    });
                 }
                 5 => {
                     world.tell(HookEvent::Client {

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use throng_nats_protocol::write;
-use throng_remote::{LEASE_MS, Node as _, RENEW_MS};
+use throng_remote::{LEASE_MS, Node as _, RENEW_MS, WORD};
 
 use crate::api;
 use crate::link::Message;
@@ -190,7 +190,7 @@ impl Nats {
         match kind {
             b'?' => self.hear_question(rest),
             b'!' => self.hear_answer(rest),
-            b'c' => {
+            b'c' | WORD => {
                 self.core.io.hear_cut(&message.payload);
             }
             b'+' => {

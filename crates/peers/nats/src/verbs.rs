@@ -62,7 +62,7 @@ impl Verbs for Nats {
 
     fn announce(&mut self) {
         let hello = format!("+{}", self.incarnation);
-        self.tell_everybody(&hello);
+        self.tell_everybody(hello.as_bytes());
         if std::mem::take(&mut self.renamed) {
             self.come_again();
         }
@@ -338,8 +338,8 @@ impl Verbs for Nats {
         self.say(&there, &[b"!", &*message].concat());
     }
 
-    fn tell_everybody(&mut self, message: &str) {
+    fn tell_everybody(&mut self, message: &[u8]) {
         let everybody = self.names.everybody();
-        self.say(&everybody, message.as_bytes());
+        self.say(&everybody, message);
     }
 }

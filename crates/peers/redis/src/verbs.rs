@@ -329,9 +329,9 @@ impl Verbs for Redis {
         self.tell(&there, &message);
     }
 
-    fn tell_everybody(&mut self, message: &str) {
+    fn tell_everybody(&mut self, message: &[u8]) {
         let everybody = self.keys.everybody();
-        self.tell(&everybody, message.as_bytes());
+        self.tell(&everybody, message);
     }
 }
 

@@ -20,6 +20,10 @@ use crate::doubt::Doubt;
 use crate::queues::{ForShard, NodeEvent, RequestId, ShardQueues, ToNodes};
 use crate::status::Status;
 
+/// First byte of a word to all nodes. No text begins with it, so nodes that do not know it hear
+/// nothing.
+pub const WORD: u8 = 0xFF;
+
 /// The ticket of a request whose reply is ignored.
 pub const NOBODY: Ticket = Ticket(u32::MAX);
 
@@ -176,8 +180,13 @@ impl NodeIo {
         }
     }
 
-    /// Takes a message to all nodes, if it is a cut: its place is marked for every shard.
+    /// Takes a message to all nodes, if it is a cut: its place is marked for every shard. Or a
+    /// word, which the first shard hears.
     pub fn hear_cut(&mut self, message: &[u8]) -> bool {
+        if let Some((&WORD, word)) = message.split_first() {
+            self.tell_shard(0, NodeEvent::Told(word.to_vec()));
+            return true;
+        }
         let Some(cut) = arrival::cut_of(message) else {
             return false;
         };

@@ -276,7 +276,7 @@ pub trait Node: NodeChannels {
         }
         let shards = core.io.shards();
         if let Some(cut) = core.io.arrival.make_cut(shards) {
-            self.tell_everybody(&cut);
+            self.tell_everybody(cut.as_bytes());
         }
     }
 
@@ -314,6 +314,8 @@ pub trait Node: NodeChannels {
                         self.answer_to(node, message);
                     }
                 }
+                ToNodes::Tell(word) if is_up => self.tell_everybody(&word),
+                ToNodes::Tell(_) => {}
             }
         }
     }

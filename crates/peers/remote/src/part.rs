@@ -12,7 +12,7 @@ use throng_broker::{
 };
 use throng_types::ChannelName;
 
-use crate::io::{NOBODY, NodeIo, RemoteOptions};
+use crate::io::{NOBODY, NodeIo, RemoteOptions, WORD};
 use crate::node::Node;
 use crate::queues::{
     ForShard, NodeCaller, NodeEvent, REQUEST_BYTES_MAX, REQUESTS_MAX, ShardCommand, ShardQueues,
@@ -21,6 +21,7 @@ use crate::queues::{
 use crate::status::{Health, Status};
 
 /// One shard's way to the other nodes: by any server that they all have.
+#[derive(Clone)]
 pub struct Nodes {
     pub(crate) ways: Vec<Way>,
 }
@@ -63,6 +64,11 @@ impl Nodes {
     /// answers if there is no such node. These questions have few places of their own.
     pub fn ask_one(&self, ticket: u32, node: &str, question: Vec<u8>) {
         self.tell(ToNodes::AskOne(ticket, node.into(), question));
+    }
+
+    /// Lets every node hear a word, this one included: as [`NodeEvent::Told`], or not at all.
+    pub fn tell_everybody(&self, word: &[u8]) {
+        self.tell(ToNodes::Tell([&[WORD], word].concat()));
     }
 
     fn tell(&self, wanted: ToNodes) {

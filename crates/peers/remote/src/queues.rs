@@ -51,6 +51,8 @@ pub enum NodeEvent {
     /// Every node that was asked has answered the question with this ticket; `None` if one has not,
     /// or could not be asked.
     Answered(u32, Option<Vec<Vec<u8>>>),
+    /// Word of some node to all, this one included. It may be lost.
+    Told(Vec<u8>),
 }
 
 /// Command of a shard for other nodes.
@@ -62,6 +64,8 @@ pub enum ToNodes {
     /// Question to the node of this name for a client. No answer comes if there is none.
     AskOne(u32, Box<str>, Vec<u8>),
     Answer(NodeCaller, Vec<u8>),
+    /// Word to all nodes, this one included; lost without a connection.
+    Tell(Vec<u8>),
 }
 
 /// Wakes a shard, so that it looks around.
@@ -107,7 +111,8 @@ pub(crate) struct ShardQueues {
     /// subscribe, and so has what is handed over, of which there are two for each channel.
     requests: Mutex<VecDeque<ShardCommand>>,
     replies: Mutex<Replies>,
-    /// Bound: [`QUESTIONS_MAX`] questions, and an answer to each of others'.
+    /// Bound: [`QUESTIONS_MAX`] questions, an answer to each of others', and the words of a tenth
+    /// of a second.
     to_nodes: Mutex<VecDeque<ToNodes>>,
     /// Bound: [`QUESTIONS_MAX`] questions of others, and an answer to each of ours.
     from_nodes: Mutex<VecDeque<NodeEvent>>,

@@ -198,7 +198,7 @@ pub trait Verbs: Sized + Send + 'static {
     fn answer_to(&mut self, node: &str, message: Vec<u8>);
 
     /// Sends something to every node, this one included.
-    fn tell_everybody(&mut self, message: &str);
+    fn tell_everybody(&mut self, message: &[u8]);
 }
 
 #[derive(Debug)]

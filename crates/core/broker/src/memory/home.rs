@@ -24,8 +24,8 @@ use super::keys::{Keys, key_of};
 use super::members::Members;
 use super::stream::{Ancestry, NEVER, Stream};
 use crate::{
-    ChannelMap, Draft, HistoryPage, HistoryQuery, HookEvent, Hooks, LiveOptions, NamespaceOptions,
-    Overflow, Present, Recovery, Refusal, ReplyLimit, Retention, Store, Subscribed, Version,
+    ChannelMap, Draft, HistoryPage, HistoryQuery, LiveOptions, NamespaceOptions, Overflow, Present,
+    Recovery, Refusal, ReplyLimit, Retention, Store, Subscribed, Version,
 };
 
 /// Milliseconds for which a stream without subscribers and history remembers its position.
@@ -52,8 +52,6 @@ pub struct MemoryOptions {
     /// Budget of bytes for history and idempotency keys, for all homes that share it.
     pub history: Arc<Budget>,
     pub live: LiveOptions,
-    /// Listener for channels and users that come and go, if there are webhooks.
-    pub hooks: Option<Arc<dyn Hooks>>,
 }
 
 impl MemoryOptions {
@@ -73,7 +71,6 @@ impl MemoryOptions {
                 },
                 streams_max: 100,
             },
-            hooks: None,
         }
     }
 }
@@ -221,21 +218,6 @@ impl Home {
         Some(options.retention)
     }
 
-    /// Tells webhooks of an event, if there are any.
-    pub(super) fn tell(&self, event: impl FnOnce() -> HookEvent) {
-        if let Some(hooks) = &self.options.hooks {
-            hooks.tell(event());
-        }
-    }
-
-    fn tell_interest(&self, channel: &ChannelName, is_on: bool) {
-        let channel = || channel.clone();
-        self.tell(|| HookEvent::Occupied {
-            channel: channel(),
-            is_on,
-        });
-    }
-
     fn key_or_new(&mut self, channel: &ChannelName) -> u32 {
         let make = || Stream::new(self.forgotten);
         self.streams.key_or_insert(channel, make)
@@ -281,7 +263,6 @@ impl Home {
         let key = self.key_or_new(channel);
         self.expire(key, options.retention, now.mono);
         let stream = self.streams.at_mut(key).expect("a key that was just given");
-        let is_first = stream.interest == 0;
         stream.interest |= 1 << from.0;
         let here = stream.position(self.options.nonce);
         let here = (here, stream.start());
@@ -303,9 +284,6 @@ impl Home {
             self.idle.remove(&(stream.due, key));
             stream.due = NEVER;
         }
-        if is_first {
-            self.tell_interest(channel, true);
-        }
         Subscribed { position, recovery }
     }
 
@@ -318,13 +296,8 @@ impl Home {
         let Some(stream) = self.streams.at_mut(key) else {
             return;
         };
-        let before = stream.interest;
         stream.interest &= !(1 << from.0);
-        let is_last = before != 0 && stream.interest == 0;
         self.rest(key, now.mono);
-        if is_last {
-            self.tell_interest(channel, false);
-        }
     }
 
     /// Queues a stream to be forgotten, if it keeps nothing and has no subscribers.

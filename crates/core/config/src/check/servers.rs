@@ -6,9 +6,7 @@ use std::collections::HashSet;
 use super::{Checks, NAMESPACE_BYTES_MAX, is_name};
 use crate::kind::Named as _;
 use crate::layout::element;
-use crate::options::{
-    Acknowledge, BrokerKind, DEFAULT_BACKEND, Feed, FeedKind, WebhookEvent, WebhookOptions,
-};
+use crate::options::{Acknowledge, BrokerKind, DEFAULT_BACKEND, Feed, FeedKind, WebhookOptions};
 use crate::sources::Origin;
 
 const REDIS: &[&str] = &[
@@ -352,20 +350,6 @@ impl Checks<'_> {
                 }
                 _ => {}
             }
-        }
-        let is_state = |event: &WebhookEvent| {
-            !matches!(
-                event,
-                WebhookEvent::Client | WebhookEvent::CacheMiss | WebhookEvent::SubscriptionCount
-            )
-        };
-        let asks =
-            |hook: &WebhookOptions| hook.events.is_empty() || hook.events.iter().any(is_state);
-        if self.config.broker.kind != BrokerKind::Memory && hooks.iter().any(asks) {
-            self.warn(
-                "webhook: channels and users that come and go are told with broker.kind = \
-                 \"memory\" alone",
-            );
         }
     }
 }

@@ -394,8 +394,9 @@ impl<const ONE_ROAD: bool> Verbs for Played<ONE_ROAD> {
         self.told.push(format!("answer {node}"));
     }
 
-    fn tell_everybody(&mut self, message: &str) {
-        self.told.push(message.to_owned());
+    fn tell_everybody(&mut self, message: &[u8]) {
+        let message = String::from_utf8_lossy(message);
+        self.told.push(message.into_owned());
     }
 }
 

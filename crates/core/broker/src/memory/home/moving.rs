@@ -17,7 +17,7 @@ use crate::memory::budget::Share;
 use crate::memory::keys::{KEYS_MAX, Keys, TTL_MS};
 use crate::memory::stream::{Kept, epoch_of};
 use crate::store::{Loaded, UsedKey};
-use crate::{HookEvent, Lineage, Restored, Version};
+use crate::{Lineage, Restored, Version};
 
 const HEAD: u8 = 0;
 const STREAM: u8 = 1;
@@ -99,9 +99,7 @@ impl Home {
             }
             MEMBER => {
                 let (channel, who) = <(ChannelName, Arc<Publisher>)>::load(from)?;
-                if self.members.add(&channel, &who) {
-                    self.tell(|| HookEvent::member(&channel, &who, true));
-                }
+                self.members.add(&channel, &who);
             }
             _ => return None,
         }
@@ -149,9 +147,6 @@ impl Home {
             stream.due = NEVER;
         }
         self.place(&channel, stream, (version, tops), 0);
-        if interest != 0 {
-            self.tell_interest(&channel, true);
-        }
         Some(())
     }
 
