@@ -31,7 +31,7 @@ use throng_config::Config;
 use throng_server::Start;
 
 use self::around::Around;
-use self::broker::{Alone, Broker, Kept};
+use self::broker::{Alone, Kept};
 use self::guests::Guests;
 use self::member::Member;
 use self::nats::Nats;
@@ -44,7 +44,7 @@ use crate::net::Net;
 use crate::node::{LIMITS, MadeOf, Node};
 use crate::setup::{self, PORT_API};
 
-pub(crate) use broker::BrokerKind;
+pub(crate) use broker::{Broker, BrokerKind};
 
 struct Play {
     net: Net,
@@ -73,6 +73,15 @@ struct Play {
     is_calm: bool,
 }
 
+/// The played broker of a kind.
+pub(crate) fn played(kind: BrokerKind, is_troubled: bool, net: &Net) -> Box<dyn Broker> {
+    match kind {
+        BrokerKind::Redis => Box::new(Redis::new(is_troubled, net)),
+        BrokerKind::Nats => Box::new(Nats::new(is_troubled, net)),
+        BrokerKind::Memory => Box::new(Alone),
+    }
+}
+
 /// Lends everything but readers and publishers.
 macro_rules! around {
     ($play:expr) => {
@@ -88,11 +97,7 @@ macro_rules! around {
 impl Play {
     fn new(net: Net, seed: u64, kind: BrokerKind) -> Self {
         let trouble = net.pick(&[0, 1, 2]);
-        let broker: Box<dyn Broker> = match kind {
-            BrokerKind::Redis => Box::new(Redis::new(trouble > 0, &net)),
-            BrokerKind::Nats => Box::new(Nats::new(trouble > 0, &net)),
-            BrokerKind::Memory => Box::new(Alone),
-        };
+        let broker = played(kind, trouble > 0, &net);
         let is_alone = kind == BrokerKind::Memory;
         let has_guests = is_alone || seed % 4 == 3;
         let appwrite = if has_guests { appwrite::CONFIG } else { "" };

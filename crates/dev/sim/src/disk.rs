@@ -26,6 +26,11 @@ impl Disk {
         self.lock().records.clone()
     }
 
+    /// Loses what was written, as far as the next process sees.
+    pub(crate) fn wipe(&self) {
+        self.lock().records.clear();
+    }
+
     /// Whether the data of an event were written at any time.
     pub(crate) fn has_had(&self, data: &str) -> bool {
         let written = self.lock();

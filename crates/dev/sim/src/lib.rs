@@ -75,11 +75,13 @@ pub enum Run {
     FeedNats,
     /// One server that tells webhooks, and is killed now and then.
     Hooks,
+    /// Three nodes that tell webhooks, on a played Redis or NATS.
+    HookNodes,
 }
 
 impl Run {
     /// Each kind with its name, the steps of a run, and the seeds of an ordinary test.
-    const ALL: [(Self, &str, usize, u64); 13] = [
+    const ALL: [(Self, &str, usize, u64); 14] = [
         (Self::Engine, "engine", 1000, 256),
         (Self::SecureEngine, "secure-engine", 1000, 256),
         (Self::Server, "server", 1500, 256),
@@ -93,6 +95,7 @@ impl Run {
         (Self::FeedKafka, "feed-kafka", 1500, 260),
         (Self::FeedNats, "feed-nats", 1500, 260),
         (Self::Hooks, "hooks", 4000, 100),
+        (Self::HookNodes, "hook-nodes", 4000, 60),
     ];
 
     /// Iterates over all kinds of runs.
@@ -152,7 +155,11 @@ impl Run {
             Self::FeedPostgres => feeds::run(net, steps, |net| Box::new(feeds::Postgres::new(net))),
             Self::FeedKafka => feeds::run(net, steps, |net| Box::new(feeds::Kafka::new(net))),
             Self::FeedNats => feeds::run(net, steps, |net| Box::new(feeds::Nats::new(net))),
-            Self::Hooks => hooks::run(net, seed, steps),
+            Self::Hooks => hooks::run(net, seed, steps, BrokerKind::Memory),
+            Self::HookNodes if seed.is_multiple_of(2) => {
+                hooks::run(net, seed, steps, BrokerKind::Redis);
+            }
+            Self::HookNodes => hooks::run(net, seed, steps, BrokerKind::Nats),
         }
     }
 }

@@ -66,6 +66,7 @@ sweeps! {
     nothing_of_kafka_is_lost_or_out_of_order: FeedKafka;
     nothing_of_nats_is_lost_or_out_of_order: FeedNats;
     webhooks_lose_nothing_and_what_they_tell_last_is_true: Hooks;
+    webhooks_of_nodes_are_true_in_the_end: HookNodes;
 }
 
 #[test]

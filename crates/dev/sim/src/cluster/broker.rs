@@ -24,7 +24,7 @@ pub(crate) enum Kept {
 }
 
 /// A server that nodes connect to, and its faults; what is not said is that of none.
-pub(super) trait Broker {
+pub(crate) trait Broker {
     /// The `[broker]` table of the nodes.
     fn config(&self) -> String;
 

@@ -1,6 +1,7 @@
 //! One of Pusher's clients: subscribes, unsubscribes, sends events, goes, and comes back.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use serde_json::{Value, json};
 use throng_pusher::{AppKeys, channel_message};
@@ -44,8 +45,8 @@ impl Client {
         format!("u{}", self.number / 2)
     }
 
-    fn connect(&mut self, net: &Net) {
-        let conn = net.connect(PORT_CLIENT, KERNEL_BYTES);
+    fn connect(&mut self, kernels: Range<usize>, net: &Net) {
+        let conn = net.connect_to(kernels, PORT_CLIENT, KERNEL_BYTES);
         let (key, mut request) = (net.key(), Vec::new());
         handshake::encode_request("sim", "/app/key?protocol=7", key, &[], &mut request);
         net.client_send(conn, &request);
@@ -138,17 +139,22 @@ impl Client {
                 }
             }
             "pusher:ping" => self.say(net, &json!({"event": "pusher:pong", "data": {}})),
-            // Or for an answer to a ping.
-            "pusher:error" if said["data"]["code"] == 4201 => {}
+            // Or for an answer to a ping; or the broker cannot be reached.
+            "pusher:error" if matches!(said["data"]["code"].as_u64(), Some(4201 | 4301)) => {}
+            // The broker cannot be reached.
+            "pusher:subscription_error" if said["data"]["status"] == 503 => {
+                let channel = said["channel"].as_str().expect("a channel");
+                link.channels.retain(|name, _| *name != channel);
+            }
             "pusher:error" | "pusher:subscription_error" => panic!("refused: {said}"),
             _ => {}
         }
     }
 
-    /// Comes if it is not there.
-    pub(super) fn comes(&mut self, net: &Net) {
+    /// Comes if it is not there, to the process with these kernels.
+    pub(super) fn comes(&mut self, kernels: Range<usize>, net: &Net) {
         if self.link.is_none() {
-            self.connect(net);
+            self.connect(kernels, net);
         }
     }
 
@@ -158,11 +164,21 @@ impl Client {
         link.is_some_and(|link| data.starts_with(&format!("|{}.", link.conn)))
     }
 
-    /// Does something; gives the data of an event that it has sent.
-    pub(super) fn act(&mut self, net: &Net) -> Option<String> {
+    /// Whether it is connected to the process with these kernels.
+    pub(super) fn is_of(&self, kernels: Range<usize>, net: &Net) -> bool {
+        let watched = self
+            .link
+            .as_ref()
+            .and_then(|link| net.0.borrow().conns[link.conn].watched);
+        watched.is_some_and(|(kernel, ..)| kernels.contains(&kernel))
+    }
+
+    /// Does something, by a process with these kernels if it is not there; gives the data of an
+    /// event that it has sent.
+    pub(super) fn act(&mut self, kernels: Range<usize>, net: &Net) -> Option<String> {
         let Some(link) = &mut self.link else {
             if net.percent(20) {
-                self.connect(net);
+                self.connect(kernels, net);
             }
             return None;
         };

@@ -100,7 +100,10 @@ macro_rules! with_each {
 impl Call<'_> {
     /// Carries a command out; `None` if it is none of those on data.
     pub(crate) fn run(&mut self, name: &str, args: &[Vec<u8>]) -> Option<Reply> {
-        let needs_memory = matches!(name, "HSET" | "HINCRBY" | "SADD" | "SET" | "XADD");
+        let needs_memory = matches!(
+            name,
+            "HSET" | "HSETNX" | "HINCRBY" | "SADD" | "SET" | "XADD"
+        );
         let writes = needs_memory || matches!(name, "DEL" | "HDEL" | "SREM" | "XDEL" | "PEXPIRE");
         let is_refused = match self.refuses {
             Refuses::Nothing => None,
@@ -154,6 +157,12 @@ impl Call<'_> {
                     new += i64::from(hash.insert(pair[0].clone(), pair[1].clone()).is_none());
                 }
                 Reply::Int(new)
+            }),
+            "HSETNX" => self.with_hash(&key, |hash| {
+                let is_new = !hash.contains_key(&more[0]);
+                hash.entry(more[0].clone())
+                    .or_insert_with(|| more[1].clone());
+                Reply::Int(i64::from(is_new))
             }),
             "HDEL" => self.with_hash(&key, |hash| {
                 Reply::Int(more.iter().filter(|it| hash.remove(*it).is_some()).count() as i64)
