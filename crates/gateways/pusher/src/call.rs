@@ -213,21 +213,24 @@ impl WaitingCall {
         let own_name =
             |(channel, count): (ChannelName, u32)| (forms::own_name(&channel).to_owned(), count);
         let counts: BTreeMap<String, u32> = channels.into_iter().map(own_name).collect();
-        let is_asked = |name: &&String| {
-            name.starts_with(PRESENCE)
-                && counts.contains_key(*name)
-                && self.content.counts_users(name)
-        };
-        let users = counts.keys().filter(is_asked).cloned();
-        let named = self.content.named().into_iter();
-        let caches: BTreeSet<&String> = named
-            .filter(|(name, info)| {
-                info.cache && ChannelKind::of(name).is_some_and(|kind| kind.is_cache)
-            })
-            .map(|(name, _)| name)
-            .collect();
-        let caches = caches.into_iter().cloned().map(|name| (name, true));
-        self.to_ask = users.map(|name| (name, false)).chain(caches).collect();
+        let (mut users, mut caches) = (BTreeSet::new(), BTreeSet::new());
+        if let AnswerContent::Channels { prefix, info } = &self.content
+            && info.user_count
+        {
+            users.extend(counts.keys().filter(|name| name.starts_with(&**prefix)));
+        }
+        for (name, info) in self.content.named() {
+            if info.user_count && counts.contains_key(name) {
+                users.insert(name);
+            }
+            if info.cache && ChannelKind::of(name).is_some_and(|kind| kind.is_cache) {
+                caches.insert(name);
+            }
+        }
+        users.retain(|name| name.starts_with(PRESENCE));
+        let with = |is_cache| move |name: &String| (name.clone(), is_cache);
+        let users = users.into_iter().map(with(false));
+        self.to_ask = users.chain(caches.into_iter().map(with(true))).collect();
         self.counts = Some(counts);
         self.ask(cx);
     }
@@ -281,16 +284,6 @@ impl AnswerContent {
             Self::Users { name } => vec![(name, InfoAttributes::default())],
             Self::Event { channels, info } => channels.iter().map(|name| (name, *info)).collect(),
             Self::Batch(events) => events.iter().map(|(name, info)| (name, *info)).collect(),
-        }
-    }
-
-    /// Whether the number of a channel's users is part of the answer.
-    fn counts_users(&self, channel: &str) -> bool {
-        match self {
-            Self::Channels { prefix, info } => info.user_count && channel.starts_with(&**prefix),
-            _ => {
-                { self.named().into_iter() }.any(|(name, info)| info.user_count && channel == name)
-            }
         }
     }
 }
