@@ -50,13 +50,19 @@ struct Sender {
 
 impl Hooks for Sender {
     fn tell(&self, event: HookEvent) {
-        let filters = self.filters.read().unwrap_or_else(PoisonError::into_inner);
         // States are counted whatever is told of them.
-        let is_needed = event.is_state() || filters.iter().any(|filter| filter.needs(&event));
-        drop(filters);
+        let is_needed = event.is_state() || self.asks(&event);
         if is_needed && self.intake.admits(&event) {
             self.calls.send(HookCall::Event(event));
         }
+    }
+}
+
+impl Sender {
+    /// Whether a webhook asks for an event.
+    fn asks(&self, event: &HookEvent) -> bool {
+        let filters = self.filters.read().unwrap_or_else(PoisonError::into_inner);
+        filters.iter().any(|filter| filter.needs(event))
     }
 }
 
