@@ -191,7 +191,7 @@ impl Nats {
             b'?' => self.hear_question(rest),
             b'!' => self.hear_answer(rest),
             b'c' | WORD => {
-                self.core.io.hear_cut(&message.payload);
+                self.core.io.hear_everybody(&message.payload);
             }
             b'+' => {
                 if let (Some(live), Ok(name)) = (&mut self.live, std::str::from_utf8(rest))

@@ -168,7 +168,7 @@ impl Redis {
         } else if is_own {
             self.hear_answer(body);
         } else if self.keys.everybody() == there {
-            if !self.core.io.hear_cut(body) {
+            if !self.core.io.hear_everybody(body) {
                 self.hear_question(body);
             }
         } else if name.is_some_and(|it| self.keys.named(it) == there) {

@@ -182,7 +182,7 @@ impl NodeIo {
 
     /// Takes a message to all nodes, if it is a cut: its place is marked for every shard. Or a
     /// word, which the first shard hears.
-    pub fn hear_cut(&mut self, message: &[u8]) -> bool {
+    pub fn hear_everybody(&mut self, message: &[u8]) -> bool {
         if let Some((&WORD, word)) = message.split_first() {
             self.tell_shard(0, NodeEvent::Told(word.to_vec()));
             return true;
