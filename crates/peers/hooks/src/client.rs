@@ -9,7 +9,7 @@ use throng_metrics::{Counter, Counters, Gauge};
 use throng_types::{Load as _, Now, Save, Saved};
 
 use crate::batch;
-use crate::nodes::{HookNode, News, Nodes};
+use crate::nodes::{HookNode, HookNodes, News};
 use crate::options::Webhook;
 use crate::receiver::{Change, QUEUE_BYTES_MAX, Receiver, Subject, event_of, level_of};
 
@@ -46,11 +46,8 @@ impl HookIntake {
     /// too: the caller drops it.
     #[must_use]
     pub fn admits(&self, event: &HookEvent) -> bool {
-        let bytes = event.cost_bytes();
-        let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        let is_in = event.is_state() || before + bytes <= QUEUE_BYTES_MAX;
+        let is_in = self.takes(event.cost_bytes(), event.is_state());
         if !is_in {
-            self.bytes.fetch_sub(bytes, Ordering::Relaxed);
             self.refused.fetch_add(1, Ordering::Relaxed);
         }
         is_in
@@ -60,8 +57,13 @@ impl HookIntake {
     /// caller drops it, and the client asks that node for everything.
     #[must_use]
     pub fn admits_message(&self, bytes: usize) -> bool {
+        self.takes(bytes, false)
+    }
+
+    /// Counts bytes in, if there is room or they need none.
+    fn takes(&self, bytes: usize, needs_no_room: bool) -> bool {
         let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        let is_in = before + bytes <= QUEUE_BYTES_MAX;
+        let is_in = needs_no_room || before + bytes <= QUEUE_BYTES_MAX;
         if !is_in {
             self.taken(bytes);
         }
@@ -101,7 +103,7 @@ pub struct HooksClient {
     receivers: Vec<Receiver>,
     /// Number of receivers so far.
     made: usize,
-    nodes: Nodes,
+    nodes: HookNodes,
     voice: Option<HookVoice>,
     journal: Option<Box<dyn HookJournal>>,
     counters: Arc<Counters>,
@@ -126,7 +128,7 @@ impl HooksClient {
         let mut client = Self {
             receivers: Vec::new(),
             made: 0,
-            nodes: Nodes::new(node),
+            nodes: HookNodes::new(node),
             voice: None,
             journal,
             counters,
@@ -152,9 +154,7 @@ impl HooksClient {
                 None => {
                     self.made += 1;
                     let tells = self.nodes.tells();
-                    let mut receiver = Receiver::new(hook, tells, now.unix_ms << 16);
-                    receiver.serial = self.made;
-                    receiver
+                    Receiver::new(hook, self.made, tells, now.unix_ms << 16)
                 }
             };
             self.receivers.push(receiver);

@@ -92,7 +92,7 @@ struct Member {
 }
 
 #[derive(Debug, Save)]
-pub(crate) struct Nodes {
+pub(crate) struct HookNodes {
     id: HookNode,
     #[save(skip)]
     is_alone: bool,
@@ -140,15 +140,14 @@ fn parts_of(states: impl IntoIterator<Item = State>) -> Vec<Vec<State>> {
             bytes = 0;
         }
         bytes += cost;
-        parts
-            .last_mut()
-            .into_iter()
-            .for_each(|part| part.push(state.clone()));
+        if let Some(part) = parts.last_mut() {
+            part.push(state);
+        }
     }
     parts
 }
 
-impl Nodes {
+impl HookNodes {
     /// Makes the node of this name, or with `None` the only one.
     pub(crate) fn new(id: Option<HookNode>) -> Self {
         Self {
@@ -189,12 +188,8 @@ impl Nodes {
         let Some(before) = Self::load_whole(saved).filter(|_| !self.is_alone) else {
             return false;
         };
-        let (own, changed) = (std::mem::take(&mut self.own), Vec::new());
-        *self = Self {
-            own,
-            changed,
-            ..before
-        };
+        let own = std::mem::take(&mut self.own);
+        *self = Self { own, ..before };
         let on = self.members.values().flat_map(|member| &member.on);
         news.extend(on.map(|subject| News::State((subject.clone(), true))));
         self.is_asked = true;

@@ -120,10 +120,10 @@ pub(crate) fn event_of((channel, user): Subject, is_on: bool) -> HookEvent {
 
 impl Receiver {
     /// Makes one that was told nothing. Its events are numbered from `first`.
-    pub(crate) const fn new(hook: Webhook, tells: bool, first: u64) -> Self {
+    pub(crate) const fn new(hook: Webhook, serial: usize, tells: bool, first: u64) -> Self {
         Self {
             hook,
-            serial: 0,
+            serial,
             tells,
             levels: BTreeMap::new(),
             due: BTreeSet::new(),
