@@ -1,6 +1,6 @@
 //! The shard's app as the engine calls it.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use throng_engine::{
     Accepted, App, Closed, ConnStats, Conns, Effects, Kernel, LoopStats, TlsEvent,
@@ -53,6 +53,32 @@ impl ShardApp {
         let ask = self.parts.ask_reload.as_ref();
         if !ask.is_some_and(|ask| ask(ReloadRequest(conn))) {
             self.event(conn, Event::Reloaded(&Reloaded::Unavailable), conns);
+        }
+    }
+
+    /// Makes the session of a connection that was let in as `http`.
+    fn welcome(
+        &mut self,
+        (port, peer): (Port, IpAddr),
+        (http, tag): (Http, u32),
+        is_proxied: bool,
+        now: Now,
+    ) -> Accepted<Session> {
+        let own = match port {
+            Port::Own { gateway, port } => self.gateways.accept(gateway, port, peer),
+            Port::Client | Port::Api => None,
+        };
+        let session = own.unwrap_or_else(|| {
+            Session::Http(match is_proxied {
+                true => http.behind_proxy(),
+                false => http,
+            })
+        });
+        self.sessions().count(&session);
+        Accepted {
+            session,
+            tag,
+            deadline: Some(now.mono + self.parts.shared.limits.head_timeout_ms),
         }
     }
 
@@ -110,33 +136,27 @@ impl<K: Kernel> App<K> for ShardApp {
             self.counters().count(Counter::RefusedHandshakes);
             return None;
         }
-        let front_door = |http: Http| {
-            Session::Http(match is_proxied {
-                true => http.behind_proxy(),
-                false => http,
-            })
+        let accepted = match port {
+            Port::Client => self.admit(peer, is_tls, now),
+            Port::Api | Port::Own { .. } => (Http::new(port, peer, Admission::Welcome), NO_CLIENT),
         };
-        let (session, tag) = match port {
-            Port::Client => {
-                let (http, tag) = self.admit(peer, is_tls, now);
-                (front_door(http), tag)
-            }
-            Port::Api => (
-                front_door(Http::new(port, peer, Admission::Welcome)),
-                NO_CLIENT,
-            ),
-            Port::Own { gateway, port: own } => {
-                let session = self.gateways.accept(gateway, own, peer);
-                let http = || Session::Http(Http::new(port, peer, Admission::Welcome));
-                (session.unwrap_or_else(http), NO_CLIENT)
-            }
+        Some(self.welcome((port, peer), accepted, is_proxied, now))
+    }
+
+    /// Charges nothing: the connection was paid for, and the stream's request will be.
+    fn accept_stream(
+        &mut self,
+        listener: u8,
+        peer: SocketAddr,
+        now: Now,
+    ) -> Option<Accepted<Session>> {
+        let port = self.parts.listeners.get(usize::from(listener))?.port;
+        let peer = peer.ip().to_canonical();
+        let accepted = match port {
+            Port::Client => self.admit(peer, true, now),
+            Port::Api | Port::Own { .. } => (Http::new(port, peer, Admission::Welcome), NO_CLIENT),
         };
-        self.sessions().count(&session);
-        Some(Accepted {
-            session,
-            tag,
-            deadline: Some(now.mono + self.parts.shared.limits.head_timeout_ms),
-        })
+        Some(self.welcome((port, peer), accepted, false, now))
     }
 
     fn bytes(

@@ -18,6 +18,8 @@ use throng_broker::{
 };
 use throng_config::{ApiRole, Auth, Config, DEFAULT_BACKEND, RecoveryMode, Secret, SlowConsumer};
 use throng_engine::ConnLimits;
+use throng_http1::{HEADERS_CAP, HttpLimits};
+use throng_http2::H2Limits;
 use throng_proxy::Block;
 use throng_session::{Guard, Guards, SessionLimits, UserLimits, WorkLimits};
 use throng_types::Overflow;
@@ -304,6 +306,15 @@ pub(crate) fn conn_limits(config: &Config, shards: usize, memory: Option<u64>) -
         queue_bytes_max: config.engine.out_buffer_bytes_max as usize,
         queued_bytes_max: usize::try_from(all).unwrap_or(usize::MAX) / shards.max(1),
         handshake_timeout_ms: config.tls.handshake_timeout_ms,
+        http2: H2Limits {
+            http: HttpLimits {
+                head_bytes_max: config.limits.head_bytes_max as usize,
+                headers_max: HEADERS_CAP,
+                body_bytes_max: u64::MAX,
+            },
+            streams_max: config.listen.http2_streams_max,
+            ..H2Limits::default()
+        },
         ..ConnLimits::default()
     }
 }

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use throng_config::{Config, ListenAddress, TlsRecords, TlsVersion};
+use throng_config::{Config, Http2, ListenAddress, TlsRecords, TlsVersion};
 use throng_engine::{TlsEvent, TlsNews};
 use throng_metrics::{Counter, Counters, Gauge};
 use throng_session::Work;
@@ -170,10 +170,13 @@ impl Tls {
     pub(crate) fn ports(&self, config: &Config) -> Vec<Option<ServerTls>> {
         let offer = |listener: &ListenAddress, tls: &ServerTls| {
             let is_proxied = config.listen.proxy_protocol.contains(&listener.address);
-            listener.is_tls.then(|| match is_proxied {
-                true => tls.clone().behind(proxy_header),
-                false => tls.clone(),
-            })
+            listener
+                .is_tls
+                .then(|| match (is_proxied, config.listen.http2) {
+                    (true, _) => tls.clone().behind(proxy_header),
+                    (false, Http2::Off) => tls.clone(),
+                    (false, _) => tls.clone().with_http2(),
+                })
         };
         let clients = { config.listen.client.iter() }.map(|listener| offer(listener, &self.client));
         clients

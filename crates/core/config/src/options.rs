@@ -64,6 +64,26 @@ section! {
         /// header of version 1 or 2 (HAProxy: `send-proxy`, `send-proxy-v2`). The header comes
         /// before TLS. Only trusted proxies may connect there.
         proxy_protocol: Vec<SocketAddr>, List<Address>, restart;
+        /// Where HTTP/2 is spoken beside HTTP/1.1: `tls`, on addresses with `tls://`, by clients
+        /// that offer it; `plain`, there and on all others, by clients that begin with it; or
+        /// `off`. Connections that begin with a PROXY header have none.
+        http2: Http2, Choice<Http2>, restart;
+        /// Streams that one connection of HTTP/2 may have at once. Each counts as a connection in
+        /// `[limits]`.
+        http2_streams_max: u32, Count = 256, restart, range(1, 100_000);
+    }
+}
+
+choice! {
+    /// Addresses on which HTTP/2 is spoken.
+    Http2 {
+        /// Speak it on addresses with TLS.
+        #[default]
+        Tls = "tls",
+        /// Speak it on all addresses, with TLS or without.
+        Plain = "plain",
+        /// Speak HTTP/1.1 alone on all.
+        Off = "off",
     }
 }
 

@@ -163,6 +163,7 @@ impl Play {
             spare_descriptors: 0,
             // Longer than all leaps of the clock together.
             handshake_timeout_ms: 1_000_000_000,
+            ..ConnLimits::default()
         };
         let gather = net.percent(50);
         let tls = is_secure.then(|| secure::server(seed));

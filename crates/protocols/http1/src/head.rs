@@ -397,12 +397,17 @@ pub struct HttpLimits {
     pub body_bytes_max: u64,
 }
 
+impl HttpLimits {
+    /// Bounds that suit most servers.
+    pub const USUAL: Self = Self {
+        head_bytes_max: 16 * 1024,
+        headers_max: 64,
+        body_bytes_max: 1024 * 1024,
+    };
+}
+
 impl Default for HttpLimits {
     fn default() -> Self {
-        Self {
-            head_bytes_max: 16 * 1024,
-            headers_max: 64,
-            body_bytes_max: 1024 * 1024,
-        }
+        Self::USUAL
     }
 }

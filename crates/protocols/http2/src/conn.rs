@@ -44,14 +44,19 @@ pub struct H2Limits {
     pub connection_window: u32,
 }
 
+impl H2Limits {
+    /// Bounds that suit most servers.
+    pub const USUAL: Self = Self {
+        http: HttpLimits::USUAL,
+        streams_max: 128,
+        stream_window: WINDOW,
+        connection_window: 4 * WINDOW,
+    };
+}
+
 impl Default for H2Limits {
     fn default() -> Self {
-        Self {
-            http: HttpLimits::default(),
-            streams_max: 128,
-            stream_window: WINDOW,
-            connection_window: 4 * WINDOW,
-        }
+        Self::USUAL
     }
 }
 

@@ -29,6 +29,17 @@ pub trait App<K: Kernel = Linux>: Sized {
         now: Now,
     ) -> Option<Accepted<Self::Session>>;
 
+    /// A peer has begun a stream on a connection that it shares (HTTP/2). `None` refuses it. The
+    /// listener and the peer are those of that connection.
+    fn accept_stream(
+        &mut self,
+        listener: u8,
+        peer: SocketAddr,
+        now: Now,
+    ) -> Option<Accepted<Self::Session>> {
+        self.accept(listener, peer, now)
+    }
+
     /// An outgoing connection is established.
     fn connected(&mut self, _id: ConnId, _session: &mut Self::Session, _fx: &mut Effects<'_>) {}
 

@@ -13,20 +13,25 @@
 //! - A connection that is gone stays in its slot, marked and listed in
 //!   `closed`, until the turn is over: nothing disappears under the app's hands.
 
+mod carrier;
 mod links;
 mod moving;
 mod secure;
 mod serve;
+mod streams;
 mod write;
 
 use std::io;
 
+use throng_http2::H2Limits;
 use throng_types::{ConnId, Frame, Frames, Millis, Now, ShardId, Slots};
 
 use crate::outbound::{Outbound, Sum};
 use crate::{Accepted, Closed, Effects, Kernel, Linux, Overflow, Wheel};
+use carrier::Streams;
 use links::Secured;
 
+pub(crate) use carrier::{NewStream, StreamNews};
 pub(crate) use links::Intake;
 pub use links::{TlsEvent, TlsNews};
 pub use moving::SavedConn;
@@ -43,53 +48,70 @@ const LINGER_MS: u64 = 5_000;
 
 mod flag {
     /// In the list of connections to write to at the end of the turn.
-    pub(super) const DIRTY: u16 = 1;
+    pub(super) const DIRTY: u32 = 1;
     /// End it when its queue is empty.
-    pub(super) const ENDING: u16 = 2;
+    pub(super) const ENDING: u32 = 2;
     /// The sending side is shut; the connection waits for the peer.
-    pub(super) const LINGERING: u16 = 4;
+    pub(super) const LINGERING: u32 = 4;
     /// Waits in the list `closed` for the app to hear of it.
-    pub(super) const CLOSED: u16 = 8;
+    pub(super) const CLOSED: u32 = 8;
     /// An outgoing connection that is not established yet.
-    pub(super) const CONNECTING: u16 = 16;
+    pub(super) const CONNECTING: u32 = 16;
     /// Input waits until the queue is shorter.
-    pub(super) const UNREAD: u16 = 32;
+    pub(super) const UNREAD: u32 = 32;
     /// In the shard's list of connections to read from in the next turn.
-    pub(super) const LISTED: u16 = 64;
+    pub(super) const LISTED: u32 = 64;
     /// The peer has shut its sending side; what waits for it still leaves.
-    pub(super) const READ_END: u16 = 128;
+    pub(super) const READ_END: u32 = 128;
     /// The kernel was asked to tell when there is room again.
-    pub(super) const WATCHED: u16 = 256;
+    pub(super) const WATCHED: u32 = 256;
     /// The app does not want its input now.
-    pub(super) const PAUSED: u16 = 512;
+    pub(super) const PAUSED: u32 = 512;
     /// Speaks TLS: its bytes are sealed and opened in `secure.rs`.
-    pub(super) const SECURE: u16 = 1024;
+    pub(super) const SECURE: u32 = 1024;
     /// Nothing can be sealed yet, and the app has not heard a byte.
-    pub(super) const SHAKING: u16 = 2048;
+    pub(super) const SHAKING: u32 = 2048;
     /// The peer was told that nothing more will come.
-    pub(super) const SAID_ALL: u16 = 4096;
+    pub(super) const SAID_ALL: u32 = 4096;
     /// The queue was full: the connection ends, as `write.rs` says.
-    pub(super) const SLOW: u16 = 8192;
+    pub(super) const SLOW: u32 = 8192;
     /// Served in every turn, however busy others keep the shard.
-    pub(super) const PREFERRED: u16 = 16384;
+    pub(super) const PREFERRED: u32 = 16384;
     /// The kernel has told of the peer's close, and does not do so again: reads go on up to it.
-    pub(super) const CLOSE_TOLD: u16 = 32768;
+    pub(super) const CLOSE_TOLD: u32 = 32768;
+    /// HTTP/2 is spoken on it: its bytes are frames of its streams.
+    pub(super) const CARRIER: u32 = 1 << 16;
+    /// Has no socket, but a part of a carrier's connection.
+    pub(super) const STREAM: u32 = 1 << 17;
+    /// Its carrier speaks TLS.
+    pub(super) const OVER_TLS: u32 = 1 << 18;
+    /// Not a byte has come, and HTTP/2 may begin without having been agreed on.
+    pub(super) const FRESH: u32 = 1 << 19;
+    /// The number of the listener by which it came, in the bits from [`LISTENER_AT`] on.
+    pub(super) const LISTENER: u32 = 0xf << LISTENER_AT;
+    pub(super) const LISTENER_AT: u32 = 28;
     /// Nothing new is taken for it or from it.
-    pub(super) const LEAVING: u16 = ENDING | LINGERING | CLOSED | READ_END | SLOW;
+    pub(super) const LEAVING: u32 = ENDING | LINGERING | CLOSED | READ_END | SLOW;
 }
 
 pub(crate) struct Slot<S, F> {
-    socket: F,
+    /// None for a stream of another connection.
+    socket: Option<F>,
     generation: u32,
     out: u32,
     tag: u32,
-    flags: u16,
+    flags: u32,
     session: S,
 }
 
 impl<S, F> Slot<S, F> {
-    const fn has(&self, flag: u16) -> bool {
+    const fn has(&self, flag: u32) -> bool {
         self.flags & flag != 0
+    }
+
+    /// Number of the listener by which it came.
+    const fn listener(&self) -> u8 {
+        ((self.flags & flag::LISTENER) >> flag::LISTENER_AT) as u8
     }
 
     /// Whether it is on its way out and may take longer if the kernel takes bytes.
@@ -129,6 +151,8 @@ pub struct ConnLimits {
     pub spare_descriptors: usize,
     /// Milliseconds for the TLS handshake, on listeners that speak TLS.
     pub handshake_timeout_ms: u64,
+    /// Bounds of each connection that speaks HTTP/2.
+    pub http2: H2Limits,
 }
 
 impl Default for ConnLimits {
@@ -139,6 +163,7 @@ impl Default for ConnLimits {
             unread_above_bytes: 256 << 10,
             spare_descriptors: 0,
             handshake_timeout_ms: 10_000,
+            http2: H2Limits::default(),
         }
     }
 }
@@ -205,6 +230,7 @@ pub struct Conns<S, K: Kernel = Linux> {
     /// Those whose input is wanted again.
     resumed: Vec<u32>,
     secured: Secured,
+    streams: Streams,
     /// Listeners to close at the end of the turn, and whether what waits in them is accepted first.
     pub(crate) closing_listeners: Vec<(u8, bool)>,
     scratch: Vec<u8>,
@@ -229,6 +255,7 @@ impl<S, K: Kernel> Conns<S, K> {
             slow: Vec::new(),
             resumed: Vec::new(),
             secured: Secured::default(),
+            streams: Streams::default(),
             closing_listeners: Vec::new(),
             scratch: Vec::new(),
             now: Now::default(),
@@ -330,7 +357,7 @@ impl<S, K: Kernel> Conns<S, K> {
         accepted: Accepted<S>,
     ) -> io::Result<ConnId> {
         let socket = self.kernel.connect_path(path)?;
-        let id = self.insert(socket, accepted, true);
+        let id = self.insert(Some(socket), accepted, true);
         self.watch(id.index());
         Ok(id)
     }
@@ -343,21 +370,25 @@ impl<S, K: Kernel> Conns<S, K> {
         accepted: Accepted<S>,
     ) -> io::Result<ConnId> {
         let socket = self.kernel.connect(source, target)?;
-        Ok(self.insert(socket, accepted, true))
+        Ok(self.insert(Some(socket), accepted, true))
     }
 
     /// Lets the kernel ask after so long without a byte whether a connection's peer is there.
     pub fn keep_alive(&mut self, conn: ConnId, after: std::time::Duration) {
         if let Some(slot) = self.slots.get(conn.index())
             && conn == self.id_of(conn.index(), slot)
+            && let Some(socket) = &slot.socket
         {
-            self.kernel.keep_alive(&slot.socket, after);
+            self.kernel.keep_alive(socket, after);
         }
     }
 
     /// The address of a connection's peer, if the kernel still knows it.
     pub fn peer(&self, conn: ConnId) -> Option<std::net::SocketAddr> {
-        self.kernel.peer(&self.slot(conn)?.socket)
+        match &self.slot(conn)?.socket {
+            Some(socket) => self.kernel.peer(socket),
+            None => self.stream_peer(conn.index()),
+        }
     }
 
     /// Other bounds hold from now on; what waits beyond them goes by the rule for "full".
@@ -482,6 +513,8 @@ pub struct ConnStats {
     pub slow: u64,
     /// Those of them that ended because all queues together were.
     pub crowded: u64,
+    /// Connections ended because their peers did not keep to HTTP/2.
+    pub http2_faults: u64,
 }
 
 impl ConnStats {

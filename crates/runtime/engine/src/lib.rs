@@ -29,4 +29,5 @@ pub use effects::{Accepted, Closed, Effects};
 pub use kernel::{Interest, Kernel, Linux, MailReceiver, MailSender, Ready, Source, Wake};
 pub use mailbox::MailboxSender;
 pub use shard::{LoopStats, Running, ShardParts};
+pub use throng_http2::H2Limits;
 pub use wheel::{TICK_MS, Wheel};

@@ -44,8 +44,10 @@ pub struct ShardParts<K: Kernel> {
 pub struct LoopStats {
     pub turns: u64,
     pub accepted: u64,
-    /// Connections that the app refused at once.
+    /// Connections and streams that the app refused at once.
     pub refused: u64,
+    /// Streams that began on connections of HTTP/2.
+    pub streams: u64,
     pub read_bytes: u64,
     pub accept_pauses: u64,
     pub mail: u64,
@@ -64,6 +66,8 @@ struct Listener<L> {
     waiting: bool,
     /// There was no descriptor for the next one; until [`Running::accept_again_at`].
     paused: bool,
+    /// HTTP/2 may begin without TLS, which would have agreed on it.
+    takes_http2: bool,
 }
 
 impl<L> Listener<L> {
@@ -104,6 +108,8 @@ pub struct Running<A: App<K>, K: Kernel = Linux> {
     buffer: Box<[u8]>,
     /// Plain bytes of the records of one read.
     plain: Vec<u8>,
+    /// Bytes for one stream of a connection.
+    stream_bytes: Vec<u8>,
     ready: Vec<Ready>,
     stats: LoopStats,
 }
@@ -111,20 +117,26 @@ pub struct Running<A: App<K>, K: Kernel = Linux> {
 impl<A: App<K>, K: Kernel> Running<A, K> {
     pub(crate) fn new(
         parts: ShardParts<K>,
-        tls: Vec<Option<ServerTls>>,
+        (tls, plain_http2): (Vec<Option<ServerTls>>, u16),
         mail: Mailboxes<A::Mail, K>,
         app: A,
     ) -> Self {
-        let listener = |socket| Listener {
+        let listener = |(number, socket)| Listener {
             socket: Some(socket),
             waiting: true,
             paused: false,
+            takes_http2: plain_http2 >> number & 1 == 1,
         };
         Self {
             app,
             conns: Conns::new(parts.shard, parts.limits, parts.kernel),
             mail,
-            listeners: parts.listeners.into_iter().map(listener).collect(),
+            listeners: parts
+                .listeners
+                .into_iter()
+                .enumerate()
+                .map(listener)
+                .collect(),
             tls,
             accept_again_at: None,
             is_pause_told: false,
@@ -139,6 +151,7 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
             mail_waits: false,
             mail_left: false,
             buffer: vec![0; READ_BYTES].into_boxed_slice(),
+            stream_bytes: Vec::new(),
             plain: Vec::new(),
             ready: Vec::new(),
             stats: LoopStats::default(),
@@ -246,7 +259,10 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
         let mut flushed = Flushed::default();
         for index in std::mem::take(&mut self.unread) {
             if self.conns.unlist(index) {
-                self.read(index);
+                match self.conns.is_stream(index) {
+                    true => self.read_held(index),
+                    false => self.read(index),
+                }
             }
         }
         for event in ready {

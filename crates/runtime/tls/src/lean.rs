@@ -377,4 +377,6 @@ pub struct Shaken {
     pub is_tls13: bool,
     /// The client came back with a ticket.
     pub is_resumed: bool,
+    /// Both sides have agreed to speak HTTP/2 (ALPN).
+    pub is_http2: bool,
 }

@@ -24,6 +24,7 @@ use throng_types::{Load, Save, Saved};
 use crate::lean::Secret;
 use crate::lean::{Lean, Shaken};
 use crate::opening::{Opening, Preface};
+use crate::suites::HTTP2;
 use crate::suites::overhear;
 use crate::talk::{Next, Talk, Words};
 use crate::{ClientTls, ServerTls, TlsFault};
@@ -125,6 +126,7 @@ impl TlsLink {
         (!common.is_handshaking()).then(|| Shaken {
             is_tls13: common.protocol_version() == Some(ProtocolVersion::TLSv1_3),
             is_resumed: common.handshake_kind() == Some(HandshakeKind::Resumed),
+            is_http2: common.alpn_protocol() == Some(HTTP2),
         })
     }
 

@@ -17,6 +17,7 @@ use rustls::sign::CertifiedKey;
 use rustls::version::{TLS12, TLS13};
 
 use crate::opening::PrefaceLength;
+use crate::suites::HTTP2;
 use crate::{Authorities, CertificateError, Site, suites};
 
 /// Tickets that a client gets. One connection follows another, so each needs one; each costs a
@@ -149,6 +150,13 @@ impl ServerTls {
             records,
             preface: None,
         })
+    }
+
+    /// Returns these settings for a port that also speaks HTTP/2, with clients that offer it.
+    pub fn with_http2(mut self) -> Self {
+        let config = Arc::make_mut(&mut self.config);
+        config.alpn_protocols.insert(0, HTTP2.to_vec());
+        self
     }
 
     /// Returns these settings for a port on which other bytes come before TLS. The connection ends

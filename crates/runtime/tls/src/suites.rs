@@ -27,6 +27,9 @@ use rustls::{
 
 use crate::lean::{Aead, Secret};
 
+/// Name of HTTP/2 in ALPN (RFC 9113 section 3.1).
+pub(crate) const HTTP2: &[u8] = b"h2";
+
 /// The library's provider, with these suites in place of its own for TLS 1.3.
 pub(crate) fn provider() -> CryptoProvider {
     let mut provider = library::default_provider();

@@ -38,6 +38,8 @@ struct Message {
     /// Bytes of the message before compression.
     length: usize,
     sockets: usize,
+    /// Connections, some of which may share a socket.
+    conns: usize,
 }
 
 /// State that a shard has given up, as messages.
@@ -60,7 +62,7 @@ struct Packer<'a> {
 }
 
 impl Packer<'_> {
-    fn message(&mut self, bytes: &[u8], sockets: usize) -> Message {
+    fn message(&mut self, bytes: &[u8], (conns, sockets): (usize, usize)) -> Message {
         self.compress.reset();
         let mut out = Vec::with_capacity(bytes.len() / 4 + ROOM);
         loop {
@@ -84,6 +86,7 @@ impl Packer<'_> {
             bytes: out.into(),
             length: bytes.len(),
             sockets,
+            conns,
         }
     }
 
@@ -94,7 +97,7 @@ impl Packer<'_> {
             message.clear();
             message.push(HUB);
             message.extend_from_slice(piece);
-            all.push(self.message(&message, 0));
+            all.push(self.message(&message, (0, 0)));
         };
         let mut parts = Parts::new(&mut keep);
         save(&mut parts);
@@ -135,7 +138,7 @@ impl<K: Kernel> Parcel<K> {
             end: Vec::new(),
         };
         let ids: Vec<ConnId> = conns.movable().collect();
-        let (mut batch, mut count) = (vec![CONNECTIONS], 0);
+        let (mut batch, mut count, mut before) = (vec![CONNECTIONS], 0, 0);
         for id in ids {
             if !(conns.leave_rustls(id) && save_conn(app, id, conns, &mut batch)) {
                 continue;
@@ -143,16 +146,18 @@ impl<K: Kernel> Parcel<K> {
             let Some(socket) = take_out(app, id, conns) else {
                 continue;
             };
-            parcel.sockets.push(socket);
+            parcel.sockets.extend(socket);
             count += 1;
             if count == BATCH || batch.len() >= BATCH_BYTES {
-                parcel.conns.push(packer.message(&batch, count));
+                let sockets = parcel.sockets.len() - before;
+                parcel.conns.push(packer.message(&batch, (count, sockets)));
                 batch.truncate(1);
-                count = 0;
+                (count, before) = (0, parcel.sockets.len());
             }
         }
         if count > 0 {
-            parcel.conns.push(packer.message(&batch, count));
+            let sockets = parcel.sockets.len() - before;
+            parcel.conns.push(packer.message(&batch, (count, sockets)));
         }
         let stay = conns.sessions().map(|(id, _)| id);
         parcel.farewells =
@@ -167,22 +172,23 @@ impl<K: Kernel> Parcel<K> {
             let records = webhooks.give_up();
             for piece in records.chunks(BATCH_BYTES) {
                 let message = [&[WEBHOOKS], piece].concat();
-                parcel.farewells.push(packer.message(&message, 0));
+                parcel.farewells.push(packer.message(&message, (0, 0)));
             }
         }
         parcel.end.push(END);
-        (conns.generation(), parcel.sockets.len()).save(&mut parcel.end);
+        (conns.generation(), parcel.len()).save(&mut parcel.end);
         app.gateways.save_rest(&mut parcel.end);
         throng_sys::memory::trim();
         parcel
     }
 
-    pub const fn len(&self) -> usize {
-        self.sockets.len()
+    /// Number of connections that move.
+    pub fn len(&self) -> usize {
+        self.conns.iter().map(|message| message.conns).sum()
     }
 
     pub const fn is_empty(&self) -> bool {
-        self.sockets.is_empty()
+        self.conns.is_empty()
     }
 
     /// Every message for the successor with its sockets, in order.
@@ -216,7 +222,7 @@ impl<K: Kernel> Parcel<K> {
                 // What is damaged is counted below.
                 let _ = unpacking.take(&bytes, &mut mine, app, conns);
             }
-            lost += before + message.sockets - conns.len();
+            lost += before + message.conns - conns.len();
             mine.for_each(drop);
         }
         running.take_back();

@@ -38,7 +38,7 @@ pub(super) fn save_conn<K: Kernel>(
     out: &mut Vec<u8>,
 ) -> bool {
     let start = out.len();
-    let (Some(session), Some((_, tag))) = (conns.session(id), conns.holdings(id)) else {
+    let (Some(session), Some(tag)) = (conns.session(id), conns.tag(id)) else {
         return false;
     };
     conns.save(id, out);
@@ -66,14 +66,19 @@ fn counted<K: Kernel>(app: &ShardApp, id: ConnId, tag: u32, conns: &Conns<Sessio
         .map_or(Counted::Nobody, Counted::Address)
 }
 
-/// Puts a connection into its place, with its session and subscriptions.
+/// Puts a connection into its place, with its session and subscriptions; with the next of the
+/// sockets if it has one.
 pub(super) fn load_conn<K: Kernel>(
     app: &mut ShardApp,
     from: &mut Saved<'_>,
-    socket: K::Socket,
+    sockets: &mut dyn Iterator<Item = K::Socket>,
     conns: &mut Conns<Session, K>,
 ) -> Option<()> {
     let saved = SavedConn::load(from)?;
+    let socket = match saved.has_socket() {
+        true => Some(sockets.next()?),
+        false => None,
+    };
     let counted = Counted::load(from)?;
     let forwarded = Option::<IpAddr>::load(from)?;
     let user = Option::<Box<str>>::load(from)?;
@@ -101,13 +106,13 @@ pub(super) fn load_conn<K: Kernel>(
 }
 
 /// Takes a connection out that was saved, with all that is known of it here, and gives its
-/// socket.
+/// socket, if it has one; `None` if it has gone.
 pub(super) fn take_out<K: Kernel>(
     app: &mut ShardApp,
     id: ConnId,
     conns: &mut Conns<Session, K>,
-) -> Option<K::Socket> {
-    let (_, tag) = conns.holdings(id)?;
+) -> Option<Option<K::Socket>> {
+    let tag = conns.tag(id)?;
     let (socket, session) = conns.take_out(id)?;
     standing(&session).uncount(&app.parts.shared);
     app.gateways.give_up(id, session);

@@ -96,11 +96,11 @@ impl Unpacking {
         match u8::load(&mut from)? {
             HUB => load_piece(app, &message[1..])?,
             CONNECTIONS => {
-                for socket in sockets {
-                    load_conn(app, &mut from, socket, conns)?;
+                while !from.is_empty() {
+                    load_conn(app, &mut from, sockets, conns)?;
                     self.count += 1;
                 }
-                from.is_empty().then_some(())?;
+                sockets.next().is_none().then_some(())?;
             }
             WEBHOOKS => self.webhooks.extend_from_slice(&message[1..]),
             END => {

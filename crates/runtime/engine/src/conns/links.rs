@@ -1,8 +1,8 @@
-//! TLS state of a shard's connections, by the places of their slots.
+//! Tables of what only some connections of a shard have, by the places of their slots.
 //!
-//! Never: seals, opens or sends; `secure.rs` does.
+//! Never: seals, opens or sends; `secure.rs` and `streams.rs` do.
 //!
-//! Invariant: a piece of the table without links holds no memory.
+//! Invariant: a piece of a table without entries holds no memory.
 
 use std::mem;
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ use throng_types::ConnId;
 
 /// Memory that sealing and opening keep from one connection to the next.
 const SCRATCH_KEPT: usize = 64 << 10;
-/// Links in one piece of the table.
+/// Entries in one piece of a table.
 const CHUNK: usize = 256;
 /// Each connection has one: with eight bytes more it would take sixteen of the allocator's.
 const _: () = assert!(size_of::<Entry>() <= 40);
@@ -51,7 +51,7 @@ pub(super) struct Entry {
 /// TLS connections of a shard, with buffers that all of them use.
 #[derive(Default)]
 pub(super) struct Secured {
-    pub(super) links: Links,
+    pub(super) links: Sparse<Box<Entry>>,
     /// Records on their way out.
     wire: Vec<u8>,
     /// Bytes gathered for one record.
@@ -60,53 +60,62 @@ pub(super) struct Secured {
     pub(super) events: Vec<TlsEvent>,
 }
 
-/// The links of connections, by the places of their slots.
-#[derive(Default)]
-pub(super) struct Links {
-    chunks: Vec<Chunk>,
+/// Table with entries for some connections, by the places of their slots.
+pub(super) struct Sparse<T> {
+    chunks: Vec<Chunk<T>>,
 }
 
-#[derive(Default)]
-struct Chunk {
-    links: Box<[Option<Box<Entry>>]>,
+struct Chunk<T> {
+    entries: Box<[Option<T>]>,
     count: usize,
 }
 
-impl Links {
-    pub(super) fn insert(&mut self, index: u32, entry: Entry) {
+impl<T> Default for Sparse<T> {
+    fn default() -> Self {
+        Self { chunks: Vec::new() }
+    }
+}
+
+impl<T> Default for Chunk<T> {
+    fn default() -> Self {
+        let entries = Box::default();
+        Self { entries, count: 0 }
+    }
+}
+
+impl<T> Sparse<T> {
+    /// Puts an entry into a place that has none.
+    pub(super) fn insert(&mut self, index: u32, entry: T) {
         let (chunk, place) = (index as usize / CHUNK, index as usize % CHUNK);
         if self.chunks.len() <= chunk {
             self.chunks.resize_with(chunk + 1, Chunk::default);
         }
         let chunk = &mut self.chunks[chunk];
-        if chunk.links.is_empty() {
-            chunk.links = (0..CHUNK).map(|_| None).collect();
+        if chunk.entries.is_empty() {
+            chunk.entries = (0..CHUNK).map(|_| None).collect();
         }
         chunk.count += 1;
-        chunk.links[place] = Some(Box::new(entry));
+        chunk.entries[place] = Some(entry);
     }
 
-    pub(super) fn get(&mut self, index: u32) -> Option<&mut Entry> {
+    pub(super) fn get(&mut self, index: u32) -> Option<&mut T> {
         let chunk = self.chunks.get_mut(index as usize / CHUNK)?;
-        chunk.links.get_mut(index as usize % CHUNK)?.as_deref_mut()
+        chunk.entries.get_mut(index as usize % CHUNK)?.as_mut()
     }
 
-    pub(super) fn peek(&self, index: u32) -> Option<&Entry> {
+    pub(super) fn peek(&self, index: u32) -> Option<&T> {
         let chunk = self.chunks.get(index as usize / CHUNK)?;
-        chunk.links.get(index as usize % CHUNK)?.as_deref()
+        chunk.entries.get(index as usize % CHUNK)?.as_ref()
     }
 
-    pub(super) fn forget(&mut self, index: u32) {
-        let Some(chunk) = self.chunks.get_mut(index as usize / CHUNK) else {
-            return;
-        };
-        let link = chunk.links.get_mut(index as usize % CHUNK);
-        if link.and_then(Option::take).is_some() {
-            chunk.count -= 1;
-            if chunk.count == 0 {
-                *chunk = Chunk::default();
-            }
+    pub(super) fn take(&mut self, index: u32) -> Option<T> {
+        let chunk = self.chunks.get_mut(index as usize / CHUNK)?;
+        let entry = chunk.entries.get_mut(index as usize % CHUNK)?.take()?;
+        chunk.count -= 1;
+        if chunk.count == 0 {
+            *chunk = Chunk::default();
         }
+        Some(entry)
     }
 }
 
@@ -127,6 +136,10 @@ impl Secured {
 pub(crate) enum Intake {
     Plain,
     Sealed,
+    /// Takes frames of HTTP/2.
+    Frames,
+    /// The first bytes, which say whether they are frames of HTTP/2.
+    Fresh,
     /// Bytes that are dropped: the connection is leaving.
     Nothing,
 }

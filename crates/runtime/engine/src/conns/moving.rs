@@ -8,13 +8,14 @@
 use throng_tls::TlsLink;
 use throng_types::{ConnId, Millis, Save};
 
+use super::carrier::Moved;
 use super::links::Entry;
 use super::{Conns, NO_QUEUE, Slot, flag};
 use crate::Kernel;
 use crate::outbound::Outbound;
 
 /// Connections with one of these do not move.
-const STAYS: u16 = flag::LEAVING | flag::CONNECTING | flag::SHAKING | flag::SAID_ALL;
+const STAYS: u32 = flag::LEAVING | flag::CONNECTING | flag::SHAKING | flag::SAID_ALL;
 
 /// A connection in the table, without its session.
 #[derive(Save)]
@@ -26,11 +27,17 @@ pub struct SavedConn {
     queue: Option<Outbound>,
     /// The keys, if TLS is spoken.
     tls: Option<TlsLink>,
+    http2: Moved,
 }
 
 impl SavedConn {
     /// A table with more places would be larger than any machine.
     const PLACES_MAX: u32 = 1 << 28;
+
+    /// Whether it comes with a socket; if not, it is a stream of another connection.
+    pub const fn has_socket(&self) -> bool {
+        !matches!(self.http2, Moved::Stream { .. })
+    }
 
     /// Returns its id in a table; `None` if that cannot have such a place.
     pub fn id<S, K: Kernel>(&self, conns: &Conns<S, K>) -> Option<ConnId> {
@@ -44,17 +51,20 @@ impl<S, K: Kernel> Conns<S, K> {
     /// plain text or with TLS whose keys can be taken out. In the order in which [`Conns::adopt`]
     /// wants them.
     pub fn movable(&self) -> impl Iterator<Item = ConnId> {
-        let slots = self.slots.iter().filter(move |(index, slot)| {
-            let link = self.secured.links.peek(*index).map(|entry| &entry.link);
+        let can_move = move |index, slot: &Slot<S, K::Socket>| {
+            let link = self.secured.links.peek(index).map(|entry| &entry.link);
             !slot.has(STAYS) && self.reads(slot.out) && link.is_none_or(TlsLink::can_move)
+        };
+        let slots = self.slots.iter().filter(move |(index, slot)| {
+            let carrier = self.carrier_of(*index);
+            can_move(*index, slot) && carrier.is_none_or(|(index, slot)| can_move(index, slot))
         });
         slots.map(|(index, slot)| ConnId::new(self.shard, index, slot.generation))
     }
 
-    /// The socket and the tag of a connection that is still there.
-    pub fn holdings(&self, id: ConnId) -> Option<(&K::Socket, u32)> {
-        let slot = self.slot(id)?;
-        Some((&slot.socket, slot.tag))
+    /// The tag of a connection that is still there.
+    pub fn tag(&self, id: ConnId) -> Option<u32> {
+        Some(self.slot(id)?.tag)
     }
 
     /// Takes the keys of a connection from rustls, if TLS is spoken, so that it can be saved. What
@@ -89,18 +99,20 @@ impl<S, K: Kernel> Conns<S, K> {
         let entry = self.secured.links.peek(id.index());
         let (queue, link) = (self.queues.get(slot.out), entry.map(|entry| &entry.link));
         (slot.has(flag::PAUSED), queue, link).save(out);
+        self.save_http2(id.index(), out);
     }
 
     /// Takes a connection out of the table, with its socket, which stays as it is: watched, and
     /// silent. [`Conns::let_go`] follows, or [`Conns::adopt`] with what was saved.
-    pub fn take_out(&mut self, id: ConnId) -> Option<(K::Socket, S)> {
+    pub fn take_out(&mut self, id: ConnId) -> Option<(Option<K::Socket>, S)> {
         self.session(id)?;
         self.wheel.set(id.index(), None);
         let slot = self.slots.remove(id.index())?;
         if slot.out != NO_QUEUE {
             self.recycle(slot.out);
         }
-        self.secured.links.forget(id.index());
+        self.secured.links.take(id.index());
+        self.forget_http2(id.index());
         Some((slot.socket, slot.session))
     }
 
@@ -132,12 +144,13 @@ impl<S, K: Kernel> Conns<S, K> {
         self.generation = generation;
     }
 
-    /// Puts a connection into its place. Nothing is read or written before the shard begins, or
-    /// takes it back. `None`, and the socket is closed, if the place is taken.
+    /// Puts a connection into its place, with its socket if it has one. Nothing is read or written
+    /// before the shard begins, or takes it back. `None`, and the socket is closed, if the place is
+    /// taken.
     pub fn adopt(
         &mut self,
         saved: SavedConn,
-        socket: K::Socket,
+        socket: Option<K::Socket>,
         tag: u32,
         session: S,
     ) -> Option<ConnId> {
@@ -149,6 +162,7 @@ impl<S, K: Kernel> Conns<S, K> {
             is_paused,
             queue,
             tls,
+            http2,
         } = saved;
         let slot = Slot {
             socket,
@@ -156,7 +170,8 @@ impl<S, K: Kernel> Conns<S, K> {
             out: NO_QUEUE,
             tag,
             flags: if is_paused { flag::PAUSED } else { 0 }
-                | if tls.is_some() { flag::SECURE } else { 0 },
+                | if tls.is_some() { flag::SECURE } else { 0 }
+                | http2.flags(),
             session,
         };
         if !self.slots.restore(index, slot) {
@@ -173,10 +188,10 @@ impl<S, K: Kernel> Conns<S, K> {
         }
         if let Some(link) = tls {
             let deadline_ms = None;
-            self.secured
-                .links
-                .insert(index, Entry { link, deadline_ms });
+            let entry = Box::new(Entry { link, deadline_ms });
+            self.secured.links.insert(index, entry);
         }
+        self.restore_http2(index, http2);
         self.keep_bound();
         Some(id)
     }
@@ -194,6 +209,7 @@ impl<S, K: Kernel> Conns<S, K> {
 
     /// Begins to read from and write to all connections: they are this process's now.
     pub(crate) fn watch_adopted(&mut self) {
+        self.close_orphans();
         let all: Vec<u32> = self.slots.iter().map(|(index, _)| index).collect();
         for index in all {
             self.watch(index);
@@ -225,10 +241,11 @@ mod tests {
             is_paused: true,
             queue: Some(queue),
             tls: None,
+            http2: Moved::Neither,
         };
         check_saved(&saved);
         let mut bytes = saved.saved();
-        *bytes.last_mut().unwrap() = 3;
+        *bytes.last_mut().unwrap() = 9;
         assert!(SavedConn::load_whole(&bytes).is_none(), "no such kind");
     }
 }

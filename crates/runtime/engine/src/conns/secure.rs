@@ -78,9 +78,8 @@ impl<S, K: Kernel> Conns<S, K> {
                         NonZeroU32::new(after_ms).unwrap_or(NonZeroU32::MIN)
                     })
                 });
-                self.secured
-                    .links
-                    .insert(index, Entry { link, deadline_ms });
+                let entry = Box::new(Entry { link, deadline_ms });
+                self.secured.links.insert(index, entry);
             }
             Err(fault) => {
                 self.tell(index, |_| TlsNews::Refused(fault));
@@ -107,10 +106,12 @@ impl<S, K: Kernel> Conns<S, K> {
     #[inline]
     pub(crate) fn intake(&self, index: u32) -> Intake {
         let flags = self.slots.get(index).map_or(0, |slot| slot.flags);
-        match flags & (flag::LEAVING | flag::SECURE) {
+        match flags & (flag::LEAVING | flag::SECURE | flag::CARRIER | flag::FRESH) {
             0 => Intake::Plain,
-            flag::SECURE => Intake::Sealed,
-            _ => Intake::Nothing,
+            _ if flags & flag::LEAVING != 0 => Intake::Nothing,
+            _ if flags & flag::SECURE != 0 => Intake::Sealed,
+            flag::CARRIER => Intake::Frames,
+            _ => Intake::Fresh,
         }
     }
 
@@ -140,6 +141,9 @@ impl<S, K: Kernel> Conns<S, K> {
                 self.wheel.set(index, deadline);
             }
             self.tell(index, |_| TlsNews::Shaken(shaken));
+            if shaken.is_http2 && !is_client {
+                self.begin_carrier(index);
+            }
             // What was handed over meanwhile.
             self.mark_dirty(index);
         }
@@ -222,7 +226,9 @@ impl<S, K: Kernel> Conns<S, K> {
         let news = news(slot.has(flag::SHAKING));
         let peer = match news {
             TlsNews::Shaken(_) | TlsNews::Truncated => None,
-            TlsNews::Refused(_) | TlsNews::Broken(_) => self.kernel.peer(&slot.socket),
+            TlsNews::Refused(_) | TlsNews::Broken(_) => {
+                { slot.socket.as_ref() }.and_then(|socket| self.kernel.peer(socket))
+            }
         };
         self.secured.events.push(TlsEvent {
             conn: ConnId::new(self.shard, index, slot.generation),
@@ -255,8 +261,11 @@ impl<S, K: Kernel> Conns<S, K> {
         if waits {
             return self.queue_mut(index).push_sealed(records);
         }
+        let Some(socket) = &slot.socket else {
+            return;
+        };
         self.stats.writes += 1;
-        let sent = match self.kernel.send(&slot.socket, records) {
+        let sent = match self.kernel.send(socket, records) {
             Ok(sent) => sent,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
             Err(error) => return self.fail(index, &error),
@@ -339,11 +348,12 @@ impl<S, K: Kernel> Conns<S, K> {
     fn seal_and_send(&mut self, index: u32, wire: &mut Vec<u8>) -> Result<bool, Trouble> {
         let slot = self.slots.get(index).ok_or(Trouble::Nothing)?;
         let queue = self.queues.get_mut(slot.out).ok_or(Trouble::Nothing)?;
+        let socket = slot.socket.as_ref().ok_or(Trouble::Nothing)?;
         queue.lagged |= queue.blocked;
         loop {
             let result = if let Some(records) = queue.sealed() {
                 self.stats.writes += 1;
-                self.kernel.send(&slot.socket, records)
+                self.kernel.send(socket, records)
             } else {
                 if !queue.may_leave() || slot.has(flag::SHAKING | flag::SAID_ALL) {
                     return Ok(false);
@@ -357,7 +367,7 @@ impl<S, K: Kernel> Conns<S, K> {
                 });
                 queue.sent(sealed.map_err(Trouble::Tls)?);
                 self.stats.writes += 1;
-                match self.kernel.send(&slot.socket, wire) {
+                match self.kernel.send(socket, wire) {
                     Ok(sent) if sent < wire.len() => {
                         queue.push_sealed(&wire[sent..]);
                         queue.moved_at = self.now.mono;

@@ -17,7 +17,7 @@ impl<S, K: Kernel> Conns<S, K> {
 
     pub(crate) fn insert(
         &mut self,
-        socket: K::Socket,
+        socket: Option<K::Socket>,
         accepted: Accepted<S>,
         connecting: bool,
     ) -> ConnId {
@@ -35,18 +35,38 @@ impl<S, K: Kernel> Conns<S, K> {
         ConnId::new(self.shard, index, generation)
     }
 
+    /// Notes by which listener a connection came, and whether HTTP/2 may begin on it unannounced.
+    pub(crate) fn note_listener(&mut self, id: ConnId, listener: u8, takes_http2: bool) {
+        if let Some(slot) = self.slots.get_mut(id.index()) {
+            slot.flags |= u32::from(listener & 0xf) << flag::LISTENER_AT;
+            slot.flags |= if takes_http2 { flag::FRESH } else { 0 };
+        }
+    }
+
+    /// Notes that the first bytes of a connection have come.
+    pub(crate) fn is_heard(&mut self, index: u32) {
+        if let Some(slot) = self.slots.get_mut(index) {
+            slot.flags &= !flag::FRESH;
+        }
+    }
+
+    #[inline]
+    pub(crate) const fn has_dirty(&self) -> bool {
+        !self.dirty.is_empty()
+    }
+
     /// Reads from a connection that is in the table.
     pub(crate) fn recv(&mut self, index: u32, buffer: &mut [u8]) -> io::Result<usize> {
-        match self.slots.get(index) {
-            Some(slot) => self.kernel.recv(&slot.socket, buffer),
+        match self.slots.get(index).and_then(|slot| slot.socket.as_ref()) {
+            Some(socket) => self.kernel.recv(socket, buffer),
             None => Err(io::ErrorKind::WouldBlock.into()),
         }
     }
 
     /// Returns the error with which an outgoing connection failed, if it did.
     pub(crate) fn connect_error(&mut self, index: u32) -> Option<io::Error> {
-        let slot = self.slots.get(index)?;
-        self.kernel.take_error(&slot.socket).unwrap_or_else(Some)
+        let socket = self.slots.get(index)?.socket.as_ref()?;
+        self.kernel.take_error(socket).unwrap_or_else(Some)
     }
 
     /// Whether an outgoing connection has just been established (asked at its first writability).
@@ -154,7 +174,7 @@ impl<S, K: Kernel> Conns<S, K> {
         let mut out = std::mem::take(&mut self.scratch);
         let mut fx = Effects::new(&mut out, self.now);
         fx.tag = slot.tag;
-        fx.is_tls = slot.has(flag::SECURE);
+        fx.is_tls = slot.has(flag::SECURE | flag::OVER_TLS);
         act(id, &mut slot.session, &mut fx);
         let Actions {
             deadline,
@@ -175,6 +195,10 @@ impl<S, K: Kernel> Conns<S, K> {
             // Too late for everything but haste.
             if end == Some(End::Now) {
                 self.close(index, Closed::ByApp);
+            }
+        } else if slot.has(flag::CARRIER) {
+            if end.is_some() {
+                self.drain_carrier(index);
             }
         } else {
             if let Some(deadline) = deadline {
@@ -238,7 +262,7 @@ impl<S, K: Kernel> Conns<S, K> {
         queue.is_held().then_some(queue)
     }
 
-    fn end_after_flush(&mut self, index: u32) {
+    pub(super) fn end_after_flush(&mut self, index: u32) {
         if let Some(slot) = self.slots.get_mut(index) {
             if slot.has(flag::SHAKING) {
                 // Nothing can be said yet.
@@ -262,7 +286,11 @@ impl<S, K: Kernel> Conns<S, K> {
             if ending && let Some(why) = self.slots.get(index).map(Slot::ended_by) {
                 self.close(index, why);
             }
-            !ending && !self.shook_too_long(index)
+            let is_carrier = !ending && self.is_carrier(index);
+            if is_carrier {
+                self.carrier_is_late(index);
+            }
+            !ending && !is_carrier && !self.shook_too_long(index)
         });
         due
     }
@@ -282,15 +310,22 @@ impl<S, K: Kernel> Conns<S, K> {
             };
             self.wheel.set(index, None);
             self.leaves(index, why);
+            if self.is_carrier(index) {
+                self.close_streams(index, why);
+                self.streams.carriers.take(index);
+            }
             let Some(slot) = self.slots.remove(index) else {
                 continue;
             };
             if slot.out != NO_QUEUE {
                 self.recycle(slot.out);
             }
-            self.kernel.close(slot.socket);
+            match slot.socket {
+                Some(socket) => self.kernel.close(socket),
+                None => self.leave_carrier(index, slot.out != NO_QUEUE, why),
+            }
             if slot.flags & flag::SECURE != 0 {
-                self.secured.links.forget(index);
+                self.secured.links.take(index);
             }
             let id = ConnId::new(self.shard, index, slot.generation);
             return Some((id, slot.session, slot.tag, why));

@@ -47,7 +47,7 @@ fn delivery(frame: &Frame, gather: bool) -> Delivery<'_> {
 /// A connection to nothing: nobody writes to it.
 fn mute(conns: &mut Conns<u32>, deadline: Option<Millis>) -> ConnId {
     let null = std::fs::File::open("/dev/null").unwrap();
-    conns.insert(null.into(), accepted(deadline), false)
+    conns.insert(Some(null.into()), accepted(deadline), false)
 }
 
 /// A connection in the table and its peer.
@@ -58,7 +58,7 @@ fn connection(conns: &mut Conns<u32>, listener: &TcpListener) -> (TcpStream, Con
     peer.set_read_timeout(patience).unwrap();
     let (ours, _) = listener.accept().unwrap();
     ours.set_nonblocking(true).unwrap();
-    let id = conns.insert(ours.into(), accepted(None), false);
+    let id = conns.insert(Some(ours.into()), accepted(None), false);
     conns.watch(id.index());
     (peer, id)
 }

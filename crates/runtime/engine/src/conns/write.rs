@@ -24,6 +24,7 @@ use std::io;
 
 use throng_types::{Actions, ConnId, Frame};
 
+use super::carrier::CARRIER_BYTES;
 use super::{Conns, Delivery, LINGER_MS, LIST_KEPT, NO_QUEUE, POOL, Pieces, Slot, flag};
 use crate::outbound::{Outbound, Pushed, Sum};
 use crate::{Closed, Effects, Interest, Kernel};
@@ -88,11 +89,14 @@ impl<S, K: Kernel> Conns<S, K> {
         let Some(slot) = self.slots.get_mut(index) else {
             return;
         };
-        if slot.has(flag::CLOSED | flag::CONNECTING | flag::SECURE) {
-            if !slot.has(flag::CLOSED | flag::CONNECTING) {
-                self.write_secure(index, flushed);
+        if slot.has(flag::CLOSED | flag::CONNECTING | flag::SECURE | flag::STREAM) {
+            if slot.has(flag::CLOSED | flag::CONNECTING) {
+                return;
             }
-            return;
+            return match slot.has(flag::STREAM) {
+                true => self.write_stream(index, flushed),
+                false => self.write_secure(index, flushed),
+            };
         }
         let Some(queue) = self.queues.get_mut(slot.out) else {
             if slot.has(flag::LEAVING) {
@@ -100,13 +104,16 @@ impl<S, K: Kernel> Conns<S, K> {
             }
             return;
         };
+        let Some(socket) = &slot.socket else {
+            return;
+        };
         let mut full = false;
         queue.lagged |= queue.blocked;
         while queue.may_leave() {
             self.stats.writes += 1;
             let result = queue.with_slices(|slices| match slices {
-                [one] => self.kernel.send(&slot.socket, one),
-                many => self.kernel.send_vectored(&slot.socket, many),
+                [one] => self.kernel.send(socket, one),
+                many => self.kernel.send_vectored(socket, many),
             });
             match result {
                 Ok(sent) => {
@@ -143,7 +150,9 @@ impl<S, K: Kernel> Conns<S, K> {
         // Held frames may wait although the kernel has room.
         queue.blocked = full;
         queue.lagged |= full;
-        let ask = full && !slot.has(flag::WATCHED);
+        let ask = full && !slot.has(flag::WATCHED | flag::STREAM);
+        let is_carrier = slot.has(flag::CARRIER);
+        let has_room = is_carrier && queue.bytes() <= CARRIER_BYTES / 2;
         if slot.flags & (flag::UNREAD | flag::LISTED | flag::PAUSED) == flag::UNREAD
             && queue.bytes() <= self.limits.unread_above_bytes
         {
@@ -151,7 +160,7 @@ impl<S, K: Kernel> Conns<S, K> {
             flushed.unread.push(index);
         }
         if queue.is_empty() && !queue.is_held() {
-            if queue.lagged || queue.dropped > 0 {
+            if (queue.lagged || queue.dropped > 0) && !is_carrier {
                 flushed.drained.push((index, queue.dropped));
             }
             let out = std::mem::replace(&mut slot.out, NO_QUEUE);
@@ -163,6 +172,9 @@ impl<S, K: Kernel> Conns<S, K> {
         }
         if ask {
             self.ask_for_room(index);
+        }
+        if has_room {
+            self.carrier_has_room(index);
         }
     }
 
@@ -187,7 +199,7 @@ impl<S, K: Kernel> Conns<S, K> {
         let Some(slot) = self.slots.get_mut(index) else {
             return;
         };
-        if slot.has(flag::READ_END) {
+        if slot.has(flag::READ_END) || slot.has(flag::STREAM) && slot.has(flag::ENDING) {
             let why = slot.ended_by();
             self.close(index, why);
         } else if slot.has(flag::ENDING) {
@@ -195,7 +207,8 @@ impl<S, K: Kernel> Conns<S, K> {
             if !slot.has(flag::SLOW) {
                 self.wheel.set(index, Some(self.now.mono + LINGER_MS));
             }
-            if self.kernel.shutdown_write(&slot.socket).is_err() {
+            let socket = slot.socket.as_ref();
+            if socket.is_some_and(|socket| self.kernel.shutdown_write(socket).is_err()) {
                 self.close(index, Closed::ByApp);
             }
         }
@@ -209,15 +222,21 @@ impl<S, K: Kernel> Conns<S, K> {
         let Some(slot) = self.slots.get_mut(index) else {
             return;
         };
-        if slot.has(flag::LEAVING | flag::SECURE) {
-            if !slot.has(flag::LEAVING) {
-                self.deliver_secure(index, delivery);
+        if slot.has(flag::LEAVING | flag::SECURE | flag::STREAM) {
+            if slot.has(flag::LEAVING) {
+                return;
             }
-            return;
+            return match slot.has(flag::STREAM) {
+                true => self.deliver_stream(index, delivery),
+                false => self.deliver_secure(index, delivery),
+            };
         }
-        if slot.out == NO_QUEUE && !delivery.gather {
+        if slot.out == NO_QUEUE
+            && !delivery.gather
+            && let Some(socket) = &slot.socket
+        {
             self.stats.writes += 1;
-            match self.kernel.send(&slot.socket, delivery.joined) {
+            match self.kernel.send(socket, delivery.joined) {
                 Ok(sent) => {
                     self.stats.sent_bytes += sent as u64;
                     if sent < delivery.joined.len() {
@@ -372,8 +391,9 @@ impl<S, K: Kernel> Conns<S, K> {
         } else {
             Interest::Input
         };
-        let told = self.kernel.watch(&slot.socket, index, interest);
-        self.check(index, told);
+        let socket = slot.socket.as_ref();
+        let told = socket.map(|socket| self.kernel.watch(socket, index, interest));
+        self.check(index, told.unwrap_or(Ok(())));
     }
 
     /// Asks the kernel to tell when a connection that was refused a write has room. The
@@ -384,8 +404,9 @@ impl<S, K: Kernel> Conns<S, K> {
         };
         if !slot.has(flag::WATCHED) {
             slot.flags |= flag::WATCHED;
-            let told = self.kernel.watch_room(&slot.socket, index);
-            self.check(index, told);
+            let socket = slot.socket.as_ref();
+            let told = socket.map(|socket| self.kernel.watch_room(socket, index));
+            self.check(index, told.unwrap_or(Ok(())));
         }
     }
 

@@ -13,7 +13,7 @@ use throng_tls::TlsLink;
 use throng_types::Now;
 
 use super::{LOOK_BYTES, LOOK_BYTES_PER_READ, Listener, READ_BYTES, Running};
-use crate::conns::{Flushed, Intake};
+use crate::conns::{Flushed, Intake, NewStream, StreamNews};
 use crate::{App, Closed, Kernel, Ready};
 
 /// Connections that one turn accepts, all listeners together.
@@ -23,6 +23,9 @@ const LAST_ACCEPTS: usize = 4096;
 /// Milliseconds for which accepting pauses when descriptors have run out, unless one is freed
 /// before. Connections that arrive meanwhile wait in the kernel.
 const ACCEPT_PAUSE_MS: u64 = 500;
+/// Begin of HTTP/2's preface (RFC 9113 section 3.4), by which it is known from HTTP/1.1. The first
+/// bytes of a connection that are fewer are taken for HTTP/1.1.
+const PREFACE: &[u8] = b"PRI ";
 /// Reads from one connection before others have their turn.
 const READS_PER_TURN: usize = 4;
 
@@ -121,7 +124,10 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
         };
         self.stats.accepted += 1;
         let deadline = accepted.deadline;
-        let id = self.conns.insert(socket, accepted, false);
+        let id = self.conns.insert(Some(socket), accepted, false);
+        let takes_http2 =
+            { self.listeners.get(usize::from(listener)) }.is_some_and(|it| it.takes_http2);
+        self.conns.note_listener(id, listener, takes_http2);
         if self.app.may_use_spares(listener) {
             self.conns.prefer(id);
         }
@@ -149,7 +155,8 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
             self.accept_again_at = Some(now.mono);
             return true;
         }
-        false
+        // Streams that have gone say so to their peers.
+        self.conns.has_dirty()
     }
 
     pub(super) fn ready(&mut self, index: u32, event: &Ready, flushed: &mut Flushed) {
@@ -255,6 +262,8 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
                         .act(index, |id, session, fx| app.bytes(id, session, input, fx));
                 }
                 Intake::Sealed => self.read_sealed(index, count),
+                Intake::Frames => self.read_own_frames(index, count),
+                Intake::Fresh => self.read_first(index, count),
                 Intake::Nothing => {}
             }
             if count < READ_BYTES && !to_end {
@@ -280,7 +289,9 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
         if taken.is_connected {
             self.tell_connected(index);
         }
-        if !plain.is_empty() && !self.conns.is_ending(index) {
+        if self.conns.is_carrier(index) {
+            self.read_frames(index, &plain);
+        } else if !plain.is_empty() && !self.conns.is_ending(index) {
             let app = &mut self.app;
             self.conns.act(index, |id, session, fx| {
                 app.bytes(id, session, &mut plain, fx);
@@ -292,6 +303,81 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
         plain.clear();
         plain.shrink_to(READ_BYTES);
         self.plain = plain;
+    }
+}
+
+impl<A: App<K>, K: Kernel> Running<A, K> {
+    /// Takes the first bytes of a connection that may begin with HTTP/2: no request of HTTP/1.1
+    /// begins as its preface does.
+    fn read_first(&mut self, index: u32, count: usize) {
+        self.conns.is_heard(index);
+        if self.buffer[..count].starts_with(PREFACE) {
+            self.conns.begin_carrier(index);
+            return self.read_own_frames(index, count);
+        }
+        let (app, input) = (&mut self.app, &mut self.buffer[..count]);
+        self.conns
+            .act(index, |id, session, fx| app.bytes(id, session, input, fx));
+    }
+
+    fn read_own_frames(&mut self, index: u32, count: usize) {
+        let buffer = std::mem::take(&mut self.buffer);
+        self.read_frames(index, &buffer[..count]);
+        self.buffer = buffer;
+    }
+
+    /// Takes frames of HTTP/2, and hands its streams what is theirs.
+    fn read_frames(&mut self, index: u32, mut input: &[u8]) {
+        let mut bytes = std::mem::take(&mut self.stream_bytes);
+        while !self.conns.is_ending(index) {
+            match self.conns.read_frames(index, &mut input, &mut bytes) {
+                StreamNews::Nothing if input.is_empty() => break,
+                StreamNews::Nothing => {}
+                StreamNews::Begins(stream) => self.begin_stream(index, &stream, &mut bytes),
+                StreamNews::Bytes { stream, came } => {
+                    if self.conns.takes_bytes(stream, came, &bytes) {
+                        self.hand_over(stream, came, &mut bytes);
+                    }
+                }
+                StreamNews::Gone(stream) => self.conns.close(stream, Closed::ByPeer),
+                StreamNews::Broken => break,
+            }
+        }
+        self.conns.set_carrier_deadline(index);
+        bytes.clear();
+        bytes.shrink_to(READ_BYTES);
+        self.stream_bytes = bytes;
+    }
+
+    fn begin_stream(&mut self, carrier: u32, stream: &NewStream, head: &mut [u8]) {
+        let accepted = self
+            .conns
+            .came_by(carrier)
+            .and_then(|(listener, peer)| self.app.accept_stream(listener, peer, self.conns.now()));
+        let Some(accepted) = accepted else {
+            self.stats.refused += 1;
+            return self.conns.refuse_stream(carrier, stream);
+        };
+        self.stats.streams += 1;
+        let id = self.conns.insert_stream(carrier, stream, accepted);
+        self.hand_over(id.index(), 0, head);
+    }
+
+    /// Hands a stream's session bytes that have taken so much of a window.
+    fn hand_over(&mut self, stream: u32, came: usize, bytes: &mut [u8]) {
+        if !bytes.is_empty() {
+            let app = &mut self.app;
+            self.conns
+                .act(stream, |id, session, fx| app.bytes(id, session, bytes, fx));
+        }
+        self.conns.took(stream, came);
+    }
+
+    /// Hands a stream's session what it did not take before.
+    pub(super) fn read_held(&mut self, stream: u32) {
+        if let Some((mut bytes, came)) = self.conns.take_held(stream) {
+            self.hand_over(stream, came, &mut bytes);
+        }
     }
 }
 

@@ -1,0 +1,305 @@
+//! State of HTTP/2 of a shard's connections: of carriers, and of the streams that they carry.
+//!
+//! Owns the way from a session's answer, in the words of HTTP/1.1, to frames. Never: queues, sends
+//! or closes; `streams.rs` does.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+
+use throng_http1::{Body, BodyDecoder, HttpLimits, ResponseBody, parse_response};
+use throng_http2::{Conn, FRAME_BYTES_MAX, H2Event, Scratch, encode_response};
+use throng_types::{Millis, Save};
+
+use super::flag;
+use super::links::Sparse;
+use crate::outbound::Outbound;
+
+/// Bytes that may wait in a carrier's queue before its streams have to.
+pub(super) const CARRIER_BYTES: usize = 128 << 10;
+/// Bounds of what sessions answer: there are none.
+const ANSWER: HttpLimits = HttpLimits {
+    head_bytes_max: usize::MAX,
+    headers_max: throng_http1::HEADERS_CAP,
+    body_bytes_max: u64::MAX,
+};
+
+pub(super) mod is {
+    /// The body of the request has no length: for the session it is sent in chunks.
+    pub(in crate::conns) const CHUNKED: u8 = 1;
+    /// A tunnel (extended CONNECT): both sides go on until they end.
+    pub(in crate::conns) const TUNNEL: u8 = 2;
+    /// The answer to HEAD has no body.
+    pub(in crate::conns) const HEAD: u8 = 4;
+    /// In the carrier's list of streams that wait.
+    pub(in crate::conns) const WAITING: u8 = 8;
+    /// The peer has said all.
+    pub(in crate::conns) const HEARD: u8 = 16;
+}
+
+/// Part of a stream's answer that comes next.
+#[derive(Save)]
+pub(super) enum Part {
+    Head,
+    Body(BodyDecoder),
+    /// Everything was said, with END_STREAM.
+    Ended,
+}
+
+/// Place of a stream in its carrier.
+#[derive(Save)]
+pub(super) struct Ride {
+    pub(super) carrier: u32,
+    pub(super) id: u32,
+    pub(super) part: Part,
+    pub(super) flags: u8,
+}
+
+impl Ride {
+    pub(super) const fn has(&self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+}
+
+/// A socket's state of HTTP/2.
+#[derive(Save)]
+pub(super) struct Carrier {
+    pub(super) conn: Conn,
+    pub(super) peer: SocketAddr,
+    /// Streams whose queues have more, in their order. Bound: the streams.
+    #[save(skip)]
+    pub(super) waiting: VecDeque<u32>,
+    /// Time until which what has begun must be whole.
+    #[save(skip)]
+    pub(super) whole_at: Option<Millis>,
+}
+
+/// Bytes of a request that its session does not take now.
+#[derive(Default, Save)]
+pub(super) struct Held {
+    pub(super) bytes: Vec<u8>,
+    /// Bytes of the windows that they have taken.
+    pub(super) came: usize,
+}
+
+/// State of HTTP/2 of a connection that moves.
+#[derive(Save)]
+pub(super) enum Moved {
+    Neither,
+    Carrier {
+        listener: u8,
+        carrier: Box<Carrier>,
+    },
+    Stream {
+        listener: u8,
+        is_over_tls: bool,
+        ride: Ride,
+        held: Option<Held>,
+    },
+}
+
+impl Moved {
+    /// The flags of its slot.
+    pub(super) fn flags(&self) -> u32 {
+        let from = |listener: &u8| u32::from(listener & 0xf) << flag::LISTENER_AT;
+        match self {
+            Self::Neither => 0,
+            Self::Carrier { listener, .. } => flag::CARRIER | from(listener),
+            Self::Stream {
+                listener,
+                is_over_tls,
+                ..
+            } => {
+                let over = if *is_over_tls { flag::OVER_TLS } else { 0 };
+                flag::STREAM | over | from(listener)
+            }
+        }
+    }
+}
+
+#[derive(Default)]
+pub(super) struct Streams {
+    pub(super) carriers: Sparse<Box<Carrier>>,
+    pub(super) rides: Sparse<Ride>,
+    /// Bytes of requests that their sessions do not take now. Bound: the windows of carriers.
+    pub(super) held: BTreeMap<u32, Held>,
+    pub(super) scratch: Scratch,
+    pub(super) out: Vec<u8>,
+    pub(super) payload: Vec<u8>,
+}
+
+/// Reason for which no more of a stream's queue leaves now.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// One frame has left, and there may be more.
+    Turn,
+    /// Nothing is left that may leave.
+    Empty,
+    /// The window is shut; HTTP/2 tells when it opens.
+    Window,
+    /// The answer is whole.
+    Ended,
+    /// The session's answer is none of HTTP/1.1, which would be a bug.
+    Broken,
+}
+
+/// News of a carrier, with bytes for a session beside it.
+pub(crate) enum StreamNews {
+    Nothing,
+    Begins(NewStream),
+    /// So many bytes came for the stream in a slot, which may be framed by now.
+    Bytes {
+        stream: u32,
+        came: usize,
+    },
+    /// The stream in a slot has gone.
+    Gone(u32),
+    /// The peer does not keep to HTTP/2; what it sent is lost.
+    Broken,
+}
+
+/// A stream that has no place in the table.
+pub(crate) struct NewStream {
+    pub(super) id: u32,
+    pub(super) flags: u8,
+}
+
+impl Ride {
+    /// Makes the next frames of what waits: HEADERS, or one of DATA.
+    pub(super) fn pull(
+        &mut self,
+        queue: &mut Outbound,
+        conn: &mut Conn,
+        payload: &mut Vec<u8>,
+        out: &mut Vec<u8>,
+    ) -> Stop {
+        if !queue.may_leave() {
+            return Stop::Empty;
+        }
+        payload.clear();
+        match &mut self.part {
+            Part::Ended => Stop::Ended,
+            Part::Head => {
+                queue.with_slices(|slices| {
+                    slices
+                        .iter()
+                        .for_each(|slice| payload.extend_from_slice(slice));
+                });
+                match parse_response(payload, &ANSWER, self.flags & is::HEAD != 0) {
+                    Err(_) => Stop::Broken,
+                    Ok(None) => Stop::Empty,
+                    Ok(Some((response, length))) => {
+                        let status = response.status;
+                        let fields = response.headers();
+                        let mut block = Vec::new();
+                        encode_response(status, fields, &mut block);
+                        if matches!(status, 101 | 200..) {
+                            let body = match status {
+                                101 => ResponseBody::UntilClose,
+                                _ => response.body,
+                            };
+                            self.part = Part::Body(BodyDecoder::for_response(body, &ANSWER));
+                        }
+                        let ends = matches!(&self.part, Part::Body(body) if body.is_done());
+                        conn.head(self.id, &block, ends, out);
+                        queue.sent(length);
+                        if ends {
+                            self.part = Part::Ended;
+                            return Stop::Ended;
+                        }
+                        Stop::Turn
+                    }
+                }
+            }
+            Part::Body(body) => {
+                let want = conn.room(self.id).min(FRAME_BYTES_MAX);
+                let taken = queue.with_slices(|slices| {
+                    let mut taken = 0;
+                    for slice in slices {
+                        let fits = &slice[..slice.len().min(want - payload.len())];
+                        taken += unframe(body, fits, payload)?;
+                        if fits.len() < slice.len() || body.is_done() {
+                            break;
+                        }
+                    }
+                    Some(taken)
+                });
+                let Some(taken) = taken else {
+                    return Stop::Broken;
+                };
+                let ends = body.is_done();
+                queue.sent(taken);
+                if taken == 0 {
+                    // Notes that the stream waits.
+                    conn.data(self.id, 1, false, out);
+                    return Stop::Window;
+                }
+                conn.data(self.id, payload.len(), ends, out);
+                out.extend_from_slice(payload);
+                if ends {
+                    self.part = Part::Ended;
+                    return Stop::Ended;
+                }
+                Stop::Turn
+            }
+        }
+    }
+}
+
+/// Appends the data of a piece of a body to `payload`; returns how many bytes of it were taken, all
+/// but those behind the end.
+pub(super) fn unframe(
+    body: &mut BodyDecoder,
+    bytes: &[u8],
+    payload: &mut Vec<u8>,
+) -> Option<usize> {
+    let mut taken = 0;
+    while taken < bytes.len() && !body.is_done() {
+        let step = body.feed(&bytes[taken..]).ok()?;
+        payload.extend_from_slice(step.data);
+        taken += step.consumed;
+    }
+    Some(taken)
+}
+
+/// Part of an event that is of interest here.
+pub(super) enum Heard {
+    Nothing,
+    Begins(NewStream),
+    Bytes { tag: u32, ends: bool },
+    Gone(u32),
+    Writable,
+    GoAway,
+}
+
+/// Copies what a session gets of an event to `bytes`: they change under its hands.
+pub(super) fn hear(event: H2Event<'_>, bytes: &mut Vec<u8>) -> Heard {
+    bytes.clear();
+    match event {
+        H2Event::Request {
+            id,
+            request,
+            head,
+            connects,
+            ends,
+        } => {
+            bytes.extend_from_slice(head);
+            let flag = |holds, flag| if holds { flag } else { 0 };
+            let flags = flag(request.body == Body::Chunked, is::CHUNKED)
+                | flag(connects, is::TUNNEL)
+                | flag(request.method == "HEAD", is::HEAD)
+                | flag(ends, is::HEARD);
+            Heard::Begins(NewStream { id, flags })
+        }
+        H2Event::Data {
+            tag, data, ends, ..
+        } => {
+            bytes.extend_from_slice(data);
+            Heard::Bytes { tag, ends }
+        }
+        H2Event::Trailers { tag, .. } => Heard::Bytes { tag, ends: true },
+        H2Event::Reset { tag, .. } => Heard::Gone(tag),
+        H2Event::Writable => Heard::Writable,
+        H2Event::GoAway { .. } => Heard::GoAway,
+        H2Event::Response { .. } | H2Event::Pong => Heard::Nothing,
+    }
+}
