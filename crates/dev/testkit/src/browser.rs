@@ -59,15 +59,17 @@ pub struct Browser {
 }
 
 impl Browser {
-    /// Starts it with an empty profile.
+    /// Starts it with an empty profile and more flags. It believes every certificate.
     #[track_caller]
-    pub fn start() -> Self {
+    pub fn start(more: &str) -> Self {
         let (driver, port) = driver();
         let profile = tempfile::tempdir().expect("a temporary folder");
         let mut flags: Vec<String> = FLAGS.iter().map(|&flag| flag.to_owned()).collect();
+        flags.extend(more.split_whitespace().map(str::to_owned));
         flags.push(format!("--user-data-dir={}", profile.path().display()));
         let wanted = json!({ "capabilities": { "alwaysMatch": {
             "browserName": "chrome",
+            "acceptInsecureCerts": true,
             "goog:chromeOptions": { "args": flags },
         }}});
         let mut browser = Self {

@@ -220,8 +220,9 @@ impl Stage for Story {
                 Ok(())
             }
             "browser" => {
-                let browser = Thing::Browser(Browser::start());
-                self.things.insert(rest.to_owned(), browser);
+                let (name, flags) = word(rest);
+                let browser = Thing::Browser(Browser::start(flags));
+                self.things.insert(name.to_owned(), browser);
                 Ok(())
             }
             "backend" => {

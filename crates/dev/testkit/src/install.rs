@@ -43,21 +43,32 @@ pub(crate) fn javascript() -> &'static Path {
     })
 }
 
-/// The classpath of the programs `Sdk` and `Backend` with the Maven packages of `tests/e2e/java`.
+/// The classpath of the programs `Sdk`, `Backend` and `Http2` with the Maven packages of
+/// `tests/e2e/java`.
 pub(crate) fn java() -> &'static str {
     static CLASSPATH: OnceLock<String> = OnceLock::new();
-    CLASSPATH.get_or_init(|| java_of("java", "tests/e2e/java", &["Sdk.java", "Backend.java"]))
+    CLASSPATH.get_or_init(|| {
+        java_of(
+            "java",
+            "tests/e2e/java",
+            &["Sdk.java", "Backend.java", "Http2.java"],
+        )
+    })
 }
 
-/// A folder with the program `backend` of `tests/e2e/go`, built with the modules that it pins.
+/// A folder with the programs `backend` and `http2` of `tests/e2e/go`, built with the modules that
+/// it pins.
 pub(crate) fn go_programs() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
         let from = binary::root().join("tests/e2e/go");
-        once("go", &from, &["go.mod", "go.sum", "backend.go"], |folder| {
-            let mut build = Command::new("go");
-            build.args(["build", "-o"]).arg(folder.join("backend"));
-            run(build.arg(".").current_dir(&from));
+        let pins = ["go.mod", "go.sum", "backend.go", "http2/main.go"];
+        once("go", &from, &pins, |folder| {
+            for (program, package) in [("backend", "."), ("http2", "./http2")] {
+                let mut build = Command::new("go");
+                build.args(["build", "-o"]).arg(folder.join(program));
+                run(build.arg(package).current_dir(&from));
+            }
         })
     })
 }

@@ -76,7 +76,7 @@ impl Site {
     }
 
     fn open(&self, path: &str) -> Browser {
-        let browser = Browser::start();
+        let browser = Browser::start("");
         browser.open(&format!("{}{path}", self.url));
         browser
     }
