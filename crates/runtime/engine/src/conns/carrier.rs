@@ -14,7 +14,7 @@ use super::flag;
 use super::links::Sparse;
 use crate::outbound::Outbound;
 
-/// Bytes that may wait in a carrier's queue before its streams have to.
+/// Bytes that may wait in a carrier's queue before its streams have to. Queue: `carrier's queue`.
 pub(super) const CARRIER_BYTES: usize = 128 << 10;
 /// Bounds of what sessions answer: there are none.
 const ANSWER: HttpLimits = HttpLimits {
@@ -121,6 +121,7 @@ pub(super) struct Streams {
     pub(super) carriers: Sparse<Box<Carrier>>,
     pub(super) rides: Sparse<Ride>,
     /// Bytes of requests that their sessions do not take now. Bound: the windows of carriers.
+    /// Queue: `held bytes of a stream`.
     pub(super) held: BTreeMap<u32, Held>,
     pub(super) scratch: Scratch,
     pub(super) out: Vec<u8>,
