@@ -374,6 +374,24 @@ impl Conn {
             && !matches!(self.phase, Phase::Failed(_))
     }
 
+    /// Streams that the peer takes at once, as it said, in the client's role.
+    #[must_use]
+    pub const fn peer_streams_max(&self) -> u32 {
+        self.peer_streams_max
+    }
+
+    /// Tells whether this is the client's role.
+    #[must_use]
+    pub fn is_client(&self) -> bool {
+        self.role == Role::Client
+    }
+
+    /// Tells whether the peer's settings have come, and the connection has not failed.
+    #[must_use]
+    pub const fn is_settled(&self) -> bool {
+        matches!(self.phase, Phase::Open)
+    }
+
     /// Tells whether the peer takes WebSockets by extended CONNECT, as its SETTINGS said.
     #[must_use]
     pub const fn peer_connects(&self) -> bool {

@@ -15,6 +15,7 @@
 //! - Blocks of fields that go out have no state, so they can be shared by connections.
 //! - A peer that does more than is good for anybody is sent away with ENHANCE_YOUR_CALM.
 
+mod asked;
 mod budget;
 mod conn;
 mod frame;
@@ -22,6 +23,7 @@ mod head;
 mod hpack;
 mod streams;
 
+pub use asked::{UPGRADE_KEY, answer_upgrade, encode_asked, write_answer};
 pub use conn::{Conn, H2Event, H2Limits};
 pub use frame::{Code, FRAME_BYTES_MAX, H2Fault};
 pub use head::{Scratch, encode_request, encode_response};

@@ -16,6 +16,7 @@
 mod carrier;
 mod links;
 mod moving;
+mod outgoing;
 mod secure;
 mod serve;
 mod streams;

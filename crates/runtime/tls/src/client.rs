@@ -11,6 +11,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
+use crate::suites::HTTP2;
 use crate::{CertificateError, suites};
 
 /// Servers that a client trusts.
@@ -63,6 +64,12 @@ impl ClientTls {
     /// Returns these settings without HTTP's protocol name (ALPN), for other protocols.
     pub fn without_http(mut self) -> Self {
         Arc::make_mut(&mut self.config).alpn_protocols.clear();
+        self
+    }
+
+    /// Returns these settings for connections that speak HTTP/2 alone.
+    pub fn with_http2(mut self) -> Self {
+        Arc::make_mut(&mut self.config).alpn_protocols = vec![HTTP2.to_vec()];
         self
     }
 

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 
 use throng_http1::{Body, BodyDecoder, HttpLimits, ResponseBody, parse_response};
-use throng_http2::{Conn, FRAME_BYTES_MAX, H2Event, Scratch, encode_response};
+use throng_http2::{Conn, FRAME_BYTES_MAX, H2Event, Scratch, encode_response, write_answer};
 use throng_types::{Millis, Save};
 
 use super::flag;
@@ -16,8 +16,11 @@ use crate::outbound::Outbound;
 
 /// Bytes that may wait in a carrier's queue before its streams have to. Queue: `carrier's queue`.
 pub(super) const CARRIER_BYTES: usize = 128 << 10;
-/// Bounds of what sessions answer: there are none.
-const ANSWER: HttpLimits = HttpLimits {
+/// Number of a stream that has not begun.
+pub(super) const NOT_BEGUN: u32 = 0;
+
+/// Bounds of what sessions answer and ask: there are none.
+pub(super) const ANSWER: HttpLimits = HttpLimits {
     head_bytes_max: usize::MAX,
     headers_max: throng_http1::HEADERS_CAP,
     body_bytes_max: u64::MAX,
@@ -34,6 +37,8 @@ pub(super) mod is {
     pub(in crate::conns) const WAITING: u8 = 8;
     /// The peer has said all.
     pub(in crate::conns) const HEARD: u8 = 16;
+    /// Our side has begun it, as a client.
+    pub(in crate::conns) const OURS: u8 = 32;
 }
 
 /// Part of a stream's answer that comes next.
@@ -43,6 +48,8 @@ pub(super) enum Part {
     Body(BodyDecoder),
     /// Everything was said, with END_STREAM.
     Ended,
+    /// The head of a request of ours.
+    Ask,
 }
 
 /// Place of a stream in its carrier.
@@ -154,6 +161,8 @@ pub(crate) enum StreamNews {
     },
     /// The stream in a slot has gone.
     Gone(u32),
+    /// The server's settings have come: streams may begin on this carrier of ours.
+    Settled,
     /// The peer does not keep to HTTP/2; what it sent is lost.
     Broken,
 }
@@ -165,9 +174,11 @@ pub(crate) struct NewStream {
 }
 
 impl Ride {
-    /// Makes the next frames of what waits: HEADERS, or one of DATA.
+    /// Makes the next frames of what waits: HEADERS, or one of DATA. `whose` is its slot, and
+    /// whether its carrier speaks TLS.
     pub(super) fn pull(
         &mut self,
+        whose: (u32, bool),
         queue: &mut Outbound,
         conn: &mut Conn,
         payload: &mut Vec<u8>,
@@ -177,8 +188,12 @@ impl Ride {
             return Stop::Empty;
         }
         payload.clear();
+        let is_ours = self.has(is::OURS);
         match &mut self.part {
+            // A session that has asked has nothing more to say.
+            Part::Ended if is_ours => Stop::Broken,
             Part::Ended => Stop::Ended,
+            Part::Ask => self.ask(whose, queue, conn, payload, out),
             Part::Head => {
                 queue.with_slices(|slices| {
                     slices
@@ -238,7 +253,7 @@ impl Ride {
                 out.extend_from_slice(payload);
                 if ends {
                     self.part = Part::Ended;
-                    return Stop::Ended;
+                    return if is_ours { Stop::Empty } else { Stop::Ended };
                 }
                 Stop::Turn
             }
@@ -265,11 +280,13 @@ pub(super) fn unframe(
 /// Part of an event that is of interest here.
 pub(super) enum Heard {
     Nothing,
+    Settled,
     Begins(NewStream),
+    Answer { tag: u32, ends: bool },
     Bytes { tag: u32, ends: bool },
     Gone(u32),
     Writable,
-    GoAway,
+    GoAway { last: u32 },
 }
 
 /// Copies what a session gets of an event to `bytes`: they change under its hands.
@@ -300,7 +317,16 @@ pub(super) fn hear(event: H2Event<'_>, bytes: &mut Vec<u8>) -> Heard {
         H2Event::Trailers { tag, .. } => Heard::Bytes { tag, ends: true },
         H2Event::Reset { tag, .. } => Heard::Gone(tag),
         H2Event::Writable => Heard::Writable,
-        H2Event::GoAway { .. } => Heard::GoAway,
-        H2Event::Response { .. } | H2Event::Pong => Heard::Nothing,
+        H2Event::GoAway { last, .. } => Heard::GoAway { last },
+        H2Event::Response {
+            tag,
+            response,
+            ends,
+            ..
+        } => {
+            write_answer(&response, bytes);
+            Heard::Answer { tag, ends }
+        }
+        H2Event::Pong => Heard::Nothing,
     }
 }

@@ -143,6 +143,9 @@ impl<S, K: Kernel> Conns<S, K> {
             self.tell(index, |_| TlsNews::Shaken(shaken));
             if shaken.is_http2 && !is_client {
                 self.begin_carrier(index);
+            } else if !shaken.is_http2 && self.is_carrier(index) {
+                // A server that has not agreed on HTTP/2 would make nothing of it.
+                self.close(index, Closed::ByPeer);
             }
             // What was handed over meanwhile.
             self.mark_dirty(index);

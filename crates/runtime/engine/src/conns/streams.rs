@@ -17,7 +17,6 @@
 //! - The carrier's own session never hears of bytes or deadlines; what ends it lets the streams
 //!   end first.
 
-use std::collections::VecDeque;
 use std::mem;
 use std::net::SocketAddr;
 
@@ -26,8 +25,8 @@ use throng_http2::{Code, Conn, FRAME_BYTES_MAX};
 use throng_types::{ConnId, Save};
 
 use super::carrier::{
-    CARRIER_BYTES, Carrier, Heard, Moved, NewStream, Part, Ride, Stop, StreamNews, hear, is,
-    unframe,
+    CARRIER_BYTES, Carrier, Heard, Moved, NOT_BEGUN, NewStream, Part, Ride, Stop, StreamNews, hear,
+    is, unframe,
 };
 use super::{Conns, Delivery, Flushed, NO_QUEUE, flag};
 use crate::outbound::Outbound;
@@ -45,23 +44,16 @@ impl<S, K: Kernel> Conns<S, K> {
 
     /// Speaks HTTP/2 on a connection from now on.
     pub(crate) fn begin_carrier(&mut self, index: u32) {
-        let Some(slot) = self.slots.get_mut(index) else {
+        let Some(slot) = self.slots.get(index) else {
             return;
         };
         let peer = { slot.socket.as_ref() }.and_then(|socket| self.kernel.peer(socket));
         let Some(peer) = peer else {
             return self.close(index, Closed::ByPeer);
         };
-        slot.flags |= flag::CARRIER;
         let mut out = mem::take(&mut self.streams.out);
-        let carrier = Carrier {
-            conn: Conn::server(&self.limits.http2, &mut out),
-            peer,
-            waiting: VecDeque::new(),
-            whole_at: None,
-        };
-        self.streams.carriers.insert(index, Box::new(carrier));
-        self.say(index, out);
+        let conn = Conn::server(&self.limits.http2, &mut out);
+        self.begin_carrier_of(index, conn, peer, out);
         self.set_carrier_deadline(index);
     }
 
@@ -72,7 +64,7 @@ impl<S, K: Kernel> Conns<S, K> {
     }
 
     /// Queues what a carrier says, and keeps the buffer.
-    fn say(&mut self, carrier: u32, mut out: Vec<u8>) {
+    pub(super) fn say(&mut self, carrier: u32, mut out: Vec<u8>) {
         let gone = flag::CLOSED | flag::ENDING | flag::LINGERING;
         if !out.is_empty() && self.slots.get(carrier).is_some_and(|slot| !slot.has(gone)) {
             let queue = self.queue_mut(carrier);
@@ -118,6 +110,9 @@ impl<S, K: Kernel> Conns<S, K> {
 
     /// Ends a carrier whose deadline has come: it has no streams, or its peer does not go on.
     pub(super) fn carrier_is_late(&mut self, index: u32) {
+        if self.is_connecting(index) {
+            return self.close(index, Closed::ByApp);
+        }
         self.with_carrier(index, |carrier, out| match carrier.whole_at {
             Some(_) => carrier.conn.close(Code::ENHANCE_YOUR_CALM, "too slow", out),
             None => carrier.conn.close(Code::NO_ERROR, "", out),
@@ -147,7 +142,9 @@ impl<S, K: Kernel> Conns<S, K> {
         let Some(it) = self.streams.carriers.peek(carrier) else {
             return;
         };
-        let tags: Vec<(u32, u32)> = it.conn.tags().collect();
+        // Requests of ours that wait for room have no stream yet.
+        let unasked = it.waiting.iter().map(|&stream| (NOT_BEGUN, stream));
+        let tags: Vec<(u32, u32)> = it.conn.tags().chain(unasked).collect();
         for (id, tag) in tags {
             let ride = self.streams.rides.peek(tag);
             if ride.is_some_and(|ride| (ride.carrier, ride.id) == (carrier, id)) {
@@ -189,13 +186,21 @@ impl<S, K: Kernel> Conns<S, K> {
         let (limits, now) = (self.limits.http2, self.now.mono);
         let mut scratch = mem::take(&mut self.streams.scratch);
         let heard = self.with_carrier(index, |carrier, out| {
-            let step = carrier.conn.read(input, now, &limits, &mut scratch, out);
-            step.map(|event| event.map_or(Heard::Nothing, |event| hear(event, bytes)))
+            let conn = &mut carrier.conn;
+            let is_new = conn.is_client() && !conn.is_settled();
+            let step = conn.read(input, now, &limits, &mut scratch, out);
+            let heard = step.map(|event| event.map_or(Heard::Nothing, |event| hear(event, bytes)));
+            match heard {
+                Ok(Heard::Nothing) if is_new && conn.is_settled() => Ok(Heard::Settled),
+                heard => heard,
+            }
         });
         self.streams.scratch = scratch;
         match heard {
             Some(Ok(Heard::Nothing)) => StreamNews::Nothing,
+            Some(Ok(Heard::Settled)) => StreamNews::Settled,
             Some(Ok(Heard::Begins(stream))) => StreamNews::Begins(stream),
+            Some(Ok(Heard::Answer { tag, ends })) => self.answer_came(index, (tag, ends), bytes),
             Some(Ok(Heard::Gone(stream))) => StreamNews::Gone(stream),
             Some(Ok(Heard::Bytes { tag, ends })) => {
                 let came = bytes.len();
@@ -221,7 +226,8 @@ impl<S, K: Kernel> Conns<S, K> {
                 }
                 StreamNews::Nothing
             }
-            Some(Ok(Heard::GoAway)) => {
+            Some(Ok(Heard::GoAway { last })) => {
+                self.close_unserved(index, last);
                 let carrier = self.streams.carriers.peek(index);
                 if carrier.is_some_and(|carrier| carrier.conn.is_done()) {
                     self.end_after_flush(index);
@@ -273,7 +279,10 @@ impl<S, K: Kernel> Conns<S, K> {
         let ride = Ride {
             carrier,
             id: stream.id,
-            part: Part::Head,
+            part: match stream.flags & is::OURS {
+                0 => Part::Head,
+                _ => Part::Ask,
+            },
             flags: stream.flags,
         };
         self.streams.rides.insert(id.index(), ride);
@@ -320,7 +329,7 @@ impl<S, K: Kernel> Conns<S, K> {
             return;
         };
         let (carrier, id) = (ride.carrier, ride.id);
-        let has_ended = ride.has(is::TUNNEL) && ride.has(is::HEARD);
+        let has_ended = ride.flags & (is::TUNNEL | is::OURS) != 0 && ride.has(is::HEARD);
         if came > 0 {
             self.with_carrier(carrier, |it, out| it.conn.took(id, came, out));
         }
@@ -405,6 +414,7 @@ impl<S, K: Kernel> Conns<S, K> {
             return;
         };
         let (out, is_leaving) = (slot.out, slot.has(flag::LEAVING));
+        let is_secure = slot.has(flag::OVER_TLS);
         let Some(queue) = self.queues.get_mut(out) else {
             if is_leaving {
                 self.written(index);
@@ -429,7 +439,16 @@ impl<S, K: Kernel> Conns<S, K> {
             self.streams.rides.get(index),
             self.streams.carriers.get(carrier),
         ) {
-            (Some(ride), Some(it)) => ride.pull(&mut queue, &mut it.conn, &mut payload, &mut said),
+            (Some(ride), Some(it)) => {
+                let conn = &mut it.conn;
+                ride.pull(
+                    (index, is_secure),
+                    &mut queue,
+                    conn,
+                    &mut payload,
+                    &mut said,
+                )
+            }
             _ => Stop::Broken,
         };
         self.say(carrier, said);
@@ -550,7 +569,9 @@ impl<S, K: Kernel> Conns<S, K> {
         };
         let is_orderly = !has_queue && matches!(why, Closed::ByApp | Closed::ByPeer);
         let is_done = self.with_carrier(ride.carrier, |carrier, out| {
-            if let Part::Body(body) = &ride.part {
+            if ride.has(is::OURS) && !ride.has(is::TUNNEL) {
+                carrier.conn.reset(ride.id, Code::CANCEL, out);
+            } else if let Part::Body(body) = &ride.part {
                 match is_orderly && body.may_end_here() {
                     true => {
                         carrier.conn.data(ride.id, 0, true, out);

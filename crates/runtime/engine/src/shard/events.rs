@@ -181,7 +181,10 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
         if let Some(error) = self.conns.connect_error(index) {
             let number = error.raw_os_error().unwrap_or(0);
             self.conns.close(index, Closed::Error(number));
-        } else if self.conns.take_connecting(index) && !self.conns.start_shaking(index) {
+        } else if self.conns.take_connecting(index)
+            && !self.conns.start_shaking(index)
+            && !self.conns.is_carrier(index)
+        {
             self.tell_connected(index);
         }
     }
@@ -286,10 +289,11 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
         let taken = self
             .conns
             .take_sealed(index, &mut self.buffer[..count], &mut plain);
-        if taken.is_connected {
+        let is_carrier = self.conns.is_carrier(index);
+        if taken.is_connected && !is_carrier {
             self.tell_connected(index);
         }
-        if self.conns.is_carrier(index) {
+        if is_carrier {
             self.read_frames(index, &plain);
         } else if !plain.is_empty() && !self.conns.is_ending(index) {
             let app = &mut self.app;
@@ -339,6 +343,7 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
                         self.hand_over(stream, came, &mut bytes);
                     }
                 }
+                StreamNews::Settled => self.tell_connected(index),
                 StreamNews::Gone(stream) => self.conns.close(stream, Closed::ByPeer),
                 StreamNews::Broken => break,
             }

@@ -5,6 +5,7 @@
 
 mod life;
 mod mail;
+mod outgoing;
 mod secure;
 mod slow;
 mod still;

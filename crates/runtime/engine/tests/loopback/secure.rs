@@ -22,7 +22,7 @@ const FRAME: usize = LAST_WORD_BYTES;
 const SEALING: usize = 64;
 
 /// Server with a certificate, and a client that trusts it.
-static BOTH: LazyLock<(ServerTls, ClientTls)> = LazyLock::new(|| {
+pub(crate) static BOTH: LazyLock<(ServerTls, ClientTls)> = LazyLock::new(|| {
     let authority = Authority::new("ours");
     let issued = authority.issue(&["localhost"]);
     let site = Site::read_certificate("", issued.certificate.as_bytes()).unwrap();
@@ -35,6 +35,11 @@ static BOTH: LazyLock<(ServerTls, ClientTls)> = LazyLock::new(|| {
 
 fn rig(manner: Manner, limits: ConnLimits) -> Rig {
     secure_rig(manner, limits, &BOTH.0)
+}
+
+/// A shard that speaks HTTP/2 with clients that offer it.
+pub(crate) fn speaking_http2(manner: Manner, limits: ConnLimits) -> Rig {
+    secure_rig(manner, limits, &BOTH.0.clone().with_http2())
 }
 
 /// A client's end of TLS over a blocking socket.

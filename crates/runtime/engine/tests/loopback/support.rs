@@ -249,7 +249,9 @@ fn rigs_with(
     let shards = builders.into_iter().map(|builder| {
         let (probe, receiver) = Probe::new(manner, count);
         receivers.push(receiver);
-        builder.secure(vec![tls.cloned()]).with(probe)
+        let builder = builder.secure(vec![tls.cloned()]);
+        // No test begins with its preface by chance.
+        builder.with_plain_http2(&[tls.is_none()]).with(probe)
     });
     let shards: Vec<_> = shards.collect();
     let parts = shards.into_iter().zip(mailboxes).zip(addrs).zip(receivers);
