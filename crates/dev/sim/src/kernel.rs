@@ -35,6 +35,13 @@ pub(crate) struct SimSocket {
 }
 
 impl SimSocket {
+    fn peer(&self) -> SocketAddr {
+        let host = Ipv4Addr::new(10, 0, 0, (self.number % 250) as u8 + 1);
+        SocketAddr::from((host, 1024 + self.number as u16))
+    }
+}
+
+impl SimSocket {
     /// As another process gets it.
     pub(crate) fn shared(&self) -> Self {
         self.net.0.borrow_mut().conns[self.number].holders += 1;
@@ -290,8 +297,12 @@ impl Kernel for SimKernel {
             net: self.net.clone(),
             number,
         };
-        let host = Ipv4Addr::new(10, 0, 0, (number % 250) as u8 + 1);
-        Ok((socket, SocketAddr::from((host, 1024 + number as u16))))
+        let peer = socket.peer();
+        Ok((socket, peer))
+    }
+
+    fn peer(&self, socket: &SimSocket) -> Option<SocketAddr> {
+        Some(socket.peer())
     }
 
     fn make_spare(&mut self) -> io::Result<SimSpare> {

@@ -46,6 +46,7 @@ use cluster::BrokerKind;
 pub use tally::Tally;
 
 use net::Net;
+use relay::Way;
 use throng_sys::random;
 use trace::Detail;
 
@@ -56,6 +57,8 @@ pub enum Run {
     Engine,
     /// Engine with TLS between the clients and the kernel.
     SecureEngine,
+    /// Engine with clients on streams of HTTP/2.
+    StreamEngine,
     /// One server with clients of all protocols.
     Server,
     /// One server that hands over to another process now and then.
@@ -81,9 +84,10 @@ pub enum Run {
 
 impl Run {
     /// Each kind with its name, the steps of a run, and the seeds of an ordinary test.
-    const ALL: [(Self, &str, usize, u64); 14] = [
+    const ALL: [(Self, &str, usize, u64); 15] = [
         (Self::Engine, "engine", 1000, 256),
         (Self::SecureEngine, "secure-engine", 1000, 256),
+        (Self::StreamEngine, "stream-engine", 1000, 256),
         (Self::Server, "server", 1500, 256),
         (Self::HandOvers, "hand-overs", 1500, 256),
         (Self::Backends, "backends", 2500, 256),
@@ -143,8 +147,9 @@ impl Run {
     fn play(self, net: Net, seed: u64) {
         let steps = Self::ALL[self as usize].2;
         match self {
-            Self::Engine => relay::run(net, seed, steps, false),
-            Self::SecureEngine => relay::run(net, seed, steps, true),
+            Self::Engine => relay::run(net, seed, steps, Way::Plain),
+            Self::SecureEngine => relay::run(net, seed, steps, Way::Tls),
+            Self::StreamEngine => relay::run(net, seed, steps, Way::Streams),
             Self::Server => play::run_server(net, seed, steps),
             Self::HandOvers => play::run_hand_overs(net, seed, steps),
             Self::Backends => backends::run(net, seed, steps),

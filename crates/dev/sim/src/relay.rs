@@ -6,6 +6,7 @@
 
 mod app;
 mod secure;
+mod streams;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -13,6 +14,7 @@ use throng_engine::ConnLimits;
 
 use app::{Mail, Relay};
 use secure::Secure;
+use streams::{Carriers, Lane};
 
 use crate::net::Net;
 use crate::stage::Stage;
@@ -20,12 +22,22 @@ use crate::stage::Stage;
 /// Shards of the longest run.
 const SHARDS_MAX: usize = 3;
 
+/// Way in which clients reach the server.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    Plain,
+    Tls,
+    /// On streams of shared connections, by HTTP/2.
+    Streams,
+}
+
 /// A client, and what it must get.
 #[derive(Default)]
 struct Client {
     number: usize,
     conn: Option<usize>,
     tls: Option<Secure>,
+    lane: Option<Lane>,
     input: Vec<u8>,
     /// Lines sent on this connection that are not answered.
     unanswered: VecDeque<String>,
@@ -44,9 +56,10 @@ impl Client {
     fn say(&mut self, net: &Net, line: &str) {
         if let Some(conn) = self.conn {
             note!(net, "client {} on {conn} says {line:?}", self.number);
-            match &mut self.tls {
-                None => net.client_send(conn, line.as_bytes()),
-                Some(tls) => tls.send(net, conn, line.as_bytes()),
+            match (&mut self.tls, &self.lane) {
+                (None, None) => net.client_send(conn, line.as_bytes()),
+                (Some(tls), _) => tls.send(net, conn, line.as_bytes()),
+                (None, Some(lane)) => lane.send(net, line.as_bytes()),
             }
         }
     }
@@ -72,7 +85,10 @@ impl Client {
                 {
                     tls.close(net, conn);
                 }
-                net.client_fin(conn);
+                match &self.lane {
+                    None => net.client_fin(conn),
+                    Some(lane) => lane.shut(net),
+                }
             }
             _ => {
                 for _ in 0..net.pick(&[1, 1, 4, 12]) {
@@ -88,18 +104,29 @@ impl Client {
 
     fn leave(&mut self, net: &Net) {
         if let Some(conn) = self.conn.take() {
-            net.client_drops(conn);
+            match self.lane.take() {
+                None => drop(net.client_drops(conn)),
+                Some(lane) => lane.leave(net),
+            }
             note!(net, "client {} leaves {conn}", self.number);
         }
     }
 
     fn read(&mut self, net: &Net, bytes_max: usize) -> bool {
         let Some(conn) = self.conn else { return false };
-        let Some(bytes) = net.client_recv(conn, bytes_max) else {
+        let read = match &self.lane {
+            None => net.client_recv(conn, bytes_max),
+            Some(lane) => lane.read(net, bytes_max),
+        };
+        let Some(bytes) = read else {
             note!(net, "client {} sees the end of {conn}", self.number);
-            let excused = self.over || self.shut || net.was_aborted(conn);
+            let socket = self.lane.as_ref().map_or(conn, Lane::conn);
+            let was_dropped = self.lane.as_ref().is_some_and(Lane::was_dropped);
+            let excused = self.over || self.shut || was_dropped || net.was_aborted(socket);
             assert!(excused, "the server ended {conn} unasked");
-            if net.percent(70) {
+            if let Some(lane) = self.lane.take() {
+                lane.leave(net);
+            } else if net.percent(70) {
                 net.client_leaves(conn, false);
             } else {
                 // It never closes: the server must not wait for ever.
@@ -148,12 +175,18 @@ struct Play {
     net: Net,
     stage: Stage<Relay>,
     clients: Vec<Client>,
+    carriers: Carriers,
+    /// Streams that have begun.
+    begun: u32,
     kernel_bytes: usize,
-    is_secure: bool,
+    way: Way,
 }
 
+/// Numbers of streams begin above those of connections.
+const STREAM_NUMBERS: usize = 1_000_000;
+
 impl Play {
-    fn new(net: Net, seed: u64, is_secure: bool) -> Self {
+    fn new(net: Net, seed: u64, way: Way) -> Self {
         let shards = net.between(1, SHARDS_MAX);
         let limits = ConnLimits {
             // No client is too slow here.
@@ -166,14 +199,14 @@ impl Play {
             ..ConnLimits::default()
         };
         let gather = net.percent(50);
-        let tls = is_secure.then(|| secure::server(seed));
+        let tls = (way == Way::Tls).then(|| secure::server(seed));
         let stage = Stage::made(
             &net,
             (shards, 1),
             limits,
-            tls.as_ref(),
+            (tls.as_ref(), way == Way::Streams),
             false,
-            |shard, _| Relay::new(shard.index(), shards, gather),
+            |shard, _| Relay::new(shard.index(), shards, gather, way == Way::Streams),
         );
         net.draw_faults(&[1, 2, 7, 4096]);
         let clients = (0..net.between(2, 7)).map(|number| Client {
@@ -183,7 +216,9 @@ impl Play {
         Self {
             kernel_bytes: net.pick(&[20, 300, 5000]),
             clients: clients.collect(),
-            is_secure,
+            way,
+            carriers: Carriers::new(),
+            begun: 0,
             stage,
             net,
         }
@@ -201,6 +236,14 @@ impl Play {
             }
             45..65 => {
                 let now_us = net.now_us();
+                for carrier in &self.carriers {
+                    let mut carrier = carrier.borrow_mut();
+                    carrier.pump(net, net.pick(&[1, 30, 1000, 1 << 20]));
+                    if !carrier.is_over() && net.percent(1) {
+                        net.count("a client drops a connection with streams");
+                        carrier.drops(net);
+                    }
+                }
                 let at = net.below(self.clients.len());
                 let client = &mut self.clients[at];
                 if client.reads_from_us <= now_us {
@@ -215,18 +258,33 @@ impl Play {
                 let at = net.below(self.clients.len());
                 let client = &mut self.clients[at];
                 match client.conn {
+                    None if self.way == Way::Streams => {
+                        self.begun += 1;
+                        let lane =
+                            Lane::open(net, &mut self.carriers, self.begun, self.kernel_bytes);
+                        note!(net, "client {at} is on {}: {}", lane.conn(), self.begun);
+                        *client = Client {
+                            number: at,
+                            conn: Some(STREAM_NUMBERS + self.begun as usize),
+                            lane: Some(lane),
+                            ..Client::default()
+                        };
+                    }
                     None => {
                         let conn = net.connect(0, self.kernel_bytes);
                         note!(net, "client {at} connects: {conn}");
                         *client = Client {
                             number: at,
                             conn: Some(conn),
-                            tls: self.is_secure.then(|| Secure::connect(net, conn)),
+                            tls: (self.way == Way::Tls).then(|| Secure::connect(net, conn)),
                             stays: std::mem::take(&mut client.stays),
                             ..Client::default()
                         };
                     }
-                    Some(conn) if net.percent(40) => net.arrive(conn, net.pick(&[1, 20, 9999])),
+                    Some(conn) if net.percent(40) => {
+                        let conn = client.lane.as_ref().map_or(conn, Lane::conn);
+                        net.arrive(conn, net.pick(&[1, 20, 9999]));
+                    }
                     Some(_) if net.percent(2) => client.leave(net),
                     Some(_) => client.act(net),
                 }
@@ -249,11 +307,15 @@ impl Play {
     fn rest(&mut self) {
         self.net.accepts_all();
         for _ in 0..3 {
-            let (net, clients) = (&self.net, &mut self.clients);
+            let (net, clients, carriers) = (&self.net, &mut self.clients, &self.carriers);
             self.stage.rest(|| {
                 let mut busy = false;
+                for carrier in carriers {
+                    net.arrive(carrier.borrow().conn, usize::MAX);
+                    busy |= carrier.borrow_mut().pump(net, 1 << 20);
+                }
                 for client in &mut *clients {
-                    if let Some(conn) = client.conn {
+                    if let Some(conn) = client.conn.filter(|_| client.lane.is_none()) {
                         net.arrive(conn, usize::MAX);
                     }
                     busy |= client.read(net, 1 << 20);
@@ -274,7 +336,10 @@ impl Play {
         self.rest();
         let refused = |client: &Client| {
             let world = self.net.0.borrow();
-            client.conn.is_none_or(|conn| world.conns[conn].server_gone)
+            client.conn.is_none_or(|conn| {
+                let conn = client.lane.as_ref().map_or(conn, Lane::conn);
+                world.conns[conn].server_gone
+            })
         };
         for client in self.clients.iter().filter(|client| !refused(client)) {
             assert!(
@@ -313,6 +378,13 @@ impl Play {
             client.leave(&self.net);
         }
         self.rest();
+        for carrier in &self.carriers {
+            let mut carrier = carrier.borrow_mut();
+            if !carrier.is_over() {
+                carrier.drops(&self.net);
+            }
+        }
+        self.rest();
         self.net.pass_us(6_000_000);
         self.rest();
         for running in self.stage.running() {
@@ -327,9 +399,9 @@ impl Play {
     }
 }
 
-/// Plays one seed of the engine alone; with TLS on every connection if it is secure.
-pub(crate) fn run(net: Net, seed: u64, steps: usize, is_secure: bool) {
-    let mut play = Play::new(net, seed, is_secure);
+/// Plays one seed of the engine alone.
+pub(crate) fn run(net: Net, seed: u64, steps: usize, way: Way) {
+    let mut play = Play::new(net, seed, way);
     for step in 0..steps {
         play.step();
         if step == steps / 2 {

@@ -40,7 +40,7 @@ impl<A: App<SimKernel>> Stage<A> {
         limits: ConnLimits,
         app: impl FnMut(ShardId, &[MailboxSender<A::Mail>]) -> A,
     ) -> Self {
-        Self::made(net, (shards, listeners), limits, None, false, app)
+        Self::made(net, (shards, listeners), limits, (None, false), false, app)
     }
 
     /// Takes the ports of another process.
@@ -50,13 +50,14 @@ impl<A: App<SimKernel>> Stage<A> {
         }
     }
 
-    /// Shards with TLS on all listeners if a configuration is given; those that take over from
+    /// Shards with TLS on all listeners if a configuration is given, and with HTTP/2 if it is taken
+    /// without; those that take over from
     /// another process get its ports later.
     pub(crate) fn made(
         net: &Net,
         (shards, listeners): (usize, usize),
         limits: ConnLimits,
-        tls: Option<&ServerTls>,
+        (tls, takes_http2): (Option<&ServerTls>, bool),
         takes_over: bool,
         mut app: impl FnMut(ShardId, &[MailboxSender<A::Mail>]) -> A,
     ) -> Self {
@@ -73,6 +74,7 @@ impl<A: App<SimKernel>> Stage<A> {
             Some(
                 builder
                     .secure(vec![tls.cloned(); listeners])
+                    .with_plain_http2(&vec![takes_http2; listeners])
                     .with(app)
                     .start(),
             )

@@ -55,6 +55,7 @@ sweeps! {
     the_engine_loses_doubles_and_swaps_nothing: Engine;
     // Its lines are sealed and opened: whatever the kernel takes or gives at a time.
     the_engine_loses_doubles_and_swaps_nothing_over_tls: SecureEngine;
+    the_engine_loses_doubles_and_swaps_nothing_on_streams: StreamEngine;
     the_server_loses_doubles_and_swaps_nothing: Server;
     nobody_notices_hand_overs: HandOvers;
     backends_answer_once_and_nothing_is_left: Backends;

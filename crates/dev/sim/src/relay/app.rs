@@ -15,8 +15,18 @@ const BUSY_LINES: usize = 6;
 
 /// A connection of the app.
 pub(super) struct Session {
+    state: State,
     line: Vec<u8>,
     idle: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Connection of streams: it has no lines.
+    Carrier,
+    /// Stream whose request has not come to its end.
+    Head,
+    Lines,
 }
 
 pub(super) enum Mail {
@@ -35,10 +45,12 @@ pub(super) struct Relay {
     pub(super) live: usize,
     /// Connections whose deliveries are held back; one is let go in each turn.
     held: VecDeque<ConnId>,
+    /// Connections are of HTTP/2.
+    takes_streams: bool,
 }
 
 impl Relay {
-    pub(super) fn new(shard: usize, shards: usize, gather: bool) -> Self {
+    pub(super) fn new(shard: usize, shards: usize, gather: bool, takes_streams: bool) -> Self {
         Self {
             shard,
             out: vec![VecDeque::new(); shards],
@@ -46,6 +58,20 @@ impl Relay {
             gather,
             live: 0,
             held: VecDeque::new(),
+            takes_streams,
+        }
+    }
+
+    fn accepted(&mut self, state: State, now: Now) -> Accepted<Session> {
+        self.live += 1;
+        Accepted {
+            session: Session {
+                state,
+                line: Vec::new(),
+                idle: 0,
+            },
+            tag: 7,
+            deadline: Some(now.mono + IDLE_MS),
         }
     }
 }
@@ -55,15 +81,15 @@ impl<K: Kernel> App<K> for Relay {
     type Mail = Mail;
 
     fn accept(&mut self, _: u8, _: SocketAddr, now: Now) -> Option<Accepted<Session>> {
-        self.live += 1;
-        Some(Accepted {
-            session: Session {
-                line: Vec::new(),
-                idle: 0,
-            },
-            tag: 7,
-            deadline: Some(now.mono + IDLE_MS),
-        })
+        let state = match self.takes_streams {
+            true => State::Carrier,
+            false => State::Lines,
+        };
+        Some(self.accepted(state, now))
+    }
+
+    fn accept_stream(&mut self, _: u8, _: SocketAddr, now: Now) -> Option<Accepted<Session>> {
+        Some(self.accepted(State::Head, now))
     }
 
     fn bytes(&mut self, id: ConnId, session: &mut Session, input: &mut [u8], fx: &mut Effects<'_>) {
@@ -74,6 +100,13 @@ impl<K: Kernel> App<K> for Relay {
                 continue;
             }
             let line = std::mem::take(&mut session.line);
+            if session.state == State::Head {
+                if line == b"\r\n" {
+                    session.state = State::Lines;
+                    fx.out.extend_from_slice(b"HTTP/1.1 101 \r\n\r\n");
+                }
+                continue;
+            }
             match line.as_slice() {
                 b"bye\n" => {
                     fx.out.extend_from_slice(b"bye\n");
@@ -100,7 +133,9 @@ impl<K: Kernel> App<K> for Relay {
 
     fn timeout(&mut self, _: ConnId, session: &mut Session, fx: &mut Effects<'_>) {
         session.idle += 1;
-        fx.out.extend_from_slice(b"idle\n");
+        if session.state == State::Lines {
+            fx.out.extend_from_slice(b"idle\n");
+        }
         fx.set_deadline(Some(fx.now.mono + IDLE_MS));
     }
 
@@ -119,7 +154,16 @@ impl<K: Kernel> App<K> for Relay {
                 assert_ne!(from, Some(self.shard), "nobody writes to himself");
                 self.lines.push_back(line);
             }
-            Mail::Shut => conns.stop_listening(0),
+            Mail::Shut => {
+                conns.stop_listening(0);
+                // Streams of theirs go on.
+                let carriers = { conns.sessions() }
+                    .filter(|(_, session)| session.state == State::Carrier)
+                    .map(|(id, _)| id);
+                for id in carriers.collect::<Vec<_>>() {
+                    conns.with(id, |_, fx| fx.end(End::Flush));
+                }
+            }
         }
     }
 
@@ -142,7 +186,9 @@ impl<K: Kernel> App<K> for Relay {
                 overflow: Overflow::Close,
                 gather: self.gather,
             };
-            let all: Vec<u32> = conns.sessions().map(|(id, _)| id.index()).collect();
+            let has_lines = |(_, session): &(_, &Session)| session.state == State::Lines;
+            let all = conns.sessions().filter(has_lines);
+            let all: Vec<u32> = all.map(|(id, _)| id.index()).collect();
             for index in all {
                 conns.deliver(index, &delivery);
             }
