@@ -1,7 +1,8 @@
 //! Client's side of a connection, as bytes in and events out.
 //!
 //! Owns: the address that a person writes ([`Target`]), the response to a request ([`HeadReader`],
-//! [`ResponseReader`]), a whole exchange over a connection that blocks ([`IncomingResponse`]), the
+//! [`ResponseReader`]), a whole exchange over a connection that blocks ([`IncomingResponse`]), also
+//! on a stream of HTTP/2 ([`Http2Stream`]), the
 //! client's side of a WebSocket ([`WebSocketClient`]), a subscription over `/sse`, `/stream` or
 //! `/ws` ([`Subscription`]), and Centrifugo's commands and replies ([`centrifugo`]). The command
 //! line, the load generator and the comparison use it; a simulator can, since nothing here knows
@@ -14,6 +15,7 @@
 
 pub mod centrifugo;
 mod exchange;
+mod http2;
 mod lines;
 mod response;
 mod subscription;
@@ -21,6 +23,7 @@ mod target;
 mod websocket;
 
 pub use exchange::{ExchangeError, IncomingResponse};
+pub use http2::Http2Stream;
 pub use lines::{LineTooLong, Lines};
 pub use response::{BytesAfterHead, HeadReader, ResponseEvent, ResponseReadError, ResponseReader};
 pub use subscription::{

@@ -7,14 +7,15 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::net::sockopt;
-use throng_client::{ExchangeError, IncomingResponse, ResponseReadError, Target};
+use throng_client::{ExchangeError, Http2Stream, IncomingResponse, ResponseReadError, Target};
 use throng_http1::encode_request;
 use throng_http1::query::encode;
 use throng_tls::{Authorities, ClientTls, TlsStream, Trust};
-use throng_ws::handshake::UpgradeError;
+use throng_types::Millis;
+use throng_ws::handshake::{self, UpgradeError};
 
 use crate::exit::Failure;
 
@@ -27,24 +28,34 @@ pub(crate) type Answer = IncomingResponse<Stream>;
 /// The address of a server: `http://127.0.0.1:8001`. The path is what stands before our own paths:
 /// empty, or `/behind/a/proxy` without a slash at its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Endpoint(Target);
+pub(crate) struct Endpoint {
+    at: Target,
+    /// Speaks HTTP/2 instead of HTTP/1.1.
+    speaks_http2: bool,
+}
 
 impl Endpoint {
     /// Returns the value of the header `Host`.
     pub(crate) fn authority(&self) -> String {
-        self.0.authority()
+        self.at.authority()
     }
 
     /// Returns the target of a request for one of our paths.
     pub(crate) fn target(&self, path: &str) -> String {
-        format!("{}{path}", self.0.path)
+        format!("{}{path}", self.at.path)
     }
 
     /// Returns the endpoint with this path, if it has none of its own.
     pub(crate) fn or_path(mut self, path: &str) -> Self {
-        if self.0.path.is_empty() {
-            path.clone_into(&mut self.0.path);
+        if self.at.path.is_empty() {
+            path.clone_into(&mut self.at.path);
         }
+        self
+    }
+
+    /// Returns the endpoint for requests by HTTP/2: by TLS, or with prior knowledge.
+    pub(crate) const fn with_http2(mut self, speaks_http2: bool) -> Self {
+        self.speaks_http2 = speaks_http2;
         self
     }
 }
@@ -68,13 +79,16 @@ impl FromStr for Endpoint {
             .ok_or("expected an address such as http://127.0.0.1:8000")?;
         let base_bytes = target.path.trim_end_matches('/').len();
         target.path.truncate(base_bytes);
-        Ok(Self(target))
+        Ok(Self {
+            at: target,
+            speaks_http2: false,
+        })
     }
 }
 
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        self.at.fmt(f)
     }
 }
 
@@ -266,7 +280,29 @@ pub(crate) fn send(
     Ok(IncomingResponse::send(stream, wire)?)
 }
 
-fn connect(Endpoint(target): &Endpoint) -> Result<TcpStream, RequestError> {
+/// Asks for a WebSocket (RFC 6455 section 4.1). A refusal is an answer like any other.
+pub(crate) fn upgraded(
+    server: &Endpoint,
+    trust: &TrustArgs,
+    path: &str,
+    headers: &[(&str, &str)],
+) -> Result<Answer, RequestError> {
+    let (high, low) = (throng_sys::random::seed(), throng_sys::random::seed());
+    let key = match server.speaks_http2 {
+        true => throng_http2::UPGRADE_KEY,
+        false => (u128::from(high) << 64 | u128::from(low)).to_be_bytes(),
+    };
+    let (host, target) = (server.authority(), server.target(path));
+    let mut wire = Vec::new();
+    handshake::encode_request(&host, &target, key, headers, &mut wire);
+    let exchange = send(server, trust, &wire)?;
+    match handshake::check_response(exchange.status, |name| exchange.header(name), key) {
+        Ok(()) | Err(UpgradeError::Status(_)) => Ok(exchange),
+        Err(fault) => Err(RequestError::Upgrade(fault)),
+    }
+}
+
+fn connect(Endpoint { at: target, .. }: &Endpoint) -> Result<TcpStream, RequestError> {
     let addresses = (target.host.as_str(), target.port).to_socket_addrs();
     let mut last = io::Error::from(ErrorKind::NotFound);
     for address in addresses.map_err(RequestError::Resolve)? {
@@ -310,13 +346,23 @@ pub(crate) struct Stream {
 impl Stream {
     /// Performs the TLS handshake, if the endpoint speaks TLS.
     fn over(socket: TcpStream, endpoint: &Endpoint, trust: &TrustArgs) -> io::Result<Self> {
-        let (Endpoint(target), wire) = (endpoint, socket.try_clone()?);
-        let bytes: Box<dyn Duplex> = if target.tls {
+        let (target, wire) = (&endpoint.at, socket.try_clone()?);
+        let mut bytes: Box<dyn Duplex> = if target.tls {
             let tls = ClientTls::new(&target.host, &trust.trust()?, false);
-            Box::new(TlsStream::connect(wire, &tls.map_err(io::Error::other)?)?)
+            let tls = tls.map_err(io::Error::other)?;
+            let tls = match endpoint.speaks_http2 {
+                true => tls.with_http2(),
+                false => tls,
+            };
+            Box::new(TlsStream::connect(wire, &tls)?)
         } else {
             Box::new(wire)
         };
+        if endpoint.speaks_http2 {
+            let begun = Instant::now();
+            let clock = move || Millis(begun.elapsed().as_millis() as u64);
+            bytes = Box::new(Http2Stream::new(bytes, target.tls, clock));
+        }
         Ok(Self { socket, bytes })
     }
 
@@ -351,7 +397,7 @@ mod tests {
         let got = url.parse::<Endpoint>().ok();
         let got = got
             .as_ref()
-            .map(|Endpoint(at)| (at.host.as_str(), at.port, at.path.as_str()));
+            .map(|Endpoint { at, .. }| (at.host.as_str(), at.port, at.path.as_str()));
         assert_eq!(got, expect, "{url}");
     }
 

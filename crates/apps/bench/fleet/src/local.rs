@@ -43,13 +43,13 @@ pub fn run_observed(
 
 /// Refuses more connections than this machine can hold.
 pub(super) fn check_here(script: &Script, options: &RunOptions) -> Result<(), PrepareError> {
-    let clients = if options.subscribers {
-        script.clients()
+    let connections = if options.subscribers {
+        script.connections()
     } else {
         0
     };
     let publish = script.scenario.publish.as_ref();
-    check_descriptors(clients + publish.map_or(0, |publish| u64::from(publish.publishers)))
+    check_descriptors(connections + publish.map_or(0, |publish| u64::from(publish.publishers)))
 }
 
 /// Runs a scenario's part on this machine, as `course` says.

@@ -209,6 +209,7 @@ fn read_connect(mut section: Section<'_>, scenario: &mut Scenario) {
     let clients = section.parsed("clients", parse_count);
     let rate = section.parsed("rate", positive_rate);
     let phases = section.sections("phase");
+    scenario.http2 = section.parsed("http2", str::parse::<u32>);
     section.set(
         "timeout",
         &mut scenario.connect_timeout_us,

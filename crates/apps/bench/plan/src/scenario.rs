@@ -23,6 +23,9 @@ pub struct Scenario {
     pub sources: Vec<IpAddr>,
     pub transport: ClientTransport,
     pub clients: u64,
+    /// Streams of HTTP/2 on each connection: clients share connections then. None speaks HTTP/1.1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub http2: Option<u32>,
     pub arrivals: Schedule,
     /// Spread of arrivals around their rate.
     pub spread: Spread,
@@ -82,6 +85,7 @@ impl Scenario {
             sources: Vec::new(),
             transport,
             clients: 0,
+            http2: None,
             arrivals: Schedule::default(),
             spread: Spread::Even,
             connect_timeout_us: 10_000_000,

@@ -84,6 +84,14 @@ impl Checker {
             connects,
             "the connect timeout is zero: every connect would fail",
         );
+        self.require(
+            scenario.http2 != Some(0),
+            "`http2` is zero streams on a connection; leave it out for HTTP/1.1",
+        );
+        self.require(
+            scenario.http2.is_none() || !matches!(scenario.transport, ClientTransport::Raw { .. }),
+            "`http2` needs clients that speak HTTP: raw bytes have no streams",
+        );
         let sources = &scenario.sources;
         for target in targets.iter().filter(|_| !sources.is_empty()) {
             // A name may turn out to be of either family.

@@ -344,14 +344,19 @@ impl SharedState<'_> {
     pub(crate) fn endpoint_of(&self, n: u32) -> usize {
         let own = u64::from(n) / u64::from(self.script.part.of);
         match &self.script.ports {
-            Some(plan) => plan.tuple(own).map_or(0, |tuple| tuple.target_index),
-            None => (own % self.script.endpoints.len() as u64) as usize,
+            Some(plan) if self.script.scenario.http2.is_none() => {
+                plan.tuple(own).map_or(0, |tuple| tuple.target_index)
+            }
+            _ => (own % self.script.endpoints.len() as u64) as usize,
         }
     }
 
     /// Key of a connection's handshake: computed again when the answer is checked, so that it takes
     /// no memory.
     fn key_of(&self, client: &Client) -> [u8; 16] {
+        if self.script.scenario.http2.is_some() {
+            return throng_http2::UPGRADE_KEY;
+        }
         let seed = self.script.scenario.seed ^ client.due_us;
         Rng::for_member(seed, u64::from(client.n)).bytes()
     }

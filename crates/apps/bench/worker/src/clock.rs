@@ -157,3 +157,8 @@ fn run<M>(wakes: &Wakes, clock: Clock, mailboxes: &[MailboxSender<M>]) {
         wakes.asleep_until_us.store(0, Ordering::SeqCst);
     }
 }
+
+/// Reads the CPU time of this thread in µs.
+pub(crate) fn cpu_us() -> u64 {
+    throng_sys::cpu::thread_time().map_or(0, |time| time.total_us())
+}

@@ -6,7 +6,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-use throng_engine::Effects;
+use throng_engine::{Conns, Effects};
 use throng_types::{ConnId, Millis, Rng};
 use throng_ws::Masking;
 
@@ -16,7 +16,7 @@ use throng_bench_plan::payload::ScanMatch;
 
 use crate::clock::{Clock, NEVER};
 use crate::script::{Script, WARM_UP_PUBLISHER};
-use crate::session::{Carried, Carry, Client, Stage};
+use crate::session::{Carried, Carry, Client, Session, Stage};
 
 /// First publisher number of messages that connections send themselves; no publisher has it.
 const SELF_PUBLISHER: u32 = 1 << 31;
@@ -348,6 +348,31 @@ impl<'s> SharedState<'s> {
             running.record((self.arrived_us as f64 - due_us as f64) / 1000.0);
         }
     }
+}
+
+/// Finds the clients of a kind.
+pub(crate) fn subscribers(conns: &Conns<Session>, wanted: impl Fn(&Client) -> bool) -> Vec<ConnId> {
+    let is_wanted = |session: &Session| match session {
+        Session::Client(client) => wanted(client),
+        Session::Publisher(_) | Session::Carrier(_) => false,
+    };
+    { conns.sessions() }
+        .filter(|(_, session)| is_wanted(session))
+        .map(|(id, _)| id)
+        .collect()
+}
+
+/// Lets a client act, if it is still there.
+pub(crate) fn with_subscriber(
+    conns: &mut Conns<Session>,
+    id: ConnId,
+    change: impl FnOnce(&mut Client, &mut Effects<'_>),
+) {
+    conns.with(id, |session, fx| {
+        if let Session::Client(client) = session {
+            change(client, fx);
+        }
+    });
 }
 
 /// Last number that is due to connection `n` from a publisher, if it is known here.

@@ -6,6 +6,7 @@
 //! share nothing but the script and the numbers of the last publications. Never: decides on the
 //! course of the run; commands come by mail, figures go back over a channel.
 
+mod carriers;
 mod client;
 mod clock;
 mod core;

@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use throng_engine::{ConnLimits, MailboxSender, ShardOptions};
+use throng_engine::{ConnLimits, H2Limits, MailboxSender, ShardOptions};
 use throng_types::ShardId;
 
 use throng_bench_measure::Tally;
@@ -17,6 +17,9 @@ use crate::worker::{Report, Worker, WorkerCommand, WorkerOptions};
 /// Most bytes that publishers may have written and the kernel not taken. Beyond it the server is
 /// not merely slow.
 const QUEUE_BYTES_MAX: usize = 64 << 20;
+/// Bytes of bodies that may be on their way on a connection of HTTP/2 and on each of its streams: a
+/// reader of many streams shall not be what holds a server back.
+const HTTP2_WINDOWS: (u32, u32) = (16 << 20, 1 << 20);
 /// Time in which a worker must answer before its last figures are shown again.
 const ANSWER_WITHIN: Duration = Duration::from_secs(3);
 /// Time in which a worker must finish the counts of its connections.
@@ -55,6 +58,11 @@ impl Workers {
                 queue_bytes_max: QUEUE_BYTES_MAX,
                 // A publisher reads its answers however much it has to say.
                 unread_above_bytes: usize::MAX,
+                http2: H2Limits {
+                    connection_window: HTTP2_WINDOWS.0,
+                    stream_window: HTTP2_WINDOWS.1,
+                    ..H2Limits::default()
+                },
                 ..ConnLimits::default()
             },
             started: start.clock.started(),

@@ -83,10 +83,13 @@ pub(crate) struct Endpoint {
 
 impl Endpoint {
     fn new(target: &Target, scope: HoleScope, scenario: &Scenario) -> Result<Self, PrepareError> {
-        let tls = target
+        let mut tls = target
             .tls
             .then(|| client_tls(target, &scenario.tls))
             .transpose()?;
+        if scenario.http2.is_some() && matches!(scope, HoleScope::Connection) {
+            tls = tls.map(ClientTls::with_http2);
+        }
         let resolve = |why: String| PrepareError::Resolve(target.authority(), why);
         let mut addresses = (target.host.as_str(), target.port)
             .to_socket_addrs()
@@ -201,6 +204,12 @@ impl Script {
         self.part.share(self.scenario.clients)
     }
 
+    /// Connections that clients need, which may share them; each worker and target may have one
+    /// that is not full.
+    pub fn connections(&self) -> u64 {
+        connections(&self.scenario, self.part)
+    }
+
     pub fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
         self.endpoints.iter().map(|endpoint| endpoint.address)
     }
@@ -279,6 +288,19 @@ fn compile_all(texts: &[String], data: Option<&Data>) -> Result<Vec<Template>, T
         .collect()
 }
 
+fn connections(scenario: &Scenario, part: RunShare) -> u64 {
+    /// Most workers of a machine.
+    const WORKERS_MAX: usize = 64;
+    let clients = part.share(scenario.clients);
+    match scenario.http2 {
+        None => clients,
+        Some(streams) => {
+            let full = clients.div_ceil(u64::from(streams.max(1)));
+            clients.min(full + (WORKERS_MAX * scenario.targets.len()) as u64)
+        }
+    }
+}
+
 /// Keeps the source addresses that this machine of several has. On a single machine all stay: one
 /// that is missing is an error that the first connect reports.
 fn sources_here(sources: &[IpAddr], part: RunShare) -> Vec<IpAddr> {
@@ -292,7 +314,7 @@ fn plan_ports(
     endpoints: &[Endpoint],
     part: RunShare,
 ) -> Result<Option<PortPlan>, PrepareError> {
-    let clients = part.share(scenario.clients);
+    let clients = connections(scenario, part);
     let targets: Vec<SocketAddr> = endpoints.iter().map(|endpoint| endpoint.address).collect();
     let read = |name: &str| {
         std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).unwrap_or_default()

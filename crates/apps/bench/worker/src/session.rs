@@ -13,6 +13,8 @@ use throng_bench_measure::Tracks;
 pub(crate) enum Session {
     Client(Client),
     Publisher(u32),
+    /// A connection of HTTP/2 that clients share, by its place.
+    Carrier(u32),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

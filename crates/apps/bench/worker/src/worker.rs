@@ -11,7 +11,7 @@ use std::sync::mpsc::Sender;
 use std::thread::Thread;
 use std::time::Instant;
 
-use throng_engine::{Accepted, App, Closed, Conns, Effects, End};
+use throng_engine::{Accepted, App, Closed, Conns, Effects, End, TlsEvent, TlsNews};
 use throng_sys::errno::{EADDRINUSE, EADDRNOTAVAIL};
 use throng_types::{ConnId, Millis, Now, Rng};
 
@@ -19,8 +19,9 @@ use throng_bench_measure::{ConnectFailure, RunningSummary, Tally};
 use throng_bench_plan::ports::Tuple;
 use throng_bench_plan::schedule::Pacer;
 
-use crate::clock::{Clock, NEVER, Wakes};
-use crate::core::SharedState;
+use crate::carriers::Carriers;
+use crate::clock::{Clock, NEVER, Wakes, cpu_us};
+use crate::core::{SharedState, subscribers, with_subscriber};
 use crate::publish::{PublishPace, Publishers};
 use crate::script::Script;
 use crate::session::{Carried, Client, Session, Stage};
@@ -156,7 +157,7 @@ impl<'s> Worker<'s> {
     fn behind(&self, conns: &Conns<Session>) -> u64 {
         let behind = |session: &Session| match session {
             Session::Client(client) => self.core.behind(client),
-            Session::Publisher(_) => 0,
+            Session::Publisher(_) | Session::Carrier(_) => 0,
         };
         conns.sessions().map(|(_, session)| behind(session)).sum()
     }
@@ -199,33 +200,6 @@ impl<'s> Worker<'s> {
     }
 }
 
-fn subscribers(conns: &Conns<Session>, wanted: impl Fn(&Client) -> bool) -> Vec<ConnId> {
-    let is_wanted = |session: &Session| match session {
-        Session::Client(client) => wanted(client),
-        Session::Publisher(_) => false,
-    };
-    { conns.sessions() }
-        .filter(|(_, session)| is_wanted(session))
-        .map(|(id, _)| id)
-        .collect()
-}
-
-fn with_subscriber(
-    conns: &mut Conns<Session>,
-    id: ConnId,
-    change: impl FnOnce(&mut Client, &mut Effects<'_>),
-) {
-    conns.with(id, |session, fx| {
-        if let Session::Client(client) = session {
-            change(client, fx);
-        }
-    });
-}
-
-fn cpu_us() -> u64 {
-    throng_sys::cpu::thread_time().map_or(0, |time| time.total_us())
-}
-
 impl App for Worker<'_> {
     type Session = Session;
     type Mail = WorkerCommand;
@@ -242,6 +216,11 @@ impl App for Worker<'_> {
                 publishers.connected(*number, id, &mut self.core, fx);
             }
             (Session::Publisher(_), None) => fx.end(End::Now),
+            (Session::Carrier(place), _) => {
+                if let Some(arrivals) = &mut self.arrivals {
+                    arrivals.carriers.connected(*place, id);
+                }
+            }
         }
     }
 
@@ -251,7 +230,7 @@ impl App for Worker<'_> {
             (Session::Publisher(number), Some(publishers)) => {
                 publishers.bytes(*number, input, &mut self.core, fx);
             }
-            (Session::Publisher(_), None) => fx.end(End::Now),
+            (Session::Publisher(_), None) | (Session::Carrier(_), _) => fx.end(End::Now),
         }
     }
 
@@ -261,9 +240,12 @@ impl App for Worker<'_> {
         }
     }
 
-    fn closed(&mut self, _: ConnId, session: Session, _: u32, why: Closed, _: Now) {
+    fn closed(&mut self, _: ConnId, session: Session, tag: u32, why: Closed, _: Now) {
         if self.finished {
             return;
+        }
+        if let Some(arrivals) = &mut self.arrivals {
+            arrivals.carriers.release(tag);
         }
         match (session, &mut self.publishers) {
             (Session::Client(client), _) => self.core.closed(client, why),
@@ -271,6 +253,21 @@ impl App for Worker<'_> {
                 publishers.closed(number, why, &mut self.core);
             }
             (Session::Publisher(_), None) => {}
+            (Session::Carrier(place), _) => {
+                if let Some(arrivals) = &mut self.arrivals {
+                    arrivals.carriers.gone(place, why, &mut self.core);
+                }
+            }
+        }
+    }
+
+    fn tls(&mut self, event: &TlsEvent) {
+        if self.core.script.scenario.http2.is_none() {
+            return;
+        }
+        match &event.news {
+            TlsNews::Refused(fault) => self.core.tally.remark(format!("TLS: {fault}")),
+            TlsNews::Shaken(_) | TlsNews::Broken(_) | TlsNews::Truncated => {}
         }
     }
 
@@ -323,6 +320,7 @@ impl App for Worker<'_> {
         }
         let mut more = false;
         if let Some(arrivals) = &mut self.arrivals {
+            arrivals.begin_waiting(&mut self.core, conns);
             more |= arrivals.open_due(&mut self.core, conns);
         }
         more |= send_due(&mut self.core, conns);
@@ -362,6 +360,7 @@ struct Arrivals<'s> {
     // Next spare of the port plan, and the number of workers that share the spares.
     next_spare: u64,
     openers: u64,
+    carriers: Carriers,
 }
 
 impl<'s> Arrivals<'s> {
@@ -377,8 +376,14 @@ impl<'s> Arrivals<'s> {
             of: u64::from(part.of) * openers,
             clients: scenario.clients,
             next: None,
-            next_spare: script.clients() + number,
+            next_spare: number
+                + match scenario.http2 {
+                    None => script.clients(),
+                    // No client has a port of its own.
+                    Some(_) => 0,
+                },
             openers,
+            carriers: Carriers::default(),
         };
         arrivals.advance();
         arrivals
@@ -439,30 +444,47 @@ impl<'s> Arrivals<'s> {
         conns: &mut Conns<Session>,
     ) {
         let script = core.script;
-        let own = u64::from(n) / u64::from(script.part.of);
-        let mut tuple = script.ports.as_ref().and_then(|plan| plan.tuple(own));
-        let endpoint = script.endpoints.get(core.endpoint_of(n));
-        let Some(endpoint) = endpoint.or_else(|| script.endpoints.first()) else {
+        let endpoint_at = core.endpoint_of(n);
+        let Some(endpoint) = script.endpoints.get(endpoint_at) else {
             return;
         };
-        let target = endpoint.address;
         core.tally.counters.attempted += 1;
         core.tally.pending += 1;
+        let client = || Client::new(n, due_us, carried.clone());
+        if script.scenario.http2.is_some() {
+            return self.open_stream(client(), core, conns);
+        }
+        let own = u64::from(n) / u64::from(script.part.of);
+        let tuple = script.ports.as_ref().and_then(|plan| plan.tuple(own));
         let timeout_ms = script.scenario.connect_timeout_us.div_ceil(1000);
         let deadline = core.clock.to_millis(core.clock.now_us()) + timeout_ms;
-        for _ in 0..SPARES_TRIED {
-            let source: Option<SocketAddr> = tuple.map(|tuple| tuple.source);
+        let opened = self.with_a_port(core, tuple, endpoint.address, |source| {
             let accepted = Accepted {
-                session: Session::Client(Client::new(n, due_us, carried.clone())),
+                session: Session::Client(client()),
                 tag: 0,
                 deadline: Some(deadline),
             };
-            let opened = match &endpoint.tls {
-                None => conns.connect(source, target, accepted),
-                Some(tls) => conns.connect_secure(source, target, accepted, tls),
-            };
-            let Err(error) = opened else {
-                return;
+            match &endpoint.tls {
+                None => conns.connect(source, endpoint.address, accepted),
+                Some(tls) => conns.connect_secure(source, endpoint.address, accepted, tls),
+            }
+        });
+        if let Err(reason) = opened {
+            core.tally.failed(reason);
+        }
+    }
+
+    /// Opens a connection from a planned port, or from a spare one if that is taken.
+    fn with_a_port(
+        &mut self,
+        core: &SharedState<'_>,
+        mut tuple: Option<Tuple>,
+        target: SocketAddr,
+        mut connect: impl FnMut(Option<SocketAddr>) -> std::io::Result<ConnId>,
+    ) -> Result<(), ConnectFailure> {
+        for _ in 0..SPARES_TRIED {
+            let Err(error) = connect(tuple.map(|tuple| tuple.source)) else {
+                return Ok(());
             };
             let errno = error.raw_os_error().unwrap_or(0);
             let taken = matches!(errno, EADDRINUSE | EADDRNOTAVAIL);
@@ -473,11 +495,39 @@ impl<'s> Arrivals<'s> {
                 None
             };
             if tuple.is_none() {
-                core.tally.failed(ConnectFailure::from_errno(errno));
-                return;
+                return Err(ConnectFailure::from_errno(errno));
             }
         }
-        core.tally.failed(ConnectFailure::AddressInUse);
+        Err(ConnectFailure::AddressInUse)
+    }
+
+    fn open_stream(
+        &mut self,
+        client: Client,
+        core: &mut SharedState<'_>,
+        conns: &mut Conns<Session>,
+    ) {
+        let Some(wanted) = self.carriers.open(client, core, conns) else {
+            return;
+        };
+        let Some(endpoint) = core.script.endpoints.get(wanted.endpoint) else {
+            return;
+        };
+        let tuple = self.spare(core, endpoint.address);
+        let opened = self.with_a_port(core, tuple, endpoint.address, |source| {
+            let (target, tls) = (endpoint.address, endpoint.tls.as_ref());
+            conns.connect_carrier(source, target, wanted.accepted(core), tls)
+        });
+        if let Err(reason) = opened {
+            self.carriers.refused(wanted.place, reason, core);
+        }
+    }
+
+    /// Begins streams on connections that stand now.
+    fn begin_waiting(&mut self, core: &mut SharedState<'_>, conns: &mut Conns<Session>) {
+        for client in self.carriers.begin_waiting(core, conns) {
+            self.open_stream(client, core, conns);
+        }
     }
 
     /// Finds a planned port that no connection has, towards this target.

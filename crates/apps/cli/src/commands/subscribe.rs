@@ -12,12 +12,11 @@ use throng_client::{
     ResponseReadError, Subscription, SubscriptionEvent, SubscriptionNotice, SubscriptionTransport,
 };
 use throng_types::ChannelName;
-use throng_ws::handshake::{self, UpgradeError};
 
 use crate::commands::publish::{self, UNKNOWN_NAMESPACE, said};
 use crate::console;
 use crate::exit::{Exit, Failure, Result};
-use crate::http::{Answer, Endpoint, RequestError, TrustArgs, ask, query, send};
+use crate::http::{Answer, Endpoint, RequestError, TrustArgs, ask, query, upgraded};
 use crate::values::count;
 
 /// Print the publications of channels, one on a line
@@ -61,6 +60,9 @@ struct FollowArgs {
         default_value = "http://127.0.0.1:8000"
     )]
     server: Endpoint,
+    /// Speak HTTP/2: by TLS, or with prior knowledge (listen.http2 = "plain")
+    #[arg(long)]
+    http2: bool,
     #[command(flatten)]
     trust: TrustArgs,
     /// A token (`throng token create` makes one)
@@ -128,7 +130,11 @@ struct Follower {
 }
 
 impl Follower {
-    fn new(args: FollowArgs, form: Form) -> Self {
+    fn new(mut args: FollowArgs, mut form: Form) -> Self {
+        match &mut form {
+            Form::WebSocket(url) => *url = url.clone().with_http2(args.http2),
+            _ => args.server = args.server.with_http2(args.http2),
+        }
         Self {
             subscription: Subscription::new(match form {
                 Form::WebSocket(_) => SubscriptionTransport::WebSocket,
@@ -381,25 +387,6 @@ fn tell(notice: &SubscriptionNotice) {
         // The end of a connection is told with what is done about it.
         SubscriptionNotice::Subscribed { recovered: None }
         | SubscriptionNotice::Disconnect { .. } => {}
-    }
-}
-
-/// Asks for a WebSocket (RFC 6455 section 4.1). A refusal is an answer like any other.
-fn upgraded(
-    server: &Endpoint,
-    trust: &TrustArgs,
-    path: &str,
-    headers: &[(&str, &str)],
-) -> std::result::Result<Answer, RequestError> {
-    let (high, low) = (throng_sys::random::seed(), throng_sys::random::seed());
-    let key = (u128::from(high) << 64 | u128::from(low)).to_be_bytes();
-    let (host, target) = (server.authority(), server.target(path));
-    let mut wire = Vec::new();
-    handshake::encode_request(&host, &target, key, headers, &mut wire);
-    let exchange = send(server, trust, &wire)?;
-    match handshake::check_response(exchange.status, |name| exchange.header(name), key) {
-        Ok(()) | Err(UpgradeError::Status(_)) => Ok(exchange),
-        Err(fault) => Err(RequestError::Upgrade(fault)),
     }
 }
 

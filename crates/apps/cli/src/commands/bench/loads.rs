@@ -56,6 +56,10 @@ pub(crate) struct SubArgs {
     /// Source addresses of connections: 127.0.0.2-127.0.0.40; their ports are planned
     #[arg(long, value_name = "ADDRESSES", value_parser = sources)]
     source: Option<Sources>,
+    /// Speak HTTP/2, with so many clients' streams on each connection; http:// and ws:// with prior
+    /// knowledge
+    #[arg(long, value_name = "N")]
+    http2: Option<u32>,
     /// A frame that each connection sends once it is open, a template; may be repeated
     #[arg(long, value_name = "TEMPLATE")]
     first_frame: Vec<String>,
@@ -129,6 +133,7 @@ pub(super) fn sub(args: SubArgs) -> Result {
     }
     scenario.channels = args.channels;
     scenario.sources = args.source.map(|sources| sources.0).unwrap_or_default();
+    scenario.http2 = args.http2;
     scenario.connect_timeout_us = args.timeout;
     scenario.lifetime_us = args.lifetime;
     scenario.replace_lost = args.replace_lost;
