@@ -116,15 +116,21 @@ impl BodyDecoder {
         self.state == State::Done
     }
 
+    /// Tells whether the last chunk was read, and what follows are trailer fields or the end.
+    #[must_use]
+    pub fn is_at_trailers(&self) -> bool {
+        self.state == State::TrailerStart
+    }
+
     /// Tells whether the body is whole if the connection ends now.
     #[must_use]
     pub fn may_end_here(&self) -> bool {
         matches!(self.state, State::Done | State::UntilClose)
     }
 
-    /// Takes the next bytes. Answers at most one run of data, so call it again with what it
-    /// did not consume until that is empty or the body is done. A call with input
-    /// before the end consumes at least one byte.
+    /// Takes the next bytes. Answers at most one run of data, and stops behind the last chunk, so
+    /// call it again with what it did not consume until that is empty or the body is done. A call
+    /// with input before the end consumes at least one byte.
     ///
     /// # Errors
     /// A [`BadBody`]; every later call answers the same.
@@ -147,7 +153,12 @@ impl BodyDecoder {
                 }
                 State::Done => break,
                 State::Failed(fault) => return Err(fault),
-                _ => self.state = self.framing_byte(input[at])?,
+                was => {
+                    self.state = self.framing_byte(input[at])?;
+                    if was == State::SizeLf && self.is_at_trailers() {
+                        return Ok(self.answer(&[], at + 1));
+                    }
+                }
             }
             at += 1;
         }

@@ -125,6 +125,25 @@ fn chunks_are_joined() {
 }
 
 #[test]
+fn fields_behind_the_last_chunk_are_left_to_who_wants_them() {
+    let (wire, fields) = (b"3\r\nabc\r\n0\r\na: b\r\n\r\n", b"a: b\r\n\r\n");
+    for cut in 0..wire.len() {
+        let mut decoder = chunked(10);
+        let mut read = 0;
+        let (first, second) = wire.split_at(cut);
+        for mut piece in [first, second] {
+            while !piece.is_empty() && !decoder.is_at_trailers() {
+                let step = decoder.feed(piece).expect("chunks");
+                read += step.consumed;
+                piece = &piece[step.consumed..];
+            }
+        }
+        assert_eq!(&wire[read..], fields, "{cut}");
+        assert!(!decoder.is_done(), "{cut}");
+    }
+}
+
+#[test]
 fn chunks_of_the_table_are_refused() {
     for (wire, expected) in cases("chunks") {
         let (data, end, fault) = decode_all_ways(&chunked(100), wire.as_bytes());
