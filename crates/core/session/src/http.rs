@@ -8,6 +8,7 @@
 
 mod body;
 mod exchange;
+mod grpc;
 mod login;
 mod page;
 mod pipeline;
@@ -24,6 +25,7 @@ use throng_metrics::Counter;
 use throng_types::{End, Save};
 
 pub use exchange::Exchange;
+pub use grpc::{GrpcCode, grpc_end, grpc_message, read_grpc, respond_grpc, write_grpc_head};
 pub use pipeline::{Later, WriteAnswer};
 pub use request::{Incoming, Reject};
 pub use response::{SAFE, allow_origin, answer_text, respond, respond_json};
@@ -35,6 +37,7 @@ use crate::gateway::Resume;
 use crate::route::{Claim, Owner};
 use crate::{Admission, Allowance, Class, Context, Event, Opened, Shared, Transport};
 use body::{Coming, limits, whole_body};
+use grpc::{is_grpc, reject_grpc};
 use page::{is_head, known_wrong, reader_of_head};
 use pipeline::{Pipeline, waiting_bytes_max};
 use response::keep_head;
@@ -391,6 +394,11 @@ impl Http {
         let any_body = self.head_limits(cx);
         let mut headers = Vec::new();
         let reader = match parse_request_resumed(raw, 0, &any_body) {
+            Ok(Some((request, _))) if is_grpc(&request, cx) => {
+                reject_grpc(&Reject::new(status, sentence), cx);
+                self.written((start, false), cx);
+                return None;
+            }
             Ok(Some((request, _))) => self.reader(&request, cx),
             _ if self.is_client() => {
                 let head = known_wrong(raw, &any_body);

@@ -120,6 +120,8 @@ pub struct Shared {
     pub users: Users,
     /// Whether the connection that is being served speaks TLS with us.
     pub is_tls: Cell<bool>,
+    /// Whether it is a stream of HTTP/2.
+    pub is_http2: Cell<bool>,
     pub counters: Arc<Counters>,
     pub pages: Arc<dyn Pages>,
     /// Listener for what clients do, if there are webhooks.

@@ -29,6 +29,8 @@ pub struct Effects<'a> {
     /// Value of [`Accepted::tag`] for this connection.
     pub tag: u32,
     pub is_tls: bool,
+    /// Whether the connection is a stream of HTTP/2.
+    pub is_http2: bool,
     /// Actions on the connection, for the engine to carry out.
     pub actions: Actions,
 }
@@ -41,6 +43,7 @@ impl<'a> Effects<'a> {
             now,
             tag: 0,
             is_tls: false,
+            is_http2: false,
             actions: Actions::default(),
         }
     }

@@ -22,6 +22,7 @@ use throng_types::End;
 
 use super::body::limits;
 
+use super::grpc::{is_grpc, no_call, reject_grpc};
 use super::login::{check_key, login};
 use super::page::{check_page, reader};
 use super::pipeline::{PATIENCE, Repeat, waiting_bytes_max};
@@ -146,6 +147,10 @@ impl Http {
     ) -> Opened<S> {
         let notices = &cx.shared.notices;
         notices.refused("request", request.path(), "", sentence);
+        if is_grpc(request, cx) {
+            reject_grpc(&Reject::new(status, sentence), cx);
+            return Opened::Answered { keep_alive: false };
+        }
         let wait_s = if status == 429 { "2" } else { "5" };
         let mut headers = vec![("Retry-After", wait_s)];
         allow_origin(self.reader(request, cx), &mut headers);
@@ -374,7 +379,10 @@ fn answer<R: Router>(
         Some((owner, claim)) => dispatch(incoming, owner, &claim, router, cx),
         None => {
             let hint = "nothing at this path; GET / lists the endpoints";
-            Err(Reject::new(404, router.off(incoming).unwrap_or(hint)))
+            match is_grpc(incoming.request, cx) {
+                true => Err(no_call()),
+                false => Err(Reject::new(404, router.off(incoming).unwrap_or(hint))),
+            }
         }
     };
     opened.unwrap_or_else(|reject| {
@@ -396,6 +404,9 @@ fn reject_with(
     keep_alive: bool,
     cx: &mut Context<'_>,
 ) {
+    if is_grpc(incoming.request, cx) {
+        return reject_grpc(&reject, cx);
+    }
     let reader = is_for_pages
         .then(|| reader(incoming.port, incoming.request, cx.shared))
         .flatten();
@@ -415,6 +426,9 @@ fn dispatch<R: Router>(
 ) -> Result<Opened<R::Session>, Reject> {
     let method = incoming.request.method;
     cx.shared.notices.called_by(&None);
+    if !claim.takes(method) && is_grpc(incoming.request, cx) {
+        return Err(no_call());
+    }
     if !claim.takes(method) {
         let methods = claim.methods.unwrap_or_default();
         let reject = Reject::new(405, format!("this path takes {methods}"));

@@ -175,6 +175,7 @@ impl<S, K: Kernel> Conns<S, K> {
         let mut fx = Effects::new(&mut out, self.now);
         fx.tag = slot.tag;
         fx.is_tls = slot.has(flag::SECURE | flag::OVER_TLS);
+        fx.is_http2 = slot.has(flag::STREAM);
         act(id, &mut slot.session, &mut fx);
         let Actions {
             deadline,
