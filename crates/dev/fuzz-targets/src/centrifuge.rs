@@ -1,14 +1,17 @@
 //! Centrifugo's protocol: commands, calls of the server API, deltas.
 
-use throng_centrifuge::api::{ApiRequest, Method, NamePattern, parse, parse_batch, parse_legacy};
+use throng_centrifuge::api::{
+    ApiRequest, Method, NamePattern, parse, parse_batch, parse_batch_message, parse_legacy,
+    parse_message,
+};
 use throng_centrifuge::{ClientRequest, Codec, Commands, Connect};
 use throng_fossil::{DeltaUnit, apply, encode};
 use throng_types::json::append_payload;
 
 use crate::pieces::is_json;
 
-/// Bodies of the server API, in each of its three forms: calls that are read hold data that can go
-/// out.
+/// Bodies of the server API, in each of its three forms and in Protobuf: calls that are read hold
+/// data that can go out.
 ///
 /// Input: one byte that selects the method, then the body.
 pub(crate) fn centrifuge_api(input: &[u8]) {
@@ -21,7 +24,14 @@ pub(crate) fn centrifuge_api(input: &[u8]) {
         assert_eq!(request.method(), method);
         check(&request);
     }
-    if let Ok(batch) = parse_batch(body) {
+    if let Ok(request) = parse_message(method, body) {
+        assert_eq!(request.method(), method);
+        check(&request);
+    }
+    for batch in [parse_batch(body), parse_batch_message(body)]
+        .into_iter()
+        .flatten()
+    {
         batch.commands.iter().flatten().for_each(check);
     }
     if let Ok(commands) = parse_legacy(body) {
@@ -33,8 +43,8 @@ pub(crate) fn centrifuge_api(input: &[u8]) {
 
 fn check(request: &ApiRequest<'_>) {
     let (payload, tags) = match request {
-        ApiRequest::Publish(publish) => (publish.payload(), publish.tags.0),
-        ApiRequest::Broadcast(broadcast) => (broadcast.payload(), broadcast.tags.0),
+        ApiRequest::Publish(publish) => (publish.payload(), publish.tags.0.as_deref()),
+        ApiRequest::Broadcast(broadcast) => (broadcast.payload(), broadcast.tags.0.as_deref()),
         ApiRequest::Channels(channels) => {
             let pattern = NamePattern::new(&channels.pattern);
             let _ = (pattern.matches(""), pattern.matches("a-channel:of some"));

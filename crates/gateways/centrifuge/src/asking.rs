@@ -198,6 +198,7 @@ const fn transport(mode: Mode) -> &'static str {
         Mode::Lines | Mode::Messages => "http_stream",
         Mode::UniEvents => "uni_sse",
         Mode::UniLines => "uni_http_stream",
+        Mode::UniMessages => "uni_grpc",
     }
 }
 

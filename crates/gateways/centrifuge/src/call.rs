@@ -18,11 +18,12 @@ use std::collections::VecDeque;
 use throng_broker::{Draft, HistoryPage, HistoryQuery, Present, Refusal};
 use throng_centrifuge::ClientInfo;
 use throng_centrifuge::api::{
-    ApiResult, Method, PublishResult, ServerApiError, encode_bare_error, encode_batch_reply,
-    encode_legacy, encode_response,
+    ApiResult, Method, PublishResult, ServerApiError, encode_bare_error, encode_batch_field,
+    encode_batch_reply, encode_legacy, encode_message, encode_response,
 };
 use throng_hub::{Answer, Command, ReplyTo};
 use throng_metrics::Counter;
+use throng_session::http::{GrpcCode, grpc_end, grpc_message, respond_grpc, write_grpc_head};
 use throng_session::{
     Caller, Context, ControlCommand, Event, Exchange, Flow, Incoming, Publications,
     PublishOutcome as Outcome, Survey, SurveyReply, publish_all, respond_json,
@@ -100,6 +101,8 @@ pub struct ApiCall {
     exchange: Exchange,
     caller: Caller,
     together: Together,
+    /// Whether it came by gRPC and is answered in Protobuf.
+    is_rpc: bool,
     /// Commands that wait for their turn, with their ids. Bound: the request's body.
     rest: VecDeque<(u32, Result<Task, ServerApiError>)>,
     /// Those that were carried out. Bound: [`PUBLICATIONS_MAX`], [`HISTORIES_MAX`], and those
@@ -110,26 +113,28 @@ pub struct ApiCall {
     next_token: u32,
     /// The answer so far. Bound: [`REPLIES_BYTES_MAX`], and the replies to calls that began before.
     body: Vec<u8>,
-    status: u16,
+    /// Error that shows in the status of the answer.
+    failed: Option<ServerApiError>,
 }
 
 impl ApiCall {
     pub(crate) fn new(
         incoming: &Incoming<'_, '_>,
-        together: Together,
+        (together, is_rpc): (Together, bool),
         rest: VecDeque<(u32, Result<Task, ServerApiError>)>,
     ) -> Self {
         Self {
             exchange: Exchange::new(incoming),
             caller: incoming.caller.clone(),
             together,
+            is_rpc,
             rest,
             open: VecDeque::new(),
             publications: 0,
             histories: 0,
             next_token: 0,
             body: Vec::new(),
-            status: 200,
+            failed: None,
         }
     }
 
@@ -253,7 +258,13 @@ impl ApiCall {
                 }
                 return self.go_on(cx);
             }
-            Event::Timeout => cx.end(End::Flush),
+            // No call has a deadline but those of gRPC.
+            Event::Timeout => {
+                if self.is_rpc {
+                    respond_grpc(GrpcCode::DeadlineExceeded, "the deadline has passed", cx);
+                }
+                cx.end(End::Flush);
+            }
             // The answer comes within this turn or the next few; it is not cut off.
             Event::Close(_) => self.exchange.keep_alive = false,
             _ => {}
@@ -365,11 +376,13 @@ impl ApiCall {
         match self.together {
             Together::One { errors_in_status } => match result {
                 Err(error) if errors_in_status => {
-                    self.status = error.http_status();
+                    self.failed = Some(error);
                     encode_bare_error(error, &mut self.body);
                 }
+                _ if self.is_rpc => encode_message(result, &mut self.body),
                 _ => encode_response(result, &mut self.body),
             },
+            Together::Batch if self.is_rpc => encode_batch_field(result, &mut self.body),
             Together::Batch => {
                 if !self.body.is_empty() {
                     self.body.push(b',');
@@ -386,11 +399,25 @@ impl ApiCall {
     }
 
     fn write(&self, cx: &mut Cx<'_>) {
+        if self.is_rpc {
+            return match self.failed {
+                Some(error) => {
+                    let code = GrpcCode::of_http(error.http_status());
+                    respond_grpc(code, error.message(), cx);
+                }
+                None => {
+                    write_grpc_head(cx);
+                    grpc_message(cx.out, |out| out.extend_from_slice(&self.body));
+                    grpc_end(GrpcCode::Ok, cx.out);
+                }
+            };
+        }
+        let status = self.failed.map_or(200, ServerApiError::http_status);
         let body = match self.together {
             Together::Batch => [&b"{\"replies\":["[..], &self.body, b"]}"].concat(),
             _ => self.body.clone(),
         };
-        respond_json(self.status, &body, self.exchange.keep_alive, cx);
+        respond_json(status, &body, self.exchange.keep_alive, cx);
     }
 }
 

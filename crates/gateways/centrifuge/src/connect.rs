@@ -3,7 +3,6 @@
 use throng_auth::Claims;
 use throng_centrifuge::{
     ClientRequest, Connect, ConnectResult, RefreshResult, Reply, SubscribeResult,
-    encode_connect_push,
 };
 use throng_metrics::Counter;
 use throng_session::{Identity, InitialSubscription, Opening, authenticate, own_channels};
@@ -51,7 +50,7 @@ pub(crate) fn welcome(
 ) {
     ws.asked_mut().welcome.clone_from(&claims.options.data);
     let connect = match ws.is_bidirectional() {
-        false => Connect::parse(request).ok(),
+        false => ws.mode().codec().connect(request).ok(),
         true => match ws.mode().codec().commands(request).next() {
             Some(Ok(throng_centrifuge::ClientCommand {
                 request: ClientRequest::Connect(connect),
@@ -192,7 +191,7 @@ fn connected(ws: &mut Socket, command: u32, subs: &[(&str, SubscribeResult<'_>)]
     };
     match mode.is_bidirectional() {
         true => ws.reply(command, &Reply::Connect(&result), cx),
-        false => mode.frame(cx.out, |out| encode_connect_push(&result, out)),
+        false => mode.frame(cx.out, |out| mode.codec().connect_push(&result, out)),
     }
 }
 

@@ -114,8 +114,7 @@ impl Socket {
             Beat::Early => {}
             Beat::NoPong => return self.disconnect(Disconnect::NoPong, cx),
             Beat::Ping => {
-                let mode = self.mode();
-                mode.frame(cx.out, |out| mode.codec().ping(out));
+                self.mode().ping(cx.out);
                 // Unidirectional clients do not answer in their protocol.
                 if self.is_bidirectional() {
                     self.ws.state.phase = Phase::Pinged;

@@ -5,7 +5,9 @@
 //! as differences or only some of them, have forms of their own.
 
 use throng_centrifuge::{ClientInfo, Codec, Push, encode_push};
+use throng_http1::LAST_CHUNK;
 use throng_session::encode::{chunk, line, sse_data, ws_binary, ws_text};
+use throng_session::http::{GrpcCode, grpc_end, grpc_message};
 use throng_session::{Form, FormKind, Patch, Transport};
 use throng_types::{PayloadKind, Publication, PublicationKind, Save};
 use throng_ws::{Opcode, encode_deflated};
@@ -30,6 +32,8 @@ pub(crate) enum Mode {
     UniEvents,
     /// `/connection/uni_http_stream`: a line each; the client only listens.
     UniLines,
+    /// `CentrifugoUniStream/Consume` of gRPC: a message each; the client only listens.
+    UniMessages,
 }
 
 impl Mode {
@@ -45,7 +49,11 @@ impl Mode {
     /// Its place among [`Mode::WITH_COMMANDS`]; a client without commands has none of its own.
     pub(crate) const fn number(self) -> u8 {
         match self {
-            Self::Json | Self::Unidirectional | Self::UniEvents | Self::UniLines => 0,
+            Self::Json
+            | Self::Unidirectional
+            | Self::UniEvents
+            | Self::UniLines
+            | Self::UniMessages => 0,
             Self::Protobuf => 1,
             Self::Events => 2,
             Self::Lines => 3,
@@ -56,7 +64,7 @@ impl Mode {
     /// The form of the protocol.
     pub(crate) const fn codec(self) -> Codec {
         match self {
-            Self::Protobuf | Self::Messages => Codec::Protobuf,
+            Self::Protobuf | Self::Messages | Self::UniMessages => Codec::Protobuf,
             _ => Codec::Json,
         }
     }
@@ -72,6 +80,7 @@ impl Mode {
             Self::Messages => MESSAGES,
             Self::UniEvents => UNI_SSE,
             Self::UniLines => UNI_HTTP,
+            Self::UniMessages => UNI_GRPC,
         }
     }
 
@@ -79,7 +88,7 @@ impl Mode {
     pub(crate) const fn is_bidirectional(self) -> bool {
         !matches!(
             self,
-            Self::Unidirectional | Self::UniEvents | Self::UniLines
+            Self::Unidirectional | Self::UniEvents | Self::UniLines | Self::UniMessages
         )
     }
 
@@ -103,7 +112,7 @@ impl Mode {
         match self {
             Self::Json | Self::Protobuf | Self::Unidirectional => Transport::WebSocket,
             Self::Events | Self::UniEvents => Transport::Sse,
-            Self::Lines | Self::Messages | Self::UniLines => Transport::Stream,
+            Self::Lines | Self::Messages | Self::UniLines | Self::UniMessages => Transport::Stream,
         }
     }
 
@@ -115,6 +124,25 @@ impl Mode {
             Self::Events | Self::UniEvents => sse_data(out, write),
             Self::Lines | Self::UniLines => line(out, write),
             Self::Messages => chunk(out, write),
+            Self::UniMessages => grpc_message(out, write),
+        }
+    }
+
+    /// Appends the server's ping in a frame.
+    pub(crate) fn ping(self, out: &mut Vec<u8>) {
+        self.frame(out, |out| match self {
+            // An empty message.
+            Self::UniMessages => {}
+            _ => self.codec().ping(out),
+        });
+    }
+
+    /// Appends the end of the stream, if it is sent in chunks.
+    pub(crate) fn end(self, out: &mut Vec<u8>) {
+        match self {
+            Self::UniMessages => grpc_end(GrpcCode::Ok, out),
+            _ if self.is_chunked() => out.extend_from_slice(LAST_CHUNK),
+            _ => {}
         }
     }
 }
@@ -177,6 +205,7 @@ fn encode_plain(form: Form, publication: &Publication, out: &mut Vec<u8>) {
     let write = |out: &mut Vec<u8>| match form {
         PROTOBUF | PROTOBUF_DEFLATED | MESSAGES => Codec::Protobuf.push(&push, out),
         UNI_WS | UNI_WS_DEFLATED | UNI_SSE | UNI_HTTP => encode_push(&push, false, out),
+        UNI_GRPC => Codec::Protobuf.bare_push(&push, out),
         _ => encode_push(&push, true, out),
     };
     match form {
@@ -184,6 +213,7 @@ fn encode_plain(form: Form, publication: &Publication, out: &mut Vec<u8>) {
         UNI_SSE | EVENTS => sse_data(out, write),
         UNI_HTTP | LINES => line(out, write),
         MESSAGES => chunk(out, write),
+        UNI_GRPC => grpc_message(out, write),
         CENTRIFUGE_DEFLATED | UNI_WS_DEFLATED | PROTOBUF_DEFLATED => {
             let opcode = match form {
                 PROTOBUF_DEFLATED => Opcode::Binary,
@@ -200,7 +230,10 @@ fn encode_plain(form: Form, publication: &Publication, out: &mut Vec<u8>) {
 /// Any of them, for a subscription with a filter: the session looks at each publication.
 pub(crate) const FILTERED: Form = Form::new(PLAIN + 5, FormKind::Personal);
 
-/// Number of forms without differences.
+/// The unidirectional stream of gRPC: a bare push in a message.
+pub(crate) const UNI_GRPC: Form = Form::new(PLAIN + 6, FormKind::Shared);
+
+/// Number of forms without differences, but for later ones.
 const PLAIN: u8 = 11;
 
 /// Form in which publications are sent as differences, for subscriptions that have agreed to it.
@@ -233,6 +266,7 @@ pub(crate) const ALL: &[Form] = &[
     with_deltas(Mode::Lines),
     with_deltas(Mode::Messages),
     FILTERED,
+    UNI_GRPC,
 ];
 
 /// Appends a publication in a shared wire form.

@@ -1,7 +1,9 @@
 //! Paths of Centrifugo's clients and server API, and the session that a request at each becomes.
 
-use throng_centrifuge::{Codec, Connect};
-use throng_session::http::{Params, StreamHead, check_chunks, check_draining, write_stream_head};
+use throng_centrifuge::Codec;
+use throng_session::http::{
+    Params, StreamHead, check_chunks, check_draining, read_grpc, write_grpc_head, write_stream_head,
+};
 use throng_session::{
     Access, Claim, Identity, Incoming, Opened, Port, Reject, Shared, answer_handshake, authenticate,
 };
@@ -22,6 +24,9 @@ const API: u8 = 4;
 const SSE: u8 = 5;
 const HTTP_STREAM: u8 = 6;
 const EMULATION: u8 = 7;
+const UNI_GRPC: u8 = 8;
+
+const CONSUME: &str = "/centrifugal.centrifugo.unistream.CentrifugoUniStream/Consume";
 
 fn form(incoming: &Incoming<'_, '_>) -> Option<Form> {
     Form::of(incoming.request.path())
@@ -36,14 +41,15 @@ pub(crate) fn claim(incoming: &Incoming<'_, '_>, shared: &Shared) -> Option<Clai
         (Port::Client, "/connection/uni_websocket") => Claim::endpoint(UNI_WS, "GET"),
         (Port::Client, "/connection/uni_sse") => Claim::endpoint(UNI_SSE, "GET, POST, OPTIONS"),
         (Port::Client, "/connection/uni_http_stream") => Claim::endpoint(UNI_HTTP, "POST, OPTIONS"),
-        (Port::Api, _) => Claim {
-            pipelines: form(incoming)?.is_publishing(),
+        (Port::Client, CONSUME) => Claim::endpoint(UNI_GRPC, "POST"),
+        (Port::Api, path) => Claim {
+            pipelines: form(incoming)?.is_publishing() && !server_api::is_rpc(path),
             role: form(incoming)?.role(),
             by_channel: true,
             ..Claim::endpoint(API, "POST")
         },
-        (Port::Client, _) if shared.api_for_clients => Claim {
-            pipelines: form(incoming)?.is_publishing(),
+        (Port::Client, path) if shared.api_for_clients => Claim {
+            pipelines: form(incoming)?.is_publishing() && !server_api::is_rpc(path),
             role: form(incoming)?.role(),
             by_channel: true,
             access: Access::ApiKey,
@@ -66,6 +72,7 @@ pub(crate) fn open(
         (HTTP_STREAM, _) => Session::Socket(emulation::lines(incoming, cx)?),
         (WS, _) => Session::Socket(websocket(incoming, cx)?),
         (UNI_WS, _) => Session::Socket(uni_websocket(incoming, cx)?),
+        (UNI_GRPC, _) => Session::Socket(uni_stream(incoming, Mode::UniMessages, cx)?),
         (UNI_SSE, _) => Session::Socket(uni_stream(incoming, Mode::UniEvents, cx)?),
         _ => Session::Socket(uni_stream(incoming, Mode::UniLines, cx)?),
     };
@@ -113,19 +120,21 @@ fn uni_websocket(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Socket,
     Ok(socket(Mode::Unidirectional, incoming, cx).with_deflate(deflate))
 }
 
-/// `/connection/uni_sse` and `/connection/uni_http_stream`. The head of the answer leaves at once,
-/// and the first words wait for the hub and for backends. A client that is refused without a
-/// question to a backend gets a status; later it gets a `disconnect` push, like any other that has
-/// to leave: a backend's error cannot be sent there and becomes 3004 (Centrifugo, `client.go`).
+/// `/connection/uni_sse`, `/connection/uni_http_stream`, and the stream of gRPC. The head of the
+/// answer leaves at once, and the first words wait for the hub and for backends. A client that is
+/// refused without a question to a backend gets a status; later it gets a `disconnect` push, like
+/// any other that has to leave: a backend's error cannot be sent there and becomes 3004
+/// (Centrifugo, `client.go`).
 fn uni_stream(incoming: &Incoming<'_, '_>, mode: Mode, cx: &mut Cx<'_>) -> Result<Socket, Reject> {
     check_draining(cx.shared)?;
     let params = Params::read(incoming)?;
     check_chunks(incoming, mode.is_chunked())?;
     let request = match incoming.request.method {
+        _ if mode == Mode::UniMessages => read_grpc(incoming, cx)?.0,
         "GET" => params.connect.as_deref().unwrap_or_default().as_bytes(),
         _ => incoming.body,
     };
-    let connect = Connect::parse(request)
+    let connect = { mode.codec().connect(request) }
         .map_err(|_| Reject::new(400, "the connect request does not follow the protocol"))?;
     let token = match &*connect.token {
         "" => params.token.as_deref(),
@@ -144,7 +153,10 @@ fn uni_stream(incoming: &Incoming<'_, '_>, mode: Mode, cx: &mut Cx<'_>) -> Resul
         }
     };
     let origin = incoming.request.header("origin");
-    write_stream_head(origin, StreamHead::of(mode.is_chunked()), cx);
+    match mode {
+        Mode::UniMessages => write_grpc_head(cx),
+        _ => write_stream_head(origin, StreamHead::of(mode.is_chunked()), cx),
+    }
     let mut socket = socket(mode, incoming, cx);
     socket.remember_said(&connect, cx);
     match known {

@@ -1,5 +1,5 @@
-//! Centrifugo's server API: `POST /api/{method}`, many calls at once by `POST /api/batch`, and the
-//! older `POST /api` with a command a line.
+//! Centrifugo's server API: `POST /api/{method}`, many calls at once by `POST /api/batch`, the
+//! older `POST /api` with a command a line, and the same calls by gRPC.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,10 +8,11 @@ use throng_auth::{KeyRights, SubscriptionOptions};
 use throng_broker::{Draft, Version};
 use throng_centrifuge::api::{
     ApiRequest, DisconnectRequest, MalformedBody, Method, PublishRequest, ServerApiError, parse,
-    parse_batch, parse_legacy,
+    parse_batch, parse_batch_message, parse_legacy, parse_message,
 };
+use throng_centrifuge::{ClientData, History};
 use throng_metrics::Counter;
-use throng_session::http::{Later, WriteAnswer};
+use throng_session::http::{Later, WriteAnswer, read_grpc};
 use throng_session::{
     ControlCommand, Incoming, KeyRole, NodeKey, Opened, Reject, Survey, may_call, may_touch,
     respond_json,
@@ -29,6 +30,14 @@ const CHANNELS_MAX: usize = 10_000;
 /// Calls that one request may carry.
 const CALLS_MAX: usize = 10_000;
 
+/// Path of the calls by gRPC, each of which has a name behind it.
+const SERVICE: &str = "/centrifugal.centrifugo.api.CentrifugoApi/";
+
+/// Whether a path is that of a call by gRPC.
+pub(crate) fn is_rpc(path: &str) -> bool {
+    path.starts_with(SERVICE)
+}
+
 /// Kind of request body at a path of the server API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
@@ -43,6 +52,12 @@ pub(crate) enum Form {
 impl Form {
     /// The form at a path, if it is one of the server API's.
     pub(crate) fn of(path: &str) -> Option<Self> {
+        if let Some(name) = path.strip_prefix(SERVICE) {
+            return match name {
+                "Batch" => Some(Self::Batch),
+                name => Method::from_rpc_name(name).map(Self::One),
+            };
+        }
         match path.strip_prefix("/api")? {
             "" | "/" => Some(Self::Lines),
             "/batch" => Some(Self::Batch),
@@ -89,15 +104,26 @@ pub(crate) fn call(
     form: Form,
     cx: &mut Cx<'_>,
 ) -> Result<Opened<Session>, Reject> {
+    let is_rpc = is_rpc(incoming.request.path());
+    let (body, until) = match is_rpc {
+        true => read_grpc(incoming, cx)?,
+        false => (incoming.body, None),
+    };
     if form == Form::One(Method::Publish)
+        && !is_rpc
         && let Some(later) = publish_one(incoming, cx)
     {
         return Ok(Opened::Later(later));
     }
     let request = incoming.request;
     let keep_alive = request.keep_alive();
-    let (together, mut calls) = match read(form, incoming, &cx.shared.node) {
+    let read = match is_rpc {
+        true => read_message(form, body, in_status(incoming), &cx.shared.node),
+        false => read(form, incoming, &cx.shared.node),
+    };
+    let (together, mut calls) = match read {
         Ok(read) => read,
+        Err(fault) if is_rpc => return Err(Reject::new(400, fault.to_string())),
         Err(fault) => {
             let message = format!("bad request: {fault}").replace(['"', '\\'], "'");
             let code = ServerApiError::BadRequest.code();
@@ -122,6 +148,7 @@ pub(crate) fn call(
         }
     }
     if let Together::One { errors_in_status } = together
+        && !is_rpc
         && let Some((_, Ok(Task::Publish(drafts, is_broadcast)))) =
             calls.pop_front_if(|(_, task)| matches!(task, Ok(Task::Publish(..))))
     {
@@ -134,11 +161,11 @@ pub(crate) fn call(
             drafts, incoming, write, cx,
         )));
     }
-    let mut call = ApiCall::new(incoming, together, calls);
+    let mut call = ApiCall::new(incoming, (together, is_rpc), calls);
     if call.advance(cx) {
         return Ok(Opened::Answered { keep_alive });
     }
-    cx.set_deadline(None);
+    cx.set_deadline(until);
     Ok(Opened::Session(Session::Call(Box::new(call))))
 }
 
@@ -174,6 +201,27 @@ fn read(
             (Together::Lines, calls.collect())
         }
     })
+}
+
+/// Reads the message of a call by gRPC.
+fn read_message(
+    form: Form,
+    message: &[u8],
+    errors_in_status: bool,
+    node: &NodeKey,
+) -> Result<(Together, Calls), MalformedBody> {
+    let mut channels_left = CHANNELS_MAX;
+    let mut task = |request: Result<ApiRequest<'_>, ServerApiError>| {
+        request.and_then(|request| task(request, &mut channels_left, node))
+    };
+    if let Form::One(method) = form {
+        let calls = [(0, task(Ok(parse_message(method, message)?)))].into();
+        return Ok((Together::One { errors_in_status }, calls));
+    }
+    let commands = parse_batch_message(message)?.commands;
+    MalformedBody::check_count(commands.len(), CALLS_MAX)?;
+    let calls = commands.into_iter().map(|request| (0, task(request)));
+    Ok((Together::Batch, calls.collect()))
 }
 
 fn channel_of(name: &str) -> Result<ChannelName, ServerApiError> {
@@ -227,7 +275,7 @@ impl Target {
 
 fn draft_of(publish: &PublishRequest<'_>) -> Result<Draft, ServerApiError> {
     Ok(Draft {
-        tags: publish.tags.0.map(Into::into),
+        tags: publish.tags.0.as_deref().map(Into::into),
         skip_history: publish.skip_history,
         idempotency_key: key_of(&publish.idempotency_key),
         version: version_of(publish.version, &publish.version_epoch),
@@ -290,7 +338,7 @@ fn task(
             let drafts = broadcast.channels.iter().zip(payloads);
             let drafts = drafts.map(|(channel, payload)| {
                 Ok(Draft {
-                    tags: broadcast.tags.0.map(Into::into),
+                    tags: broadcast.tags.0.as_deref().map(Into::into),
                     skip_history: broadcast.skip_history,
                     idempotency_key: key_of(&broadcast.idempotency_key),
                     version: version_of(broadcast.version, &broadcast.version_epoch),
@@ -300,6 +348,7 @@ fn task(
             Task::Publish(drafts.collect::<Result<_, ServerApiError>>()?, true)
         }
         ApiRequest::History(history) => {
+            let history = History::from(history);
             Task::History(channel_of(&history.channel)?, history_query(&history))
         }
         ApiRequest::Channels(channels) => {
@@ -342,11 +391,11 @@ fn task(
         ApiRequest::Subscribe(subscribe) => {
             let it = &subscribe;
             let Target { user, client } = Target::new(&it.user, &it.client, &it.session, node)?;
-            let options = SubscriptionOptions::of_parts(
-                [subscribe.info.0, subscribe.data.0],
-                [&subscribe.b64info, &subscribe.b64data],
-                subscribe.overrides,
-            );
+            let (info, b64info) = ClientData::parts(subscribe.info.0, &subscribe.b64info);
+            let (data, b64data) = ClientData::parts(subscribe.data.0, &subscribe.b64data);
+            let overrides = subscribe.overrides.0.as_deref();
+            let options =
+                SubscriptionOptions::of_parts([info, data], [&b64info, &b64data], overrides);
             let since = subscribe.recover_since.as_ref();
             let command = ControlCommand::Subscribe {
                 channel: channel_of(&subscribe.channel)?,

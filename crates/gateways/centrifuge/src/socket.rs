@@ -7,8 +7,7 @@
 
 use throng_auth::TokenFault;
 use throng_broker::Refusal;
-use throng_centrifuge::{ErrorCode, Push, Reply, TagFilter, encode_push};
-use throng_http1::LAST_CHUNK;
+use throng_centrifuge::{ErrorCode, Push, Reply, TagFilter};
 use throng_metrics::Counter;
 use throng_session::{
     AuthError, Form, Identity, InitialSubscription, Opening, Overspent, WebSocket, Work, note_ends,
@@ -312,9 +311,7 @@ impl Socket {
         if is_told {
             self.push(&Push::Disconnect { code, reason }, cx);
         }
-        if mode.is_chunked() {
-            cx.out.extend_from_slice(LAST_CHUNK);
-        }
+        mode.end(cx.out);
         self.ws.cut(cx);
     }
 
@@ -333,7 +330,7 @@ impl Socket {
         let mode = self.mode();
         mode.frame(cx.out, |out| match mode.is_bidirectional() {
             true => mode.codec().push(push, out),
-            false => encode_push(push, false, out),
+            false => mode.codec().bare_push(push, out),
         });
     }
 

@@ -5,8 +5,11 @@ use crate::command::{self, ClientCommand};
 use crate::form::Form as _;
 use crate::json::Object;
 use crate::protobuf::{self, Protobuf};
-use crate::reply::{PING, PUSH, Push, Reply, encode_push, write_push, write_reply};
-use crate::request::Emulation;
+use crate::reply::{
+    ConnectResult, PING, PUSH, Push, Reply, encode_push, write_connect_push, write_push,
+    write_reply,
+};
+use crate::request::{Connect, Emulation};
 
 /// A form of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +56,33 @@ impl Codec {
             Self::Protobuf => Protobuf::append(out, |form| {
                 form.message(PUSH, |form| write_push(push, form));
             }),
+        }
+    }
+
+    /// Reads a bare connect request, as unidirectional transports take it.
+    ///
+    /// # Errors
+    /// It is no such request.
+    pub fn connect(self, request: &[u8]) -> Result<Connect<'_>, Malformed> {
+        match self {
+            Self::Json => Connect::parse(request),
+            Self::Protobuf => Connect::parse_message(request),
+        }
+    }
+
+    /// Appends a bare push, as unidirectional transports carry it; in Protobuf without its length.
+    pub fn bare_push(self, push: &Push<'_>, out: &mut Vec<u8>) {
+        match self {
+            Self::Json => encode_push(push, false, out),
+            Self::Protobuf => write_push(push, &mut Protobuf::bare(out)),
+        }
+    }
+
+    /// Appends the first push of a unidirectional connection, as [`Codec::bare_push`] does others.
+    pub fn connect_push(self, result: &ConnectResult<'_>, out: &mut Vec<u8>) {
+        match self {
+            Self::Json => Object::append(out, |form| write_connect_push(result, form)),
+            Self::Protobuf => write_connect_push(result, &mut Protobuf::bare(out)),
         }
     }
 

@@ -10,8 +10,8 @@ use std::borrow::Cow;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use crate::code::Malformed;
-use crate::json::{AnyText, ClientData, Text, each_entry};
+use crate::code::{Malformed, utf8};
+use crate::json::{AnyText, ClientData, Text, append_text, each_entry};
 use crate::protobuf::{FromProtobuf, Message, Value, read};
 
 /// Declares a struct whose fields are all read by [`FromJson`].
@@ -78,7 +78,7 @@ impl<T> Default for IfThere<T> {
 /// Tags: a JSON object of texts, kept as it was written. Nothing and the empty object are both no
 /// tags.
 #[derive(Debug, Default)]
-pub struct Tags<'a>(pub Option<&'a str>);
+pub struct Tags<'a>(pub Option<Cow<'a, str>>);
 
 /// For fields in which `null` means the default.
 pub(crate) fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
@@ -202,6 +202,39 @@ impl<'de: 'a, 'a> FromJson<'de> for Tags<'a> {
         let mut json = serde_json::Deserializer::from_str(raw.get());
         each_entry(&mut json, |_, _: AnyText| count += 1)
             .map_err(|_| serde::de::Error::custom("tags are not an object of strings"))?;
-        Ok(Self((count > 0).then_some(raw.get())))
+        Ok(Self((count > 0).then_some(Cow::Borrowed(raw.get()))))
+    }
+}
+
+message! {
+    /// Entry of a map from name to text.
+    pub(crate) struct TextEntry<'a> {
+        pub(crate) name: Cow<'a, str> = 1,
+        pub(crate) value: Cow<'a, str> = 2,
+    }
+}
+
+/// An entry of the map, which is kept as JSON too.
+impl<'de: 'a, 'a> FromProtobuf<'de> for Tags<'a> {
+    fn merge(&mut self, value: Value<'de>) -> Result<(), Malformed> {
+        let TextEntry { name, value } = read(value.bytes()?)?;
+        let mut json = self.0.take().map_or_else(String::new, Cow::into_owned);
+        json.truncate(json.len().saturating_sub(1));
+        json.push(if json.is_empty() { '{' } else { ',' });
+        let mut entry = Vec::new();
+        append_text(&name, &mut entry);
+        entry.push(b':');
+        append_text(&value, &mut entry);
+        json.push_str(utf8(&entry)?);
+        json.push('}');
+        self.0 = Some(Cow::Owned(json));
+        Ok(())
+    }
+}
+
+impl<'de: 'a, 'a> FromProtobuf<'de> for Vec<Cow<'a, str>> {
+    fn merge(&mut self, value: Value<'de>) -> Result<(), Malformed> {
+        self.push(Cow::Borrowed(value.text()?));
+        Ok(())
     }
 }

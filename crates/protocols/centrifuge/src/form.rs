@@ -12,7 +12,12 @@ pub(crate) trait Form: Sized {
 
     fn flag_if_set(&mut self, key: Key, flag: bool);
 
+    /// Writes a flag that JSON shows also while it is not set.
+    fn flag(&mut self, key: Key, flag: bool);
+
     fn text(&mut self, key: Key, text: &str);
+
+    fn texts(&mut self, key: Key, texts: &[&str]);
 
     /// Writes text that is JSON already.
     fn json_if_any(&mut self, key: Key, json: Option<&str>);

@@ -5,6 +5,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
@@ -121,8 +123,17 @@ impl Form for Object<'_> {
         Object::flag_if_set(self, key, flag);
     }
 
+    fn flag(&mut self, (key, _): Key, flag: bool) {
+        let text: &[u8] = if flag { b"true" } else { b"false" };
+        self.value(key).extend_from_slice(text);
+    }
+
     fn text(&mut self, (key, _): Key, text: &str) {
         Object::text(self, key, text);
+    }
+
+    fn texts(&mut self, (key, _): Key, texts: &[&str]) {
+        Object::texts(self, key, texts);
     }
 
     fn json_if_any(&mut self, (key, _): Key, json: Option<&str>) {
@@ -312,6 +323,16 @@ impl<'a> ClientData<'a> {
         match self {
             Self::Json(json) => json.get().as_bytes(),
             Self::Bytes(bytes) => bytes,
+        }
+    }
+
+    /// JSON beside base64, which counts first. Bytes become base64, since they may be anything.
+    #[must_use]
+    pub fn parts(data: Option<Self>, base64: &'a str) -> (Option<&'a RawValue>, Cow<'a, str>) {
+        match data {
+            Some(Self::Json(json)) => (Some(json), base64.into()),
+            Some(Self::Bytes(bytes)) if base64.is_empty() => (None, STANDARD.encode(bytes).into()),
+            _ => (None, base64.into()),
         }
     }
 

@@ -161,6 +161,11 @@ impl<'a> Protobuf<'a> {
         Self(out).delimited(write);
     }
 
+    /// Appends to a message without a length.
+    pub(crate) fn bare(out: &'a mut Vec<u8>) -> Self {
+        Self(out)
+    }
+
     fn key(&mut self, field: u32, wire_type: u8) {
         append_varint(u64::from(field) << 3 | u64::from(wire_type), self.0);
     }
@@ -218,8 +223,18 @@ impl Form for Protobuf<'_> {
         self.number(key, flag.into());
     }
 
+    fn flag(&mut self, key: Key, flag: bool) {
+        self.flag_if_set(key, flag);
+    }
+
     fn text(&mut self, (_, field): Key, text: &str) {
         self.bytes(field, text.as_bytes());
+    }
+
+    fn texts(&mut self, key: Key, texts: &[&str]) {
+        for text in texts {
+            self.text(key, text);
+        }
     }
 
     fn json_if_any(&mut self, key: Key, json: Option<&str>) {

@@ -234,7 +234,9 @@ pub(crate) fn write_reply<F: Form>(id: u32, reply: &Reply<'_>, form: &mut F) {
             message,
             temporary,
         } => write_error(code, message, temporary, form),
-        Reply::Connect(result) => form.message(("connect", 5), |form| write_connect(result, form)),
+        Reply::Connect(result) => form.message(("connect", 5), |form| {
+            write_connect(result, REPLIES, form);
+        }),
         Reply::Subscribe(result) => {
             form.message(("subscribe", 6), |form| write_subscribe(result, form));
         }
@@ -246,7 +248,9 @@ pub(crate) fn write_reply<F: Form>(id: u32, reply: &Reply<'_>, form: &mut F) {
         Reply::PresenceStats { clients, users } => form.message(("presence_stats", 10), |form| {
             write_presence_stats(clients, users, form);
         }),
-        Reply::History(result) => form.message(("history", 11), |form| write_history(result, form)),
+        Reply::History(result) => form.message(("history", 11), |form| {
+            write_history(result, CLIENTS, form);
+        }),
         Reply::Ping => form.message(("ping", 12), |_| ()),
         Reply::Rpc(data) => form.message(("rpc", 13), |form| {
             if let Some(data) = data {
@@ -274,15 +278,20 @@ fn write_error<F: Form>(code: u32, message: &str, temporary: bool, form: &mut F)
     });
 }
 
-fn write_connect<F: Form>(result: &ConnectResult<'_>, form: &mut F) {
+/// Numbers of the fields that differ between the reply to `connect` and a push.
+const REPLIES: [u32; 4] = [3, 4, 5, 6];
+const PUSHES: [u32; 4] = [5, 6, 3, 4];
+
+fn write_connect<F: Form>(result: &ConnectResult<'_>, numbers: [u32; 4], form: &mut F) {
+    let [expires, ttl, data, subs] = numbers;
     form.text(("client", 1), result.client);
     form.text_if_any(("version", 2), result.version);
-    form.flag_if_set(("expires", 3), result.expires);
-    form.number_if_any(("ttl", 4), result.ttl_s.into());
-    form.json_if_any(("data", 5), result.data);
+    form.flag_if_set(("expires", expires), result.expires);
+    form.number_if_any(("ttl", ttl), result.ttl_s.into());
+    form.json_if_any(("data", data), result.data);
     if !result.subs.is_empty() {
-        let subs = result.subs.iter().map(|(channel, sub)| (*channel, sub));
-        form.map(("subs", 6), subs, write_subscribe);
+        let by_channel = result.subs.iter().map(|(channel, sub)| (*channel, sub));
+        form.map(("subs", subs), by_channel, write_subscribe);
     }
     form.number_if_any(("ping", 7), result.ping_s.into());
     form.flag_if_set(("pong", 8), result.pong);
@@ -313,13 +322,18 @@ fn write_subscribe<F: Form>(result: &SubscribeResult<'_>, form: &mut F) {
     form.flag_if_set(("delta", 13), result.delta);
 }
 
-/// The client protocol and the server API show history alike.
-pub(crate) fn write_history<F: Form>(result: &HistoryResult<'_>, form: &mut F) {
+/// The number of a publication's first field for clients; those of the others follow.
+pub(crate) const CLIENTS: u32 = 4;
+
+/// The client protocol and the server API show history alike, but for the numbers of publications'
+/// fields in Protobuf.
+pub(crate) fn write_history<F: Form>(result: &HistoryResult<'_>, numbers: u32, form: &mut F) {
     form.list(
         ("publications", 1),
         result.publications,
         |publication, form| {
-            write_publication(publication, form);
+            form.data(("data", numbers), &publication.payload);
+            write_rest(publication, numbers, false, form);
         },
     );
     form.epoch(("epoch", 2), result.position.epoch);
@@ -329,28 +343,28 @@ pub(crate) fn write_history<F: Form>(result: &HistoryResult<'_>, form: &mut F) {
 /// Writes one publication. Its time stays here: the reference server does not send it, and most
 /// SDKs would not show it.
 fn write_publication<F: Form>(publication: &Publication, form: &mut F) {
-    form.data(("data", 4), &publication.payload);
-    write_rest(publication, false, form);
+    form.data(("data", CLIENTS), &publication.payload);
+    write_rest(publication, CLIENTS, false, form);
 }
 
 /// Writes one publication for a subscriber with deltas.
 fn write_delta<F: Form>(publication: &Publication, patch: Option<&[u8]>, form: &mut F) {
-    form.delta(("data", 4), &publication.payload, patch);
-    write_rest(publication, patch.is_some(), form);
+    form.delta(("data", CLIENTS), &publication.payload, patch);
+    write_rest(publication, CLIENTS, patch.is_some(), form);
 }
 
-fn write_rest<F: Form>(publication: &Publication, is_patch: bool, form: &mut F) {
+fn write_rest<F: Form>(publication: &Publication, numbers: u32, is_patch: bool, form: &mut F) {
     if let Some(publisher) = &publication.publisher {
         let info = ClientInfo::from(&**publisher);
-        form.message(("info", 5), |form| write_info(&info, form));
+        form.message(("info", numbers + 1), |form| write_info(&info, form));
     }
     if let Some(position) = publication.position {
-        form.number(("offset", 6), position.offset);
+        form.number(("offset", numbers + 2), position.offset);
     }
     if let Some(tags) = publication.tags.as_deref() {
-        form.tags(("tags", 7), tags);
+        form.tags(("tags", numbers + 3), tags);
     }
-    form.flag_if_set(("delta", 8), is_patch);
+    form.flag_if_set(("delta", numbers + 4), is_patch);
 }
 
 pub(crate) fn write_presence<F: Form>(present: &[ClientInfo<'_>], form: &mut F) {
@@ -434,9 +448,7 @@ pub fn encode_push(push: &Push<'_>, bidirectional: bool, out: &mut Vec<u8>) {
     });
 }
 
-/// Appends the first push of a unidirectional connection, which has no command to reply to.
-pub fn encode_connect_push(result: &ConnectResult<'_>, out: &mut Vec<u8>) {
-    Object::append(out, |push| {
-        push.message(("connect", 0), |form| write_connect(result, form));
-    });
+/// Writes the first push of a unidirectional connection, which has no command to reply to.
+pub(crate) fn write_connect_push<F: Form>(result: &ConnectResult<'_>, form: &mut F) {
+    form.message(("connect", 10), |form| write_connect(result, PUSHES, form));
 }

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use serde::Deserializer;
 
 use crate::code::{Malformed, not_a_command, utf8};
-use crate::field::{FromJson, message};
+use crate::field::{FromJson, TextEntry, message};
 use crate::filter::FilterNode;
 use crate::json::{ClientData, Text, each_entry};
 use crate::protobuf::{FromProtobuf, Value, read};
@@ -44,6 +44,11 @@ impl Subscribe<'_> {
 }
 
 impl<'a> Connect<'a> {
+    /// Reads a bare connect request in Protobuf, as the unidirectional stream of gRPC takes it.
+    pub fn parse_message(message: &'a [u8]) -> Result<Self, Malformed> {
+        read(message)
+    }
+
     /// Reads a bare connect request, as unidirectional transports take it: the parameter
     /// `cf_connect` of `/connection/uni_sse`, the body of `/connection/uni_http_stream`, the first
     /// message of `/connection/uni_websocket`. Nothing, white space and `null` are an anonymous
@@ -130,14 +135,6 @@ impl<'de: 'a, 'a> FromJson<'de> for HeaderFields<'a> {
             }
         })?;
         Ok(headers)
-    }
-}
-
-message! {
-    /// Entry of a map from name to text.
-    struct TextEntry<'a> {
-        name: Cow<'a, str> = 1,
-        value: Cow<'a, str> = 2,
     }
 }
 

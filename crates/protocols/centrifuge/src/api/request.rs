@@ -14,11 +14,14 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use throng_types::{Payload, PayloadKind, coded_enum};
+use throng_types::{Payload, coded_enum};
 
-use crate::field::{IfThere, Tags, fields, or_default};
-use crate::json::payload_of;
-use crate::request::{History, Since};
+use super::parts::{HistoryRequest, Overrides};
+use crate::code::Malformed;
+use crate::field::{IfThere, Tags, fields, message, or_default};
+use crate::json::{ClientData, payload_of};
+use crate::protobuf;
+use crate::request::Since;
 use crate::strict::{self, Checked, Nothing};
 
 /// A body that is not the JSON that its method asks for: HTTP status 400.
@@ -36,6 +39,12 @@ impl MalformedBody {
             true => Ok(()),
             false => Err(Self(format!("more than {max} calls").into())),
         }
+    }
+}
+
+impl From<Malformed> for MalformedBody {
+    fn from(error: Malformed) -> Self {
+        Self(error.to_string().into())
     }
 }
 
@@ -75,6 +84,35 @@ pub fn parse_batch(body: &[u8]) -> Result<BatchRequest<'_>, MalformedBody> {
         commands,
         parallel: batch.parallel,
     })
+}
+
+/// Reads the message of a batch.
+pub fn parse_batch_message(message: &[u8]) -> Result<BatchRequest<'_>, MalformedBody> {
+    let mut batch = BatchRequest {
+        commands: Vec::new(),
+        parallel: false,
+    };
+    let mut fields = protobuf::Fields(message);
+    while let Some((number, value)) = fields.next()? {
+        match number {
+            1 => batch.commands.push(command_of(value.bytes()?)?),
+            2 => batch.parallel = value.number()? != 0,
+            _ => {}
+        }
+    }
+    Ok(batch)
+}
+
+/// Reads a command of a batch, of whose fields the first that is a method counts.
+fn command_of(message: &[u8]) -> Result<Result<ApiRequest<'_>, ServerApiError>, MalformedBody> {
+    let mut fields = protobuf::Fields(message);
+    while let Some((number, value)) = fields.next()? {
+        let is_it = |method: &Method| u64::from(method.number()) == number;
+        if let Some(method) = Method::ALL.into_iter().find(is_it) {
+            return parse_message(method, value.bytes()?).map(Ok);
+        }
+    }
+    Ok(Err(ServerApiError::NotFound))
 }
 
 /// Reads the body of `POST /api`: one command or several, with or without white space between them.
@@ -123,7 +161,10 @@ fields! {
 
 /// Declares the methods of the server API, the call of each, and how both are read.
 macro_rules! methods {
-    ($($(#[$doc:meta])* $Variant:ident $name:ident $(($Params:ty))? $([$Empty:ty])?;)+) => {
+    ($(
+        $(#[$doc:meta])*
+        $Variant:ident $name:ident = $number:literal $(($Params:ty))? $([$Empty:ty])?;
+    )+) => {
         /// Method that is known; some are only refused.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Method { $($(#[$doc])* $Variant),+ }
@@ -136,6 +177,16 @@ macro_rules! methods {
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$Variant => stringify!($name)),+ }
+            }
+
+            /// Name among the calls of gRPC, but for the case of its letters.
+            const fn rpc_name(self) -> &'static str {
+                match self { $(Self::$Variant => stringify!($Variant)),+ }
+            }
+
+            /// Number of its field in a batch in Protobuf, in both directions.
+            pub(super) const fn number(self) -> u32 {
+                match self { $(Self::$Variant => $number),+ }
             }
         }
 
@@ -155,6 +206,19 @@ macro_rules! methods {
             Ok(match method {
                 $(Method::$Variant => {
                     let params: $($Params)? $($Empty)? = strict::from_slice(body)?;
+                    methods!(@make $Variant params $(($Params))?)
+                })+
+            })
+        }
+
+        /// Reads the message of a call.
+        pub fn parse_message<'a>(
+            method: Method,
+            message: &'a [u8],
+        ) -> Result<ApiRequest<'a>, MalformedBody> {
+            Ok(match method {
+                $(Method::$Variant => {
+                    let params: $($Params)? $($Empty)? = protobuf::read(message)?;
                     methods!(@make $Variant params $(($Params))?)
                 })+
             })
@@ -182,33 +246,33 @@ macro_rules! methods {
 }
 
 methods! {
-    Publish publish(PublishRequest<'a>);
+    Publish publish = 4 (PublishRequest<'a>);
     /// Publishes the same data into many channels.
-    Broadcast broadcast(BroadcastRequest<'a>);
+    Broadcast broadcast = 5 (BroadcastRequest<'a>);
     /// Subscribes a user's connections.
-    Subscribe subscribe(SubscribeRequest<'a>);
+    Subscribe subscribe = 6 (SubscribeRequest<'a>);
     /// Ends subscriptions of a user.
-    Unsubscribe unsubscribe(UnsubscribeRequest<'a>);
+    Unsubscribe unsubscribe = 7 (UnsubscribeRequest<'a>);
     /// Ends connections of a user.
-    Disconnect disconnect(DisconnectRequest<'a>);
+    Disconnect disconnect = 8 (DisconnectRequest<'a>);
     /// Sets when a user's connections expire.
-    Refresh refresh(RefreshRequest<'a>);
+    Refresh refresh = 15 (RefreshRequest<'a>);
     /// Lists the clients in a channel.
-    Presence presence(ChannelRequest<'a>);
+    Presence presence = 9 (ChannelRequest<'a>);
     /// Counts the clients in a channel.
-    PresenceStats presence_stats(ChannelRequest<'a>);
+    PresenceStats presence_stats = 10 (ChannelRequest<'a>);
     /// Asks for past publications.
-    History history(History<'a>);
+    History history = 11 (HistoryRequest<'a>);
     /// Forgets a channel's past publications.
-    HistoryRemove history_remove(ChannelRequest<'a>);
+    HistoryRemove history_remove = 12 (ChannelRequest<'a>);
     /// Lists channels with subscribers.
-    Channels channels(ChannelsRequest<'a>);
+    Channels channels = 16 (ChannelsRequest<'a>);
     /// Lists connections of clients; not in Centrifugo.
-    Connections connections(ConnectionsRequest<'a>);
+    Connections connections = 17 (ConnectionsRequest<'a>);
     /// Asks about the nodes.
-    Info info[Nothing];
+    Info info = 13 [Nothing];
     /// Calls a procedure of the server's.
-    Rpc rpc(RpcRequest<'a>);
+    Rpc rpc = 14 (RpcRequest<'a>);
 }
 
 impl Method {
@@ -216,6 +280,14 @@ impl Method {
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|method| method.name() == name)
+    }
+
+    /// Finds the method of a call of gRPC.
+    #[must_use]
+    pub fn from_rpc_name(name: &str) -> Option<Self> {
+        let name = if name == "RPC" { "Rpc" } else { name };
+        let mut all = Self::ALL.into_iter();
+        all.find(|method| method.rpc_name() == name)
     }
 }
 
@@ -285,29 +357,29 @@ impl std::error::Error for ServerApiError {}
 /// Declares the parameters of a method that publishes; the field of its channels comes first.
 macro_rules! publishing {
     ($(#[$meta:meta])* $Name:ident { $($channels:tt)+ }) => {
-        fields! {
+        message! {
             $(#[$meta])*
             pub struct $Name<'a> {
                 $($channels)+
-                /// One JSON value; nothing if the field is missing.
-                pub data: IfThere<&'a RawValue>,
+                /// One JSON value, or bytes; nothing if the field is missing.
+                pub data: IfThere<ClientData<'a>> = 2,
                 /// Any bytes in base64 (RFC 4648 section 4, padded); goes before `data` unless
                 /// empty.
-                pub b64data: Cow<'a, str>,
+                pub b64data: Cow<'a, str> = 3,
                 /// Deliver, but do not keep.
-                pub skip_history: bool,
-                pub tags: Tags<'a>,
+                pub skip_history: bool = 4,
+                pub tags: Tags<'a> = 5,
                 /// A second publication into the same channel with the same key is dropped; empty
                 /// for none.
-                pub idempotency_key: Cow<'a, str>,
+                pub idempotency_key: Cow<'a, str> = 6,
                 /// Deliver the difference to the previous publication where subscribers can read
                 /// it.
-                pub delta: bool,
+                pub delta: bool = 7,
                 /// Ignore the publication unless this is greater than the channel's last version;
                 /// 0 for none.
-                pub version: u64,
+                pub version: u64 = 8,
                 /// Versions of different epochs are not compared.
-                pub version_epoch: Cow<'a, str>,
+                pub version_epoch: Cow<'a, str> = 9,
             }
         }
 
@@ -323,7 +395,7 @@ macro_rules! publishing {
 publishing! {
     /// Parameters of the method `publish`.
     PublishRequest {
-        pub channel: Cow<'a, str>,
+        pub channel: Cow<'a, str> = 1,
     }
 }
 
@@ -332,149 +404,146 @@ publishing! {
     BroadcastRequest {
         /// The channels; none at all is [`ServerApiError::BadRequest`], and so is an empty name,
         /// for itself alone.
-        pub channels: Vec<Cow<'a, str>>,
+        pub channels: Vec<Cow<'a, str>> = 1,
     }
 }
 
-fields! {
+message! {
     /// Ends a user's subscriptions to one channel.
     pub struct UnsubscribeRequest<'a> {
         /// The channel; empty for all of the user's.
-        pub channel: Cow<'a, str>,
+        pub channel: Cow<'a, str> = 1,
         /// User whose subscriptions end.
-        pub user: Cow<'a, str>,
+        pub user: Cow<'a, str> = 2,
         /// Only this connection of the user, by its public id; empty for all.
-        pub client: Cow<'a, str>,
+        pub client: Cow<'a, str> = 3,
         /// Only the connection with this session; empty for all.
-        pub session: Cow<'a, str>,
+        pub session: Cow<'a, str> = 4,
     }
 }
 
-fields! {
+message! {
     /// Ends a user's connections.
     pub struct DisconnectRequest<'a> {
         /// User whose connections end.
-        pub user: Cow<'a, str>,
+        pub user: Cow<'a, str> = 1,
         /// Only this connection of the user, by its public id; empty for all.
-        pub client: Cow<'a, str>,
+        pub client: Cow<'a, str> = 3,
         /// Only the connection with this session; empty for all.
-        pub session: Cow<'a, str>,
+        pub session: Cow<'a, str> = 5,
         /// Connections to spare, by their public ids.
-        pub whitelist: Vec<Cow<'a, str>>,
+        pub whitelist: Vec<Cow<'a, str>> = 4,
         /// Code and reason of the backend's own choice.
-        pub disconnect: Option<CustomDisconnect<'a>>,
+        pub disconnect: Option<CustomDisconnect<'a>> = 2,
     }
 }
 
-fields! {
+message! {
     /// Why a backend ends a connection. 3000 to 3499 and 4000 to 4499 mean "come back", 3500 to
     /// 3999 and 4500 to 4999 "stay away".
     #[derive(Clone, PartialEq, Eq)]
     pub struct CustomDisconnect<'a> {
         /// The code; what is no WebSocket close code is for the server to refuse.
-        pub code: u32,
+        pub code: u32 = 1,
         /// The text; a close frame has room for 123 bytes of it (RFC 6455 section 5.5).
-        pub reason: Cow<'a, str>,
+        pub reason: Cow<'a, str> = 2,
     }
 }
 
-fields! {
+message! {
     /// Asks which channels have subscribers.
     pub struct ChannelsRequest<'a> {
         /// See [`super::NamePattern`]; empty for all.
-        pub pattern: Cow<'a, str>,
+        pub pattern: Cow<'a, str> = 1,
         /// Only so many, those with the most subscribers; 0 for all. Throng's own.
-        pub limit: u32,
+        pub limit: u32 = 1000,
     }
 }
 
-fields! {
+message! {
     /// Conditions on connections of clients. Empty ones fit all.
     pub struct ConnectionsRequest<'a> {
         /// A part of the user's name.
-        pub user: Cow<'a, str>,
+        pub user: Cow<'a, str> = 1,
         /// A part of the client's address.
-        pub address: Cow<'a, str>,
+        pub address: Cow<'a, str> = 1001,
         /// `websocket`, `sse` or `stream`.
-        pub transport: Cow<'a, str>,
+        pub transport: Cow<'a, str> = 1002,
         /// A channel that they subscribe to.
-        pub channel: Cow<'a, str>,
+        pub channel: Cow<'a, str> = 1003,
         /// Only those for which bytes wait.
-        pub slow: bool,
+        pub slow: bool = 1004,
         /// Bound on the rows; 0 for the usual number.
-        pub limit: u32,
+        pub limit: u32 = 1000,
     }
 }
 
-fields! {
+message! {
     /// Subscribes a user's connections to a channel.
     pub struct SubscribeRequest<'a> {
-        pub channel: Cow<'a, str>,
-        pub user: Cow<'a, str>,
+        pub channel: Cow<'a, str> = 1,
+        pub user: Cow<'a, str> = 2,
         /// Only this connection of the user, by its public id; empty for all.
-        pub client: Cow<'a, str>,
+        pub client: Cow<'a, str> = 6,
         /// Only the connection with this session; empty for all.
-        pub session: Cow<'a, str>,
+        pub session: Cow<'a, str> = 11,
         /// JSON that others in the channel may see.
-        pub info: IfThere<&'a RawValue>,
+        pub info: IfThere<ClientData<'a>> = 4,
         /// JSON for the subscriber, told with the subscription.
-        pub data: IfThere<&'a RawValue>,
+        pub data: IfThere<ClientData<'a>> = 7,
         /// When the subscription ends, in Unix seconds; 0 for never.
-        pub expire_at: i64,
+        pub expire_at: i64 = 3,
         /// Position from which on publications are delivered first.
-        pub recover_since: Option<Since<'a>>,
+        pub recover_since: Option<Since<'a>> = 9,
         /// `info` in base64, which counts first.
-        pub b64info: Cow<'a, str>,
+        pub b64info: Cow<'a, str> = 5,
         /// `data` in base64, which counts first.
-        pub b64data: Cow<'a, str>,
+        pub b64data: Cow<'a, str> = 8,
         /// Options of the channel that are set aside for this subscription, as the claim
         /// `override`.
         #[serde(rename = "override")]
-        pub overrides: Option<&'a RawValue>,
+        pub overrides: Overrides<'a> = 10,
     }
 }
 
-fields! {
+message! {
     /// Sets when a user's connections expire.
     pub struct RefreshRequest<'a> {
         /// User whose connections expire.
-        pub user: Cow<'a, str>,
+        pub user: Cow<'a, str> = 1,
         /// Only this connection of the user, by its public id; empty for all.
-        pub client: Cow<'a, str>,
+        pub client: Cow<'a, str> = 2,
         /// Only the connection with this session; empty for all.
-        pub session: Cow<'a, str>,
+        pub session: Cow<'a, str> = 6,
         /// The connections have expired: they end now.
-        pub expired: bool,
+        pub expired: bool = 3,
         /// When they expire, in Unix seconds; 0 for never.
-        pub expire_at: i64,
+        pub expire_at: i64 = 4,
     }
 }
 
-fields! {
+message! {
     /// Names a channel and nothing else.
     pub struct ChannelRequest<'a> {
-        pub channel: Cow<'a, str>,
+        pub channel: Cow<'a, str> = 1,
     }
 }
 
-fields! {
+message! {
     /// Calls a procedure of the server's.
     pub struct RpcRequest<'a> {
         /// Name of the procedure.
-        pub method: Cow<'a, str>,
+        pub method: Cow<'a, str> = 1,
     }
 }
 
-fn payload(data: Option<&RawValue>, b64data: &str) -> Result<Payload, ServerApiError> {
+fn payload(data: Option<ClientData<'_>>, b64data: &str) -> Result<Payload, ServerApiError> {
     if !b64data.is_empty() {
         let bytes = STANDARD
             .decode(b64data)
             .map_err(|_| ServerApiError::BadRequest)?;
         return Ok(payload_of(&bytes));
     }
-    let data = data.ok_or(ServerApiError::BadRequest)?;
-    Ok(Payload {
-        bytes: data.get().as_bytes().into(),
-        kind: PayloadKind::Json,
-    })
+    data.map(ClientData::payload)
+        .ok_or(ServerApiError::BadRequest)
 }

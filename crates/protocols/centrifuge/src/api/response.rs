@@ -3,8 +3,9 @@
 use throng_types::Position;
 
 use crate::api::{Method, ServerApiError};
-use crate::form::Form as _;
-use crate::json::{Object, append_list, append_text};
+use crate::form::Form;
+use crate::json::Object;
+use crate::protobuf::Protobuf;
 use crate::reply::{write_history, write_presence, write_presence_stats};
 use crate::{ClientInfo, HistoryResult};
 
@@ -102,146 +103,127 @@ impl ApiResult<'_> {
         }
     }
 
-    fn append(&self, out: &mut Vec<u8>) {
+    fn write<F: Form>(&self, form: &mut F) {
         match self {
-            Self::Publish(result) => Object::append(out, |object| {
-                object.position_if_any((0, 0), result.position);
-            }),
-            Self::Broadcast(responses) => append_broadcast(responses, out),
-            Self::Done(_) => out.extend_from_slice(b"{}"),
-            Self::History(result) => Object::append(out, |object| write_history(result, object)),
-            Self::Presence(present) => {
-                Object::append(out, |object| write_presence(present, object));
+            Self::Publish(result) => form.position_if_any((2, 1), result.position),
+            Self::Broadcast(responses) => {
+                form.list(("responses", 1), responses, |response, form| {
+                    let result = response.map(ApiResult::Publish);
+                    write_answer(result.as_ref().map_err(|error| *error), form);
+                });
             }
-            Self::PresenceStats { clients, users } => Object::append(out, |object| {
-                write_presence_stats(*clients, *users, object);
-            }),
-            Self::Channels(channels) => append_channels(channels, None, out),
-            Self::SomeChannels(channels, found) => append_channels(channels, Some(*found), out),
-            Self::Connections(found) => append_connections(found, out),
-            Self::Info(nodes) => append_nodes(nodes, out),
+            Self::Done(_) => {}
+            Self::History(result) => write_history(result, PUBLICATIONS, form),
+            Self::Presence(present) => write_presence(present, form),
+            Self::PresenceStats { clients, users } => write_presence_stats(*clients, *users, form),
+            Self::Channels(channels) => write_channels(channels, form),
+            Self::SomeChannels(channels, found) => {
+                write_channels(channels, form);
+                form.number(("num_found", OWN), (*found).into());
+            }
+            Self::Connections(found) => write_connections(found, form),
+            Self::Info(nodes) => form.list(("nodes", 1), nodes, write_node),
         }
     }
 }
 
+/// The number of a publication's first field in answers.
+const PUBLICATIONS: u32 = 2;
+/// The first number of fields in Protobuf that are Throng's own.
+const OWN: u32 = 1000;
+
 /// Answers `POST /api/METHOD`: `{"result":{..}}` or `{"error":{..}}`.
 pub fn encode_response(answer: Result<&ApiResult<'_>, ServerApiError>, out: &mut Vec<u8>) {
-    let mut response = Object::open(out);
-    append_answer(&mut response, answer);
-    response.close();
+    Object::append(out, |form| write_answer(answer, form));
+}
+
+/// Appends the message that answers a call.
+pub fn encode_message(answer: Result<&ApiResult<'_>, ServerApiError>, out: &mut Vec<u8>) {
+    write_answer(answer, &mut Protobuf::bare(out));
 }
 
 /// The body of an error in transport error mode: `{"code":..,"message":..}`.
 pub fn encode_bare_error(error: ServerApiError, out: &mut Vec<u8>) {
-    let mut object = Object::open(out);
-    object.number("code", error.code().into());
-    object.text("message", error.message());
-    object.close();
+    Object::append(out, |form| write_error(error, form));
 }
 
 /// Answers one command of `POST /api/batch`: `{"publish":{..}}` or `{"error":{..}}`. The caller
 /// joins all with `,` in `{"replies":[..]}`.
 pub fn encode_batch_reply(answer: Result<&ApiResult<'_>, ServerApiError>, out: &mut Vec<u8>) {
-    let mut reply = Object::open(out);
-    match answer {
-        Ok(result) => result.append(reply.value(result.method().name())),
-        Err(error) => encode_bare_error(error, reply.value("error")),
-    }
-    reply.close();
+    Object::append(out, |form| write_reply(answer, form));
+}
+
+/// Appends the answer to one command of a batch as a field of the message that answers all.
+pub fn encode_batch_field(answer: Result<&ApiResult<'_>, ServerApiError>, out: &mut Vec<u8>) {
+    let mut batch = Protobuf::bare(out);
+    batch.message(("replies", 1), |form| write_reply(answer, form));
 }
 
 /// Answers one command of `POST /api`; the caller joins several with `\n`.
 pub fn encode_legacy(id: u32, answer: Result<&ApiResult<'_>, ServerApiError>, out: &mut Vec<u8>) {
-    let mut reply = Object::open(out);
-    reply.number_if_any("id", id.into());
-    append_answer(&mut reply, answer);
-    reply.close();
-}
-
-fn append_answer(response: &mut Object<'_>, answer: Result<&ApiResult<'_>, ServerApiError>) {
-    match answer {
-        Ok(result) => result.append(response.value("result")),
-        Err(error) => encode_bare_error(error, response.value("error")),
-    }
-}
-
-fn append_broadcast(responses: &[Result<PublishResult, ServerApiError>], out: &mut Vec<u8>) {
-    let mut broadcast = Object::open(out);
-    append_list(responses, broadcast.value("responses"), |response, out| {
-        encode_response(
-            response
-                .map(ApiResult::Publish)
-                .as_ref()
-                .map_err(|error| *error),
-            out,
-        );
+    Object::append(out, |reply| {
+        reply.number_if_any("id", id.into());
+        write_answer(answer, reply);
     });
-    broadcast.close();
 }
 
-fn append_channels(channels: &[(&str, u32)], found: Option<u32>, out: &mut Vec<u8>) {
-    let mut result = Object::open(out);
-    let mut by_name = Object::open(result.value("channels"));
-    for (channel, clients) in channels {
-        let mut info = Object::open(by_name.value_of(channel));
-        info.number("num_clients", (*clients).into());
-        info.close();
+fn write_answer<F: Form>(answer: Result<&ApiResult<'_>, ServerApiError>, form: &mut F) {
+    match answer {
+        Ok(result) => form.message(("result", 2), |form| result.write(form)),
+        Err(error) => form.message(("error", 1), |form| write_error(error, form)),
     }
-    by_name.close();
-    if let Some(found) = found {
-        result.number("num_found", found.into());
-    }
-    result.close();
 }
 
-fn append_connections(found: &ConnectionsResult<'_>, out: &mut Vec<u8>) {
-    let mut result = Object::open(out);
-    append_list(found.rows, result.value("connections"), |row, out| {
-        let mut object = Object::open(out);
-        for (key, text) in [
+fn write_reply<F: Form>(answer: Result<&ApiResult<'_>, ServerApiError>, form: &mut F) {
+    match answer {
+        Ok(result) => {
+            let method = result.method();
+            form.message((method.name(), method.number()), |form| result.write(form));
+        }
+        Err(error) => form.message(("error", 2), |form| write_error(error, form)),
+    }
+}
+
+fn write_error<F: Form>(error: ServerApiError, form: &mut F) {
+    form.number(("code", 1), error.code().into());
+    form.text(("message", 2), error.message());
+}
+
+fn write_channels<F: Form>(channels: &[(&str, u32)], form: &mut F) {
+    let by_name = channels.iter().map(|(name, clients)| (*name, *clients));
+    form.map(("channels", 1), by_name, |clients, form| {
+        form.number(("num_clients", 1), clients.into());
+    });
+}
+
+fn write_connections<F: Form>(found: &ConnectionsResult<'_>, form: &mut F) {
+    form.list(("connections", OWN), found.rows, |row, form| {
+        for (number, (key, text)) in (1..).zip([
             ("client", row.client),
             ("user", row.user),
             ("address", row.address),
             ("transport", row.transport),
             ("node", row.node),
-        ] {
-            append_text(text, object.value(key));
+        ]) {
+            form.text((key, number), text);
         }
-        object.number("queued_bytes", row.queued_bytes);
-        object.number("num_subs", row.num_subs.into());
-        object.texts("channels", &row.channels);
-        object.close();
+        form.number(("queued_bytes", 6), row.queued_bytes);
+        form.number(("num_subs", 7), row.num_subs.into());
+        form.texts(("channels", 8), &row.channels);
     });
-    result.number("num_found", found.num_found.into());
-    result
-        .value("cut")
-        .extend_from_slice(if found.is_cut { b"true" } else { b"false" });
-    result.close();
+    form.number(("num_found", OWN + 1), found.num_found.into());
+    form.flag(("cut", OWN + 2), found.is_cut);
 }
 
-fn append_nodes(nodes: &[NodeInfo<'_>], out: &mut Vec<u8>) {
-    let mut result = Object::open(out);
-    append_list(nodes, result.value("nodes"), |node, out| {
-        let mut object = Object::open(out);
-        for (key, text) in [
-            ("uid", node.uid),
-            ("name", node.name),
-            ("version", node.version),
-        ] {
-            append_text(text, object.value(key));
-        }
-        for (key, number) in [
-            ("num_clients", node.num_clients),
-            ("num_users", node.num_users),
-            ("num_channels", node.num_channels),
-            ("num_subs", node.num_subs),
-            ("uptime", node.uptime_s),
-        ] {
-            object.number(key, number.into());
-        }
-        object.close();
-    });
-    result.close();
+fn write_node<F: Form>(node: &NodeInfo<'_>, form: &mut F) {
+    form.text(("uid", 1), node.uid);
+    form.text(("name", 2), node.name);
+    form.text(("version", 3), node.version);
+    form.number(("num_clients", 4), node.num_clients.into());
+    form.number(("num_users", 5), node.num_users.into());
+    form.number(("num_channels", 6), node.num_channels.into());
+    form.number(("num_subs", 10), node.num_subs.into());
+    form.number(("uptime", 7), node.uptime_s.into());
 }
 
 #[cfg(test)]
@@ -342,6 +324,55 @@ mod tests {
                 r#""num_users":0,"#,
                 r#""num_channels":0,"num_subs":0,"uptime":9}]}"#,
             ),
+        );
+    }
+
+    #[test]
+    fn answers_in_protobuf() {
+        let node = NodeInfo {
+            uid: "u",
+            num_clients: 3,
+            num_subs: 4,
+            uptime_s: 9,
+            ..NodeInfo::default()
+        };
+        let unknown = Err(ServerApiError::UnknownChannel);
+        let each = [Ok(published(7)), unknown];
+        let error = b"\x08\x66\x12\x0funknown channel";
+        let responses = [
+            &b"\x0a\x08\x12\x06\x12\x022f\x08\x07\x0a\x15\x0a\x13"[..],
+            error,
+        ];
+        for (result, fields) in [
+            (
+                ApiResult::Publish(published(7)),
+                b"\x12\x022f\x08\x07".to_vec(),
+            ),
+            (ApiResult::Done(Method::Refresh), Vec::new()),
+            (ApiResult::Broadcast(&each), responses.concat()),
+            (
+                ApiResult::Channels(&[("a", 2)]),
+                b"\x0a\x07\x0a\x01a\x12\x02\x08\x02".to_vec(),
+            ),
+            (
+                ApiResult::Info(&[node]),
+                b"\x0a\x09\x0a\x01u\x20\x03\x50\x04\x38\x09".to_vec(),
+            ),
+        ] {
+            let mut message = Vec::new();
+            encode_message(Ok(&result), &mut message);
+            let expected = [&[0x12, fields.len() as u8][..], &fields].concat();
+            assert_eq!(message, expected, "{result:?}");
+        }
+        let mut message = Vec::new();
+        encode_message(Err(ServerApiError::UnknownChannel), &mut message);
+        assert_eq!(message, [&b"\x0a\x13"[..], error].concat());
+        let mut batch = Vec::new();
+        encode_batch_field(Ok(&ApiResult::Done(Method::Refresh)), &mut batch);
+        encode_batch_field(Err(ServerApiError::UnknownChannel), &mut batch);
+        assert_eq!(
+            batch,
+            [&b"\x0a\x02\x7a\x00\x0a\x15\x12\x13"[..], error].concat()
         );
     }
 

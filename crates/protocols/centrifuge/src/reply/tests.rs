@@ -196,8 +196,23 @@ fn connections_and_subscriptions() {
     check_reply("connect, most", &Reply::Connect(&most));
     // A unidirectional connection begins bare.
     let mut out = Vec::new();
-    encode_connect_push(&least, &mut out);
+    Codec::Json.connect_push(&least, &mut out);
     assert_eq!(out, br#"{"connect":{"client":"c1"}}"#);
+    // In Protobuf its numbers are others than those of a reply.
+    let begun = ConnectResult {
+        expires: true,
+        ttl_s: 60,
+        data: Some("1"),
+        subs: &[("a", SubscribeResult::default())],
+        ..least
+    };
+    let mut out = Vec::new();
+    Codec::Protobuf.connect_push(&begun, &mut out);
+    let expected = b"R\x12\n\x02c1(\x010<\x1a\x011\"\x05\n\x01a\x12\x00";
+    assert_eq!(
+        out.escape_ascii().to_string(),
+        expected.escape_ascii().to_string()
+    );
     let none = HistoryResult {
         publications: &[],
         position: position(0),

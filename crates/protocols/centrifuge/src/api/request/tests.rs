@@ -25,6 +25,69 @@ fn calls_are_read() {
 }
 
 #[test]
+fn messages_are_read_as_json_is() {
+    for (call, message) in cases(include_str!("alike.txt")) {
+        let (name, body) = call.split_once(' ').expect("METHOD BODY");
+        let method = Method::from_name(name).expect("a method");
+        let message = unescaped(message);
+        let read = parse_message(method, &message).expect("a message");
+        let json = parse(method, body.as_bytes()).expect("a call");
+        assert_eq!(format!("{read:?}"), format!("{json:?}"), "{call}");
+        for cut in 1..message.len() {
+            // Bytes that are cut are no message, or a shorter one.
+            let _ = parse_message(method, &message[..cut]);
+        }
+        let command = [
+            &[method.number() as u8 * 8 + 2, message.len() as u8][..],
+            &message,
+        ]
+        .concat();
+        let batch = [
+            &b"\x10\x01\x0a\x00\x0a"[..],
+            &[command.len() as u8],
+            &command,
+        ]
+        .concat();
+        // Numbers above 15 have a byte more.
+        if method.number() < 16 && command.len() < 128 {
+            let batch = parse_batch_message(&batch).expect("a batch");
+            assert!(batch.parallel);
+            let read: Vec<_> = batch.commands.iter().map(self::method).collect();
+            assert_eq!(read, ["NotFound", &format!("{method:?}")]);
+        }
+    }
+    assert!(
+        parse_message(Method::Publish, b"\x08\x01").is_err(),
+        "a number for a text"
+    );
+    assert!(
+        parse_batch_message(b"\x0a\x02\x22\x01").is_err(),
+        "a cut command"
+    );
+}
+
+#[test]
+fn calls_of_grpc_have_names() {
+    let info = Method::from_rpc_name("Info");
+    let stats = Method::from_rpc_name("PresenceStats");
+    assert_eq!(info.zip(stats), Some((Method::Info, Method::PresenceStats)));
+    assert_eq!(Method::from_rpc_name("RPC"), Some(Method::Rpc));
+    assert_eq!(Method::from_rpc_name("info"), None);
+}
+
+/// The bytes of a text in which hexadecimal digits stand for some.
+fn unescaped(text: &str) -> Vec<u8> {
+    let mut parts = text.split("\\x");
+    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        let (hex, rest) = part.split_at(2);
+        bytes.push(u8::from_str_radix(hex, 16).expect("hexadecimal"));
+        bytes.extend(rest.as_bytes());
+    }
+    bytes
+}
+
+#[test]
 fn data_comes_as_json_or_base64() {
     for (body, expected) in cases(include_str!("data.txt")) {
         let Ok(ApiRequest::Publish(request)) = parse(Method::Publish, body.as_bytes()) else {
