@@ -281,7 +281,7 @@ impl Story {
                 Some(("binary", path)) => setup.binary(Path::new(path)),
                 Some(("nofile", most)) => setup.nofile(most.parse().expect("a number")),
                 Some(("clock", ahead_s)) => setup.clock(ahead_s.parse().expect("seconds")),
-                Some((name, value)) if name.chars().all(|c| c.is_uppercase() || c == '_') => {
+                Some((name, value)) if name.starts_with(char::is_uppercase) => {
                     setup.variable(name, value)
                 }
                 None if option == "tls" => setup.tls_clients(),

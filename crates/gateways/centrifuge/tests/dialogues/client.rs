@@ -86,11 +86,17 @@ impl Client {
                 let start = find(b"\r\n")?;
                 let size = std::str::from_utf8(&heard[..start - 2]).expect("a size");
                 let size = usize::from_str_radix(size, 16).expect("a size");
-                let message = match size {
-                    0 => "last chunk".to_owned(),
-                    _ => words(&heard[start..start + size]),
-                };
-                (message, start + size + 2)
+                if size == 0 {
+                    let end = find(b"\r\n\r\n")?;
+                    let fields = String::from_utf8_lossy(&heard[start..end]);
+                    let message = match fields.trim_end() {
+                        "" => "last chunk".to_owned(),
+                        fields => fields.to_owned(),
+                    };
+                    heard.drain(..end);
+                    return Some(message);
+                }
+                (words(&heard[start..start + size]), start + size + 2)
             }
         };
         heard.drain(..bytes);

@@ -9,23 +9,23 @@
 //!
 //! Server, before connections: `with proxied` (backends), `full` (they have no room), `unasked`
 //! (about nothing), `personal`, `anonymous`, `pings SECONDS`, `keep-alives SECONDS` of streams,
-//! `messages PER_SECOND`, `keys-to-come`. Later: `no-room` and `room` between shards, `renews`
-//! (backends without room), `publish CHANNEL DATA`, `tagged CHANNEL TAGS DATA`.
+//! `messages PER_SECOND`, `keys-to-come`, `http2`. Later: `no-room` and `room` between shards,
+//! `renews` (backends without room), `publish CHANNEL DATA`, `tagged CHANNEL TAGS DATA`.
 //!
 //! Each of these begins a connection: `opens TARGET | HEADER`, a WebSocket; `ann`, one that has
 //! connected as ann; `known {result}`, one that a backend let in; `listens PATH {connect}`;
-//! `listener`, a stream of ann's; `api`. `at NAME SHARD` goes on with another one. `gets TARGET`
-//! and `posts TARGET | HEADER`, with the body below, are requests; `head CHECK` looks at the
-//! answer's head. `call METHOD BODY => CHECK` is a call of the server API, by the connection
-//! `API`.
+//! `listener`, a stream of ann's; `api`; `rpc NAME | HEADER || ESCAPES`, a call by gRPC. `at NAME
+//! SHARD` goes on with another one. `gets TARGET` and `posts TARGET | HEADER`, with the body below,
+//! are requests; `head CHECK` looks at the answer's head. `call METHOD BODY => CHECK` is a call of
+//! the server API, by the connection `API`.
 //!
 //! `< TEXT` sends a message, or the lines below as one; also `connect {claims} => CHECK`, `binary
 //! TEXT`, `bytes ESCAPES`, `protobuf ID:REQUEST FIELD=BYTES + ID:REQUEST` (`text-protobuf` in a
 //! text frame), and `raw ESCAPES` without a frame. `> CHECK` receives one: a text, `close CODE`,
-//! `binary ESCAPES`, the status of a stream, `last chunk`, or the status and the body of an
-//! answer; `> nothing` is left. `lines` makes the lines of an answer messages, `skips` drops all,
-//! and `told 10..20` drops so many but the last. Nothing may be left before the next input, and at
-//! the end.
+//! `binary ESCAPES`, the status of a stream, `last chunk`, the fields in its place, or the status
+//! and the body of an answer; `> nothing` is left. `lines` makes the lines of an answer messages,
+//! `skips` drops all, and `told 10..20` drops so many but the last. Nothing may be left before the
+//! next input, and at the end.
 //!
 //! `waits SECONDS` until a deadline; `passes SECONDS` without one. `drained COUNT`, `loses
 //! CHANNEL` (the server ends the subscription), `closes CODE` or `closes shutdown` happen to the
@@ -140,7 +140,7 @@ impl Story {
     }
 
     /// Sends a request, by a connection that can take one. `target` has header fields behind bars.
-    fn request(&mut self, method: &str, target: &str, body: Option<&str>) {
+    fn request(&mut self, method: &str, target: &str, body: Option<&[u8]>) {
         let port = match self.current.0 == "API" {
             true => Port::Api,
             false => Port::Client,
@@ -161,7 +161,7 @@ impl Story {
         if let Some(body) = body {
             head.extend(["Content-Length: ", &body.len().to_string(), "\r\n"]);
         }
-        self.feed(format!("{head}\r\n{}", body.unwrap_or_default()).as_bytes());
+        self.feed(&[head.as_bytes(), b"\r\n", body.unwrap_or_default()].concat());
     }
 
     pub(crate) fn send(&mut self, opcode: Opcode, payload: &[u8]) {
@@ -253,6 +253,7 @@ impl Story {
                 server.gateway = Centrifuge::with_backends(own, Box::new(asked));
             }
             "personal" => server.change(|shared| shared.personal_channel = true),
+            "http2" => server.change(|shared| shared.is_http2.set(true)),
             "anonymous" => server.change(|shared| shared.anonymous = true),
             "pings" => server.change(|it| it.limits.ping_interval_ms = u64::from(number()) * 1000),
             "keep-alives" => {
@@ -310,7 +311,10 @@ impl Story {
                 let target = format!("/connection/{path}?cf_connect={}", escaped(connect));
                 self.request("GET", &target, None);
             }
-            _ => self.request("POST", &format!("/connection/{path}"), Some(connect)),
+            _ => {
+                let target = format!("/connection/{path}");
+                self.request("POST", &target, Some(connect.as_bytes()));
+            }
         }
         // Of a stream only the head of a refusal is a message.
         if self.told().front().is_some_and(|told| told == "200") {
@@ -442,15 +446,30 @@ impl Stage for Story {
                     Some(escapes) => unescaped(escapes),
                     None => body.into_bytes(),
                 };
-                let body = String::from_utf8(body).expect("UTF-8");
                 self.request("POST", rest, Some(&body));
+            }
+            "rpc" => {
+                let (target, message) = rest.split_once(" || ").unwrap_or((rest, ""));
+                let message = unescaped(message);
+                let length = (message.len() as u32).to_be_bytes();
+                let body = [&[0][..], &length, &message].concat();
+                let service = match word(target).0 {
+                    "Consume" => "unistream.CentrifugoUniStream",
+                    _ => "api.CentrifugoApi",
+                };
+                let (name, fields) = target.split_once(" | ").unwrap_or((target, "A: b"));
+                let target = format!(
+                    "/centrifugal.centrifugo.{service}/{name} | Content-Type: application/grpc | \
+                     {fields}"
+                );
+                self.request("POST", &target, Some(&body));
             }
             "raw" => self.feed(&unescaped(rest)),
             "call" => {
                 let (call, wanted) = arrow(rest);
                 let (method, body) = word(call);
                 let before = std::mem::replace(&mut self.current, ("API".to_owned(), 0));
-                self.request("POST", &format!("/api/{method}"), Some(body));
+                self.request("POST", &format!("/api/{method}"), Some(body.as_bytes()));
                 let outcome = self.receive(wanted);
                 self.current = before;
                 outcome?;

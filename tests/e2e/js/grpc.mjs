@@ -1,0 +1,162 @@
+// Centrifugo's services by gRPC, with the npm package `@grpc/grpc-js`: node grpc.mjs URL KEY
+// Orders are lines of JSON with an `id`, a call and its `params`; what comes of each is told in a
+// line of JSON. The order `consume` begins a stream at `address`, whose pushes and whose status are
+// told. With a `timeout` in milliseconds an order has a deadline.
+import { createInterface } from 'node:readline';
+import grpc from '@grpc/grpc-js';
+import { fromJSON } from '@grpc/proto-loader';
+
+const [url, apiKey] = process.argv.slice(2);
+const tell = (event, fields) => process.stdout.write(JSON.stringify({ event, ...fields }) + '\n');
+
+// Messages as far as orders need them: fields with their types and numbers. `[]` is a list, `{}` a
+// map from text.
+const REQUESTS = {
+  Nothing: {},
+  Of: { channel: 'string 1' },
+  Publish: { channel: 'string 1', data: 'bytes 2', tags: 'string{} 5' },
+  Broadcast: { channels: 'string[] 1', data: 'bytes 2' },
+  Subscribe: { channel: 'string 1', user: 'string 2', data: 'bytes 7' },
+  Unsubscribe: { channel: 'string 1', user: 'string 2', client: 'string 3' },
+  Disconnect: { user: 'string 1', disconnect: 'Reason 2' },
+  Reason: { code: 'uint32 1', reason: 'string 2' },
+  Refresh: { user: 'string 1', expire_at: 'int64 4' },
+  Position: { offset: 'uint64 1', epoch: 'string 2' },
+  History: { channel: 'string 1', limit: 'int32 2', since: 'Position 3', reverse: 'bool 4' },
+  Channels: { pattern: 'string 1' },
+  Command: { publish: 'Publish 4', history: 'History 11', info: 'Nothing 13' },
+  Batch: { commands: 'Command[] 1' },
+};
+const RESULTS = {
+  Empty: {},
+  Error: { code: 'uint32 1', message: 'string 2' },
+  Place: { offset: 'uint64 1', epoch: 'string 2' },
+  Places: { responses: 'PlaceResponse[] 1' },
+  Client: { user: 'string 1', client: 'string 2' },
+  Present: { presence: 'Client{} 1' },
+  Stats: { num_clients: 'uint32 1', num_users: 'uint32 2' },
+  Item: { data: 'bytes 2', offset: 'uint64 4', tags: 'string{} 5' },
+  Past: { publications: 'Item[] 1', epoch: 'string 2', offset: 'uint64 3' },
+  Count: { num_clients: 'uint32 1' },
+  Counts: { channels: 'Count{} 1' },
+  Node: { uid: 'string 1', num_clients: 'uint32 4' },
+  Nodes: { nodes: 'Node[] 1' },
+};
+const PUSHES = {
+  Connect: { token: 'string 1', subs: 'Sub{} 3' },
+  Sub: { recover: 'bool 3', epoch: 'string 6', offset: 'uint64 7' },
+  Push: { channel: 'string 2', pub: 'Pub 4', connect: 'Connected 10', disconnect: 'Reason 11' },
+  Pub: { data: 'bytes 4', offset: 'uint64 6', tags: 'string{} 7' },
+  Connected: { client: 'string 1', subs: 'Subscribed{} 4', ping: 'uint32 7' },
+  Subscribed: {
+    recoverable: 'bool 3',
+    epoch: 'string 6',
+    publications: 'Pub[] 7',
+    recovered: 'bool 8',
+  },
+};
+// Each call with its request and its result.
+const CALLS = {
+  Publish: ['Publish', 'Place'],
+  Broadcast: ['Broadcast', 'Places'],
+  Subscribe: ['Subscribe', 'Empty'],
+  Unsubscribe: ['Unsubscribe', 'Empty'],
+  Disconnect: ['Disconnect', 'Empty'],
+  Refresh: ['Refresh', 'Empty'],
+  Presence: ['Of', 'Present'],
+  PresenceStats: ['Of', 'Stats'],
+  History: ['History', 'Past'],
+  HistoryRemove: ['Of', 'Empty'],
+  Channels: ['Channels', 'Counts'],
+  Info: ['Nothing', 'Nodes'],
+};
+
+const message = (fields) => {
+  const described = Object.entries(fields).map(([name, text]) => {
+    const [, type, many, id] = /^(\w+)(\[\]|\{\})? (\d+)$/.exec(text);
+    const rule = many === '[]' ? { rule: 'repeated' } : {};
+    const key = many === '{}' ? { keyType: 'string' } : {};
+    return [name, { type, id: Number(id), ...rule, ...key }];
+  });
+  return { fields: Object.fromEntries(described) };
+};
+const nested = {};
+for (const [name, fields] of Object.entries({ ...REQUESTS, ...RESULTS, ...PUSHES })) {
+  nested[name] = message(fields);
+}
+const methods = {};
+for (const [name, [request, result]] of Object.entries(CALLS)) {
+  nested[`${result}Response`] = message({ error: 'Error 1', result: `${result} 2` });
+  methods[name] = { requestType: request, responseType: `${result}Response` };
+}
+nested.Reply = message({
+  error: 'Error 2',
+  publish: 'Place 4',
+  history: 'Past 11',
+  info: 'Nodes 13',
+});
+nested.Replies = message({ replies: 'Reply[] 1' });
+methods.Batch = { requestType: 'Batch', responseType: 'Replies' };
+methods.Connections = { requestType: 'Nothing', responseType: 'Empty' };
+methods.MapPublish = { requestType: 'Nothing', responseType: 'Empty' };
+const consume = { requestType: 'Connect', responseType: 'Push', responseStream: true };
+const within = (names, inner) =>
+  names.reduceRight((nested, name) => ({ nested: { [name]: nested } }), inner).nested;
+const options = { keepCase: true, longs: Number, defaults: true };
+const load = (service, calls) => {
+  const inner = { nested: { ...nested, [service]: { methods: calls } } };
+  const kind = service === 'CentrifugoApi' ? 'api' : 'unistream';
+  const root = { nested: within(['centrifugal', 'centrifugo', kind], inner) };
+  return grpc.loadPackageDefinition(fromJSON(root, options)).centrifugal.centrifugo[kind][service];
+};
+const Api = load('CentrifugoApi', methods);
+const Stream = load('CentrifugoUniStream', { Consume: consume });
+
+// Data are JSON, in bytes.
+const packed = (value, name) => {
+  if (name === 'data') return Buffer.from(JSON.stringify(value));
+  if (Array.isArray(value)) return value.map((item) => packed(item));
+  if (value === null || typeof value !== 'object') return value;
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, packed(item, key)]));
+};
+const unpacked = (value) => {
+  if (Buffer.isBuffer(value)) return value.length ? JSON.parse(value) : null;
+  if (Array.isArray(value)) return value.map(unpacked);
+  if (value === null || typeof value !== 'object') return value;
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, unpacked(item)]));
+};
+
+const told = ({ channel, pub, connect, disconnect }) => {
+  if (connect) tell('connected', connect);
+  else if (pub) tell('publication', { channel, ...pub });
+  else if (disconnect) tell('disconnected', disconnect);
+  else tell('alive');
+};
+
+const plain = grpc.credentials.createInsecure();
+const api = new Api(new URL(url).host, plain);
+const deadline = (timeout) => (timeout === undefined ? {} : { deadline: Date.now() + timeout });
+const camel = (name) => name.replace(/(^|_)(.)/g, (_, __, letter) => letter.toUpperCase());
+
+for await (const line of createInterface({ input: process.stdin })) {
+  const { id, order, params, timeout, address, key = apiKey, mode } = JSON.parse(line);
+  if (order === 'consume') {
+    const stream = new Stream(address, plain).Consume(packed(params), deadline(timeout));
+    stream.on('data', (push) => told(unpacked(push)));
+    stream.on('error', () => {});
+    stream.on('status', ({ code, details }) => tell('status', { code, details }));
+    continue;
+  }
+  const metadata = new grpc.Metadata();
+  metadata.set('authorization', `apikey ${key}`);
+  if (mode) metadata.set('x-centrifugo-error-mode', mode);
+  const commands = Array.isArray(params)
+    ? { commands: params.map(([name, command]) => ({ [name]: command })) }
+    : params;
+  api[camel(order)](packed(commands), metadata, deadline(timeout), (fault, response) => {
+    const { code, message, details } = fault ?? response.error ?? {};
+    if (code !== undefined) return tell('failed', { id, code, message: details ?? message });
+    tell('done', { id, result: unpacked(response.result ?? response) });
+  });
+}
+process.exit(0);
