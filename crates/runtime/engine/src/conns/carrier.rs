@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 
 use throng_http1::{Body, BodyDecoder, HttpLimits, ResponseBody, parse_response};
-use throng_http2::{Conn, FRAME_BYTES_MAX, H2Event, Scratch, encode_response, write_answer};
+use throng_http2::{Conn, FRAME_BYTES_MAX, H2Event, Scratch, encode_field, encode_response, write_answer};
 use throng_types::{Millis, Save};
 
 use super::flag;
@@ -226,14 +226,34 @@ impl Ride {
                     }
                 }
             }
+            Part::Body(body) if body.is_at_trailers() => {
+                queue.with_slices(|slices| {
+                    slices
+                        .iter()
+                        .for_each(|slice| payload.extend_from_slice(slice));
+                });
+                let Some((block, length)) = trailers(payload) else {
+                    return Stop::Empty;
+                };
+                match block.is_empty() {
+                    true => {
+                        conn.data(self.id, 0, true, out);
+                    }
+                    false => conn.head(self.id, &block, true, out),
+                }
+                queue.sent(length);
+                self.part = Part::Ended;
+                Stop::Ended
+            }
             Part::Body(body) => {
                 let want = conn.room(self.id).min(FRAME_BYTES_MAX);
                 let taken = queue.with_slices(|slices| {
                     let mut taken = 0;
                     for slice in slices {
                         let fits = &slice[..slice.len().min(want - payload.len())];
-                        taken += unframe(body, fits, payload)?;
-                        if fits.len() < slice.len() || body.is_done() {
+                        let read = unframe(body, fits, payload)?;
+                        taken += read;
+                        if read < slice.len() || body.is_done() {
                             break;
                         }
                     }
@@ -244,6 +264,9 @@ impl Ride {
                 };
                 let ends = body.is_done();
                 queue.sent(taken);
+                if body.is_at_trailers() && payload.is_empty() {
+                    return Stop::Turn;
+                }
                 if taken == 0 {
                     // Notes that the stream waits.
                     conn.data(self.id, 1, false, out);
@@ -261,8 +284,26 @@ impl Ride {
     }
 }
 
+/// Encodes the trailer fields behind a last chunk as a block, empty if there are none, and tells
+/// how long they were; nothing until they are whole.
+fn trailers(text: &[u8]) -> Option<(Vec<u8>, usize)> {
+    let (mut block, mut at) = (Vec::new(), 0);
+    loop {
+        let line = text[at..].windows(2).position(|end| end == b"\r\n")?;
+        let field = &text[at..at + line];
+        at += line + 2;
+        if field.is_empty() {
+            return Some((block, at));
+        }
+        let colon = field.iter().position(|&byte| byte == b':');
+        let (name, value) = field.split_at(colon.unwrap_or(field.len()));
+        let name = String::from_utf8_lossy(name);
+        encode_field(&name, value.get(1..).unwrap_or_default(), &mut block);
+    }
+}
+
 /// Appends the data of a piece of a body to `payload`; returns how many bytes of it were taken, all
-/// but those behind the end.
+/// but those behind the end, and trailer fields.
 pub(super) fn unframe(
     body: &mut BodyDecoder,
     bytes: &[u8],
@@ -270,6 +311,9 @@ pub(super) fn unframe(
 ) -> Option<usize> {
     let mut taken = 0;
     while taken < bytes.len() && !body.is_done() {
+        if body.is_at_trailers() && bytes[taken] != b'\r' {
+            break;
+        }
         let step = body.feed(&bytes[taken..]).ok()?;
         payload.extend_from_slice(step.data);
         taken += step.consumed;
@@ -328,5 +372,25 @@ pub(super) fn hear(event: H2Event<'_>, bytes: &mut Vec<u8>) -> Heard {
             Heard::Answer { tag, ends }
         }
         H2Event::Pong => Heard::Nothing,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trailer_fields_become_a_block_once_they_are_whole() {
+        let text = b"grpc-status: 0\r\nName:value\r\n\r\nbehind";
+        let whole = text.len() - b"behind".len();
+        let mut block = Vec::new();
+        encode_field("grpc-status", b"0", &mut block);
+        encode_field("name", b"value", &mut block);
+        for cut in 0..=text.len() {
+            let found = trailers(&text[..cut]);
+            let expected = (cut >= whole).then(|| (block.clone(), whole));
+            assert_eq!(found, expected, "{cut}");
+        }
+        assert_eq!(trailers(b"\r\n"), Some((Vec::new(), 2)));
     }
 }
