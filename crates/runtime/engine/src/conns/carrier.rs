@@ -7,7 +7,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 
 use throng_http1::{Body, BodyDecoder, HttpLimits, ResponseBody, parse_response};
-use throng_http2::{Conn, FRAME_BYTES_MAX, H2Event, Scratch, encode_field, encode_response, write_answer};
+use throng_http2::{
+    Conn, FRAME_BYTES_MAX, H2Event, Scratch, encode_field, encode_response, write_answer,
+};
 use throng_types::{Millis, Save};
 
 use super::flag;

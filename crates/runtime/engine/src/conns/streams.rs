@@ -11,8 +11,8 @@
 //! HTTP/2; the handshake of TLS does, or a listener that takes it without.
 //!
 //! Invariants
-//! - A carrier's queue takes nothing of streams while more than [`CARRIER_BYTES`] wait there, but for
-//!   the frame that exceeds it. Streams that have more wait in turn.
+//! - A carrier's queue takes nothing of streams while more than [`CARRIER_BYTES`] wait there, but
+//!   for the frame that exceeds it. Streams that have more wait in turn.
 //! - A stream ends with its answer: with END_STREAM if that is whole, with RST_STREAM if not.
 //! - The carrier's own session never hears of bytes or deadlines; what ends it lets the streams
 //!   end first.
