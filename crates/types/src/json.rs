@@ -115,6 +115,147 @@ pub fn append_json(json: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(rest);
 }
 
+/// Appends a number in decimal digits.
+pub fn append_number(number: impl itoa::Integer, out: &mut Vec<u8>) {
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+}
+
+/// Appends a list whose items `append` writes.
+pub fn append_list<T>(
+    items: impl IntoIterator<Item = T>,
+    out: &mut Vec<u8>,
+    mut append: impl FnMut(T, &mut Vec<u8>),
+) {
+    out.push(b'[');
+    for (index, item) in items.into_iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        append(item, out);
+    }
+    out.push(b']');
+}
+
+/// Appends a list of strings.
+pub fn append_strs(items: impl IntoIterator<Item: AsRef<str>>, out: &mut Vec<u8>) {
+    append_list(items, out, |item, out| append_str(item.as_ref(), out));
+}
+
+/// An object under construction: puts the commas where they belong.
+#[derive(Debug)]
+pub struct Object<'a> {
+    out: &'a mut Vec<u8>,
+    first: bool,
+}
+
+impl<'a> Object<'a> {
+    pub fn open(out: &'a mut Vec<u8>) -> Self {
+        out.push(b'{');
+        Self { out, first: true }
+    }
+
+    fn separate(&mut self) {
+        if !self.first {
+            self.out.push(b',');
+        }
+        self.first = false;
+    }
+
+    /// Writes a key that needs no escaping and lends the buffer for its value.
+    pub fn value(&mut self, key: &'static str) -> &mut Vec<u8> {
+        self.separate();
+        self.out.push(b'"');
+        self.out.extend_from_slice(key.as_bytes());
+        self.out.extend_from_slice(b"\":");
+        self.out
+    }
+
+    /// Writes a key that may need escaping and lends the buffer for its value.
+    pub fn value_of(&mut self, key: &str) -> &mut Vec<u8> {
+        self.separate();
+        append_str(key, self.out);
+        self.out.push(b':');
+        self.out
+    }
+
+    pub fn text(&mut self, key: &'static str, text: &str) {
+        append_str(text, self.value(key));
+    }
+
+    pub fn texts(&mut self, key: &'static str, texts: impl IntoIterator<Item: AsRef<str>>) {
+        append_strs(texts, self.value(key));
+    }
+
+    /// Appends a value that is JSON already, as it stands.
+    pub fn json(&mut self, key: &'static str, json: &str) {
+        self.value(key).extend_from_slice(json.as_bytes());
+    }
+
+    /// Leaves an empty text out, as Protobuf's JSON mapping does with defaults.
+    pub fn text_if_any(&mut self, key: &'static str, text: &str) {
+        if !text.is_empty() {
+            self.text(key, text);
+        }
+    }
+
+    pub fn json_if_any(&mut self, key: &'static str, json: Option<&str>) {
+        if let Some(json) = json {
+            append_json(json.as_bytes(), self.value(key));
+        }
+    }
+
+    pub fn number(&mut self, key: &'static str, number: impl itoa::Integer) {
+        append_number(number, self.value(key));
+    }
+
+    pub fn number_if_any(&mut self, key: &'static str, number: u64) {
+        if number != 0 {
+            self.number(key, number);
+        }
+    }
+
+    pub fn flag(&mut self, key: &'static str, flag: bool) {
+        self.json(key, if flag { "true" } else { "false" });
+    }
+
+    pub fn flag_if_set(&mut self, key: &'static str, flag: bool) {
+        if flag {
+            self.flag(key, true);
+        }
+    }
+
+    pub fn close(self) {
+        self.out.push(b'}');
+    }
+
+    pub fn append(out: &mut Vec<u8>, write: impl FnOnce(&mut Object<'_>)) {
+        let mut object = Object::open(out);
+        write(&mut object);
+        object.close();
+    }
+
+    /// Writes a list of objects.
+    pub fn objects<T>(&mut self, key: &'static str, items: &[T], write: impl Fn(&T, &mut Self)) {
+        self.value(key).push(b'[');
+        self.first = true;
+        for item in items {
+            self.separate();
+            self.nest(|object| write(item, object));
+        }
+        self.out.push(b']');
+        self.first = false;
+    }
+
+    /// Writes what `write` appends as an object of its own, where a value is due.
+    pub fn nest(&mut self, write: impl FnOnce(&mut Self)) {
+        self.out.push(b'{');
+        self.first = true;
+        write(self);
+        self.out.push(b'}');
+        self.first = false;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

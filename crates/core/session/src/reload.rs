@@ -1,6 +1,6 @@
 //! Reload of the configuration by a call of the API port: its result, and the answer to the call.
 
-use throng_types::json::append_str;
+use throng_types::json::Object;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reloaded {
@@ -27,7 +27,7 @@ impl Reloaded {
                 waiting,
                 warnings,
             } => {
-                let lists: [(&str, &[String]); 3] = [
+                let lists: [(&'static str, &[String]); 3] = [
                     ("changed", changed),
                     ("needs_restart", waiting),
                     ("warnings", warnings),
@@ -43,21 +43,13 @@ impl Reloaded {
     }
 }
 
-fn object(lists: &[(&str, &[String])]) -> Vec<u8> {
+fn object(lists: &[(&'static str, &[String])]) -> Vec<u8> {
     let mut out = Vec::new();
-    for (at, (name, texts)) in lists.iter().enumerate() {
-        out.push(if at == 0 { b'{' } else { b',' });
-        append_str(name, &mut out);
-        out.extend_from_slice(b":[");
-        for (at, text) in texts.iter().enumerate() {
-            if at > 0 {
-                out.push(b',');
-            }
-            append_str(text, &mut out);
+    Object::append(&mut out, |object| {
+        for (name, texts) in lists {
+            object.texts(name, *texts);
         }
-        out.push(b']');
-    }
-    out.push(b'}');
+    });
     out
 }
 

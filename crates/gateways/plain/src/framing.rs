@@ -3,7 +3,7 @@
 use throng_http1::LAST_CHUNK;
 use throng_session::encode::chunk;
 use throng_session::{CloseReason, Opening};
-use throng_types::json::append_str;
+use throng_types::json::Object;
 use throng_types::{ChannelName, Save};
 
 use crate::cursor::Cursor;
@@ -98,23 +98,16 @@ impl Framing {
     pub(super) fn first_words(self, start: &Cursor, opening: &Opening, out: &mut Vec<u8>) {
         let mut id = String::new();
         start.write(&mut id);
-        let mut words = b"{\"recovered\":".to_vec();
-        words.extend_from_slice(opening.recovered().to_string().as_bytes());
-        words.extend_from_slice(b",\"resuming\":");
-        words.extend_from_slice(opening.resuming.to_string().as_bytes());
-        words.extend_from_slice(b",\"channels\":[");
-        for (n, opened) in opening.opened.iter().enumerate() {
-            if n > 0 {
-                words.push(b',');
+        let mut words = Vec::new();
+        Object::append(&mut words, |words| {
+            words.flag("recovered", opening.recovered());
+            words.flag("resuming", opening.resuming);
+            let channels = opening.opened.iter().map(|opened| opened.channel.as_str());
+            words.texts("channels", channels);
+            if self.is_lines() {
+                words.text_if_any("id", &id);
             }
-            append_str(opened.channel.as_str(), &mut words);
-        }
-        words.push(b']');
-        if self.is_lines() && !id.is_empty() {
-            words.extend_from_slice(b",\"id\":");
-            append_str(&id, &mut words);
-        }
-        words.push(b'}');
+        });
         let id = Some(&id).filter(|id| !id.is_empty());
         self.own(out, |out| match self.is_lines() {
             true => line(out, |line| line.append(&mut words)),
@@ -124,20 +117,20 @@ impl Framing {
 
     /// Appends the notice that deliveries were dropped.
     pub(super) fn dropped(self, dropped: u32, out: &mut Vec<u8>) {
-        let mut words = format!("{{\"dropped\":{dropped}}}").into_bytes();
-        self.own(out, |out| match self.is_lines() {
-            false => event(out, "dropped", &words, None, None),
-            true => line(out, |line| line.append(&mut words)),
-        });
+        self.notice("dropped", out, |words| words.number("dropped", dropped));
     }
 
     /// A subscription was ended.
     pub(super) fn unsubscribed(self, channel: &ChannelName, out: &mut Vec<u8>) {
-        let mut words = b"{\"unsubscribed\":".to_vec();
-        append_str(channel.as_str(), &mut words);
-        words.push(b'}');
+        let name = "unsubscribed";
+        self.notice(name, out, |words| words.text(name, channel.as_str()));
+    }
+
+    fn notice(self, name: &str, out: &mut Vec<u8>, write: impl FnOnce(&mut Object<'_>)) {
+        let mut words = Vec::new();
+        Object::append(&mut words, write);
         self.own(out, |out| match self.is_lines() {
-            false => event(out, "unsubscribed", &words, None, None),
+            false => event(out, name, &words, None, None),
             true => line(out, |line| line.append(&mut words)),
         });
     }
@@ -147,23 +140,24 @@ impl Framing {
     pub(super) fn close(self, why: &CloseReason, out: &mut Vec<u8>) {
         let (code, reason) = (why.code(), why.reason());
         let wait_ms = why.reconnect_ms();
-        let mut words = format!("{{\"code\":{code},\"reason\":").into_bytes();
-        append_str(reason, &mut words);
+        let write = |words: &mut Object<'_>| {
+            words.number("code", code);
+            words.text("reason", reason);
+            if self.is_lines()
+                && let Some(ms) = wait_ms
+            {
+                words.number("reconnect_ms", ms);
+            }
+        };
         self.own(out, |out| match self.is_lines() {
             false => {
-                words.push(b'}');
+                let mut words = Vec::new();
+                Object::append(&mut words, write);
                 event(out, "disconnect", &words, None, wait_ms);
             }
-            true => {
-                if let Some(ms) = wait_ms {
-                    words.extend_from_slice(format!(",\"reconnect_ms\":{ms}").as_bytes());
-                }
-                line(out, |line| {
-                    line.extend_from_slice(b"{\"disconnect\":");
-                    line.append(&mut words);
-                    line.extend_from_slice(b"}}");
-                });
-            }
+            true => line(out, |line| {
+                Object::append(line, |line| Object::append(line.value("disconnect"), write));
+            }),
         });
         if self.is_lines() {
             out.extend_from_slice(LAST_CHUNK);

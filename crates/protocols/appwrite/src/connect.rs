@@ -6,9 +6,11 @@
 //! Forms: `project` with `channels[]` (SDKs before 22.1), also `channel[slot][]=query` (22.1 to
 //! 24.2), `project` alone with later `subscribe` messages (from 25.0), and `jwt` (from 25.2).
 
+use throng_types::json::{Object, append_str, append_strs};
+
 pub use crate::url::Key as Slot;
 use crate::url::{Param, Params, UrlError};
-use crate::{MessageLimits, QueryFilter, RealtimeError, channel, json};
+use crate::{MessageLimits, QueryFilter, RealtimeError, channel};
 
 /// The project that needs no platform and stands for Appwrite's own console.
 pub const CONSOLE: &str = "console";
@@ -123,19 +125,18 @@ pub fn write_slot_ids<S: AsRef<str>>(slots: &[(Slot, S)], out: &mut Vec<u8>) {
         .enumerate()
         .all(|(n, (slot, _))| *slot == Slot::Number(n as i64));
     if counts_up {
-        json::push_strs(out, slots.iter().map(|(_, id)| id));
+        append_strs(slots.iter().map(|(_, id)| id), out);
         return;
     }
-    out.push(b'{');
-    json::push_items(out, slots, |out, (slot, id)| {
-        match slot {
-            Slot::Number(number) => json::push_str(out, &number.to_string()),
-            Slot::Name(name) => json::push_str(out, name),
+    Object::append(out, |ids| {
+        for (slot, id) in slots {
+            let out = match slot {
+                Slot::Number(number) => ids.value_of(&number.to_string()),
+                Slot::Name(name) => ids.value_of(name),
+            };
+            append_str(id.as_ref(), out);
         }
-        out.push(b':');
-        json::push_str(out, id.as_ref());
     });
-    out.push(b'}');
 }
 
 fn channels(params: &Params, limits: &MessageLimits) -> Result<Vec<String>, RealtimeError> {

@@ -12,7 +12,7 @@
 
 use std::borrow::Cow;
 
-use crate::json;
+use throng_types::json::Object;
 
 /// State of the connection when a client is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,15 +147,16 @@ impl RealtimeError {
         out: &mut Vec<u8>,
     ) -> ErrorAction {
         let code = self.code();
-        out.extend_from_slice(br#"{"type":"error","data":{"code":"#);
-        out.extend_from_slice(itoa::Buffer::new().format(code).as_bytes());
-        out.extend_from_slice(br#","message":"#);
-        if style.mask && self.masked(phase) {
-            json::push_str(out, MASK);
-        } else {
-            json::push_str(out, &self.to_string());
-        }
-        out.extend_from_slice(b"}}");
+        Object::append(out, |frame| {
+            frame.text("type", "error");
+            Object::append(frame.value("data"), |data| {
+                data.number("code", code);
+                match style.mask && self.masked(phase) {
+                    true => data.text("message", MASK),
+                    false => data.text("message", &self.to_string()),
+                }
+            });
+        });
         if !self.closes(phase) {
             ErrorAction::Stay
         } else if style.close_codes && !matches!(self, Self::Jwt(_)) {

@@ -15,11 +15,11 @@ use std::sync::OnceLock;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
+use throng_types::json::{Object, append_strs};
 use throng_types::{date, mix};
 
 use crate::filter::truthy;
 use crate::identity::{ANY, GUESTS, USERS};
-use crate::json;
 
 pub const REDIS_CHANNEL: &str = "realtime";
 
@@ -196,7 +196,7 @@ impl FeedMessage {
         });
         out.extend_from_slice(self.names.json.get().as_bytes());
         out.extend_from_slice(br#","channels":"#);
-        json::push_strs(&mut out, &self.channels);
+        append_strs(&self.channels, &mut out);
         if let Some(timestamp) = &self.timestamp {
             out.extend_from_slice(br#","timestamp":"#);
             out.extend_from_slice(timestamp.get().as_bytes());
@@ -253,20 +253,19 @@ pub struct NewEvent<'e> {
 impl NewEvent<'_> {
     /// Appends the message, for Redis or for [`FeedMessage::parse`](super::FeedMessage::parse).
     pub fn encode(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(br#"{"project":"#);
-        json::push_str(out, self.project);
-        out.extend_from_slice(br#","roles":"#);
-        json::push_strs(out, self.roles);
-        out.extend_from_slice(br#","permissionsChanged":false,"userId":null,"data":{"events":"#);
-        json::push_strs(out, self.names);
-        out.extend_from_slice(br#","channels":"#);
-        json::push_strs(out, self.channels);
-        out.extend_from_slice(br#","timestamp":"#);
-        // As Appwrite writes a moment since 1.2.
-        json::push_str(out, &date::rfc3339(self.time_unix_ms));
-        out.extend_from_slice(br#","payload":"#);
-        out.extend_from_slice(self.payload.as_bytes());
-        out.extend_from_slice(b"}}");
+        Object::append(out, |message| {
+            message.text("project", self.project);
+            message.texts("roles", self.roles);
+            message.flag("permissionsChanged", false);
+            message.json("userId", "null");
+            Object::append(message.value("data"), |data| {
+                data.texts("events", self.names);
+                data.texts("channels", self.channels);
+                // As Appwrite writes a moment since 1.2.
+                data.text("timestamp", &date::rfc3339(self.time_unix_ms));
+                data.json("payload", self.payload);
+            });
+        });
     }
 }
 

@@ -49,7 +49,6 @@ mod feed;
 mod filter;
 mod identity;
 mod index;
-mod json;
 mod limits;
 mod lookup;
 mod origin;

@@ -1,10 +1,11 @@
-//! Frames of the server besides events and errors, appended by hand.
+//! Frames of the server besides events and errors.
 //!
 //! Every generation of clients reads these frames: old ones ignore `subscriptions`, new ones
 //! (SDKs from 22.1 on) deliver nothing without it.
 
+use throng_types::json::Object;
+
 use crate::connect::{Slot, write_slot_ids};
-use crate::json;
 
 pub const PONG: &[u8] = br#"{"type":"pong"}"#;
 
@@ -21,13 +22,11 @@ pub struct Connected<'c, S> {
 impl<S: AsRef<str>> Connected<'_, S> {
     /// Appends the frame. `account` is embedded as it stands, so it must be one JSON value.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(br#"{"type":"connected","data":{"channels":"#);
-        json::push_strs(out, self.channels);
-        out.extend_from_slice(br#","subscriptions":"#);
-        write_slot_ids(self.subscriptions, out);
-        out.extend_from_slice(br#","user":"#);
-        out.extend_from_slice(self.account.unwrap_or("null").as_bytes());
-        out.extend_from_slice(b"}}");
+        frame("connected", out, |data| {
+            data.texts("channels", self.channels);
+            write_slot_ids(self.subscriptions, data.value("subscriptions"));
+            data.json("user", self.account.unwrap_or("null"));
+        });
     }
 }
 
@@ -56,44 +55,44 @@ pub struct SubscriptionEntry<'r> {
 
 impl Response<'_> {
     pub fn encode(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(br#"{"type":"response","data":{"to":"#);
-        match *self {
+        frame("response", out, |data| match *self {
             Self::Authentication { account } => {
-                out.extend_from_slice(br#""authentication","success":true,"user":"#);
-                out.extend_from_slice(account.as_bytes());
+                success("authentication", data);
+                data.json("user", account);
             }
             Self::Subscribe(items) => {
-                out.extend_from_slice(br#""subscribe","success":true,"subscriptions":"#);
-                json::push_list(out, items, |out, item| item.encode(out));
+                success("subscribe", data);
+                data.objects("subscriptions", items, |item, entry| {
+                    entry.text("subscriptionId", item.id);
+                    entry.texts("channels", item.channels);
+                    entry.json("queries", item.queries);
+                });
             }
             Self::Unsubscribe(items) => {
-                out.extend_from_slice(br#""unsubscribe","success":true,"subscriptions":"#);
-                json::push_list(out, items, |out, (id, removed)| {
-                    out.extend_from_slice(br#"{"subscriptionId":"#);
-                    json::push_str(out, id);
-                    out.extend_from_slice(br#","removed":"#);
-                    out.extend_from_slice(if *removed { b"true}" } else { b"false}" });
+                success("unsubscribe", data);
+                data.objects("subscriptions", items, |(id, removed), entry| {
+                    entry.text("subscriptionId", id);
+                    entry.flag("removed", *removed);
                 });
             }
             Self::Presence { presence } => {
-                out.extend_from_slice(br#""presence","presence":"#);
-                out.extend_from_slice(presence.as_bytes());
+                data.text("to", "presence");
+                data.json("presence", presence);
             }
-        }
-        out.extend_from_slice(b"}}");
+        });
     }
 }
 
-impl SubscriptionEntry<'_> {
-    fn encode(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(br#"{"subscriptionId":"#);
-        json::push_str(out, self.id);
-        out.extend_from_slice(br#","channels":"#);
-        json::push_strs(out, self.channels);
-        out.extend_from_slice(br#","queries":"#);
-        out.extend_from_slice(self.queries.as_bytes());
-        out.push(b'}');
-    }
+fn frame(kind: &str, out: &mut Vec<u8>, write: impl FnOnce(&mut Object<'_>)) {
+    Object::append(out, |frame| {
+        frame.text("type", kind);
+        Object::append(frame.value("data"), write);
+    });
+}
+
+fn success(to: &str, data: &mut Object<'_>) {
+    data.text("to", to);
+    data.flag("success", true);
 }
 
 /// An id for a subscription without one: 13 hexadecimal digits of time and 7 of chance, the form

@@ -15,104 +15,8 @@ use throng_types::{Epoch, Payload, PayloadKind};
 use crate::form::{Form, Key};
 
 pub(crate) use throng_types::json::{
-    append_json, append_payload, append_str as append_text, payload_of,
+    Object, append_payload, append_str as append_text, payload_of,
 };
-
-pub(crate) fn append_number(number: impl itoa::Integer, out: &mut Vec<u8>) {
-    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
-}
-
-/// An object under construction: puts the commas where they belong.
-pub(crate) struct Object<'a> {
-    out: &'a mut Vec<u8>,
-    first: bool,
-}
-
-impl<'a> Object<'a> {
-    pub(crate) fn open(out: &'a mut Vec<u8>) -> Self {
-        out.push(b'{');
-        Self { out, first: true }
-    }
-
-    /// Writes a key that needs no escaping and lends the buffer for its value.
-    pub(crate) fn value(&mut self, key: &'static str) -> &mut Vec<u8> {
-        if !self.first {
-            self.out.push(b',');
-        }
-        self.first = false;
-        self.out.push(b'"');
-        self.out.extend_from_slice(key.as_bytes());
-        self.out.extend_from_slice(b"\":");
-        self.out
-    }
-
-    /// Writes a key that may need escaping and lends the buffer for its value.
-    pub(crate) fn value_of(&mut self, key: &str) -> &mut Vec<u8> {
-        if !self.first {
-            self.out.push(b',');
-        }
-        self.first = false;
-        append_text(key, self.out);
-        self.out.push(b':');
-        self.out
-    }
-
-    pub(crate) fn text(&mut self, key: &'static str, text: &str) {
-        append_text(text, self.value(key));
-    }
-
-    pub(crate) fn texts(&mut self, key: &'static str, texts: &[&str]) {
-        append_list(texts, self.value(key), |text, out| append_text(text, out));
-    }
-
-    /// Leaves an empty text out, as Protobuf's JSON mapping does with defaults.
-    pub(crate) fn text_if_any(&mut self, key: &'static str, text: &str) {
-        if !text.is_empty() {
-            self.text(key, text);
-        }
-    }
-
-    pub(crate) fn json_if_any(&mut self, key: &'static str, json: Option<&str>) {
-        if let Some(json) = json {
-            append_json(json.as_bytes(), self.value(key));
-        }
-    }
-
-    pub(crate) fn number(&mut self, key: &'static str, number: u64) {
-        append_number(number, self.value(key));
-    }
-
-    pub(crate) fn number_if_any(&mut self, key: &'static str, number: u64) {
-        if number != 0 {
-            self.number(key, number);
-        }
-    }
-
-    pub(crate) fn flag_if_set(&mut self, key: &'static str, flag: bool) {
-        if flag {
-            self.value(key).extend_from_slice(b"true");
-        }
-    }
-
-    pub(crate) fn close(self) {
-        self.out.push(b'}');
-    }
-
-    pub(crate) fn append(out: &mut Vec<u8>, write: impl FnOnce(&mut Object<'_>)) {
-        let mut object = Object::open(out);
-        write(&mut object);
-        object.close();
-    }
-
-    /// Writes what `write` appends as an object of its own.
-    fn nest(&mut self, write: impl FnOnce(&mut Self)) {
-        self.out.push(b'{');
-        self.first = true;
-        write(self);
-        self.out.push(b'}');
-        self.first = false;
-    }
-}
 
 impl Form for Object<'_> {
     fn number(&mut self, (key, _): Key, number: u64) {
@@ -173,14 +77,7 @@ impl Form for Object<'_> {
     }
 
     fn list<T>(&mut self, (key, _): Key, items: &[T], write: impl Fn(&T, &mut Self)) {
-        self.value(key).push(b'[');
-        for (index, item) in items.iter().enumerate() {
-            if index > 0 {
-                self.out.push(b',');
-            }
-            self.nest(|form| write(item, form));
-        }
-        self.out.push(b']');
+        self.objects(key, items, write);
     }
 
     fn map<'t, T>(
@@ -196,22 +93,6 @@ impl Form for Object<'_> {
             }
         });
     }
-}
-
-/// Appends a list whose items `append` writes.
-pub(crate) fn append_list<T>(
-    items: impl IntoIterator<Item = T>,
-    out: &mut Vec<u8>,
-    append: impl Fn(T, &mut Vec<u8>),
-) {
-    out.push(b'[');
-    for (index, item) in items.into_iter().enumerate() {
-        if index > 0 {
-            out.push(b',');
-        }
-        append(item, out);
-    }
-    out.push(b']');
 }
 
 /// A string that borrows from the input unless it has escapes; `null` is the empty string.

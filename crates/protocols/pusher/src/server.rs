@@ -1,4 +1,4 @@
-//! Frames of the server, appended by hand.
+//! Frames of the server.
 //!
 //! `data` of the protocol's own events is a JSON string that contains JSON. In errors and pings it
 //! is an object, as libraries expect there. JSON about users is appended as it is.
@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use serde_json::value::RawValue;
-use throng_types::json::append_str;
+use throng_types::json::{Object, append_str};
 
 pub const PING: &[u8] = br#"{"event":"pusher:ping","data":{}}"#;
 pub const PONG: &[u8] = br#"{"event":"pusher:pong","data":{}}"#;
@@ -17,11 +17,8 @@ pub const SUBSCRIPTION_COUNT: &str = "pusher_internal:subscription_count";
 /// client pings; pusher-js refuses 0.
 pub fn connection_established(socket_id: &str, activity_timeout_s: u32, out: &mut Vec<u8>) {
     own_event("pusher:connection_established", None, out, |data| {
-        data.extend_from_slice(br#"{"socket_id":"#);
-        append_str(socket_id, data);
-        data.extend_from_slice(br#","activity_timeout":"#);
-        append_number(activity_timeout_s.into(), data);
-        data.push(b'}');
+        data.text("socket_id", socket_id);
+        data.number("activity_timeout", activity_timeout_s);
     });
 }
 
@@ -34,23 +31,21 @@ pub enum ErrorScope<'a> {
 
 /// Appends `pusher:error`. The code does not tell whether a close follows.
 pub fn error(code: u16, message: &str, scope: ErrorScope<'_>, out: &mut Vec<u8>) {
-    out.extend_from_slice(br#"{"event":"pusher:error","data":{"code":"#);
-    append_number(code.into(), out);
-    out.extend_from_slice(br#","message":"#);
-    append_str(message, out);
-    out.push(b'}');
-    if let ErrorScope::Channel(channel) = scope {
-        append_channel(channel, out);
-    }
-    out.push(b'}');
+    event_of("pusher:error", out, |frame| {
+        Object::append(frame.value("data"), |data| {
+            data.number("code", code);
+            data.text("message", message);
+        });
+        if let ErrorScope::Channel(channel) = scope {
+            frame.text("channel", channel);
+        }
+    });
 }
 
 /// Appends the success of a subscribe to a channel without presence.
 pub fn subscription_succeeded(channel: &str, out: &mut Vec<u8>) {
     let event = "pusher_internal:subscription_succeeded";
-    own_event(event, Some(channel), out, |data| {
-        data.extend_from_slice(b"{}")
-    });
+    own_event(event, Some(channel), out, |_| {});
 }
 
 /// Appends the success in a presence channel, with its users: each id once, and the JSON about it.
@@ -62,21 +57,16 @@ pub fn presence_succeeded<'a>(
 ) {
     let event = "pusher_internal:subscription_succeeded";
     own_event(event, Some(channel), out, |data| {
-        data.extend_from_slice(br#"{"presence":{"count":"#);
-        append_number(users.clone().count() as u64, data);
-        data.extend_from_slice(br#","ids":["#);
-        for (number, (id, _)) in users.clone().enumerate() {
-            append_comma(number, data);
-            append_str(id, data);
-        }
-        data.extend_from_slice(br#"],"hash":{"#);
-        for (number, (id, info)) in users.enumerate() {
-            append_comma(number, data);
-            append_str(id, data);
-            data.push(b':');
-            data.extend_from_slice(info.unwrap_or("null").as_bytes());
-        }
-        data.extend_from_slice(b"}}}");
+        Object::append(data.value("presence"), |presence| {
+            presence.number("count", users.clone().count());
+            presence.texts("ids", users.clone().map(|(id, _)| id));
+            Object::append(presence.value("hash"), |hash| {
+                for (id, info) in users {
+                    let info = info.unwrap_or("null");
+                    hash.value_of(id).extend_from_slice(info.as_bytes());
+                }
+            });
+        });
     });
 }
 
@@ -108,68 +98,55 @@ pub fn subscription_error(
     status: u16,
     out: &mut Vec<u8>,
 ) {
-    out.extend_from_slice(br#"{"event":"pusher:subscription_error","data":{"type":"#);
-    append_str(failure.name(), out);
-    out.extend_from_slice(br#","error":"#);
-    append_str(why, out);
-    out.extend_from_slice(br#","status":"#);
-    append_number(status.into(), out);
-    out.push(b'}');
-    append_channel(channel, out);
-    out.push(b'}');
+    event_of("pusher:subscription_error", out, |frame| {
+        Object::append(frame.value("data"), |data| {
+            data.text("type", failure.name());
+            data.text("error", why);
+            data.number("status", status);
+        });
+        frame.text("channel", channel);
+    });
 }
 
 /// Appends that a user's first connection has come to a presence channel.
 pub fn member_added(channel: &str, user_id: &str, user_info: Option<&str>, out: &mut Vec<u8>) {
     own_event("pusher_internal:member_added", Some(channel), out, |data| {
-        data.extend_from_slice(br#"{"user_id":"#);
-        append_str(user_id, data);
+        data.text("user_id", user_id);
         if let Some(info) = user_info {
-            data.extend_from_slice(br#","user_info":"#);
-            data.extend_from_slice(info.as_bytes());
+            data.json("user_info", info);
         }
-        data.push(b'}');
     });
 }
 
 /// Appends that a user's last connection has left a presence channel.
 pub fn member_removed(channel: &str, user_id: &str, out: &mut Vec<u8>) {
-    own_event(
-        "pusher_internal:member_removed",
-        Some(channel),
-        out,
-        |data| {
-            data.extend_from_slice(br#"{"user_id":"#);
-            append_str(user_id, data);
-            data.push(b'}');
-        },
-    );
+    let event = "pusher_internal:member_removed";
+    own_event(event, Some(channel), out, |data| {
+        data.text("user_id", user_id)
+    });
 }
 
 /// Appends that a user whom the client watches has come online, or gone offline.
 pub fn watchlist_event(is_online: bool, user_id: &str, out: &mut Vec<u8>) {
     own_event("pusher_internal:watchlist_events", None, out, |data| {
-        data.extend_from_slice(br#"{"events":[{"name":"#);
-        append_str(if is_online { "online" } else { "offline" }, data);
-        data.extend_from_slice(br#","user_ids":["#);
-        append_str(user_id, data);
-        data.extend_from_slice(b"]}]}");
+        data.objects("events", &[is_online], |is_online, event| {
+            event.text("name", if *is_online { "online" } else { "offline" });
+            event.texts("user_ids", [user_id]);
+        });
     });
 }
 
 /// Appends that a cache channel has no newest event.
 pub fn cache_miss(channel: &str, out: &mut Vec<u8>) {
-    out.extend_from_slice(br#"{"event":"pusher:cache_miss""#);
-    append_channel(channel, out);
-    out.push(b'}');
+    event_of("pusher:cache_miss", out, |frame| {
+        frame.text("channel", channel)
+    });
 }
 
 /// Appends the answer to a sign-in, with the user as the client sent it.
 pub fn signin_success(user_data: &str, out: &mut Vec<u8>) {
     own_event("pusher:signin_success", None, out, |data| {
-        data.extend_from_slice(br#"{"user_data":"#);
-        append_str(user_data, data);
-        data.push(b'}');
+        data.text("user_data", user_data)
     });
 }
 
@@ -197,18 +174,15 @@ impl<'a> EventData<'a> {
 /// Appends an application's event without its channel, the form of a publication in the hub.
 /// `user_id` is the sender of a client event in a presence channel.
 pub fn append_event(event: &str, data: EventData<'_>, user_id: Option<&str>, out: &mut Vec<u8>) {
-    out.extend_from_slice(br#"{"event":"#);
-    append_str(event, out);
-    out.extend_from_slice(br#","data":"#);
-    match data {
-        EventData::Text(text) => append_str(text, out),
-        EventData::Json(json) => out.extend_from_slice(json.get().as_bytes()),
-    }
-    if let Some(user_id) = user_id {
-        out.extend_from_slice(br#","user_id":"#);
-        append_str(user_id, out);
-    }
-    out.push(b'}');
+    event_of(event, out, |frame| {
+        match data {
+            EventData::Text(text) => frame.text("data", text),
+            EventData::Json(json) => frame.json("data", json.get()),
+        }
+        if let Some(user_id) = user_id {
+            frame.text("user_id", user_id);
+        }
+    });
 }
 
 /// Appends the frame of an event that [`append_event`] has made, by adding the channel. Other
@@ -224,7 +198,8 @@ pub fn append_delivery(event: &[u8], channel: &str, out: &mut Vec<u8>) {
             append_str(&String::from_utf8_lossy(event), out);
         }
     }
-    append_channel(channel, out);
+    out.extend_from_slice(br#","channel":"#);
+    append_str(channel, out);
     out.push(b'}');
 }
 
@@ -233,32 +208,23 @@ fn own_event(
     event: &str,
     channel: Option<&str>,
     out: &mut Vec<u8>,
-    append_data: impl FnOnce(&mut Vec<u8>),
+    write_data: impl FnOnce(&mut Object<'_>),
 ) {
     let mut data = Vec::new();
-    append_data(&mut data);
-    let data = String::from_utf8_lossy(&data);
-    append_event(event, EventData::Text(&data), None, out);
-    if let Some(channel) = channel {
-        out.pop();
-        append_channel(channel, out);
-        out.push(b'}');
-    }
+    Object::append(&mut data, write_data);
+    event_of(event, out, |frame| {
+        frame.text("data", &String::from_utf8_lossy(&data));
+        if let Some(channel) = channel {
+            frame.text("channel", channel);
+        }
+    });
 }
 
-fn append_channel(channel: &str, out: &mut Vec<u8>) {
-    out.extend_from_slice(br#","channel":"#);
-    append_str(channel, out);
-}
-
-fn append_comma(number: usize, out: &mut Vec<u8>) {
-    if number > 0 {
-        out.push(b',');
-    }
-}
-
-pub(crate) fn append_number(number: u64, out: &mut Vec<u8>) {
-    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+fn event_of(event: &str, out: &mut Vec<u8>, write: impl FnOnce(&mut Object<'_>)) {
+    Object::append(out, |frame| {
+        frame.text("event", event);
+        write(frame);
+    });
 }
 
 #[cfg(test)]

@@ -145,7 +145,9 @@ proptest! {
         expect["subscriptions"] = json!(ids);
         let expect = json!({"type": "event", "data": expect});
         let mut frame = EVENT_HEAD.to_vec();
-        json::push_items(&mut frame, &ids, |out, id| json::push_str(out, id));
+        let mut list = Vec::new();
+        append_strs(&ids, &mut list);
+        frame.extend_from_slice(&list[1..list.len() - 1]);
         frame.extend(event.encode_tail());
         prop_assert_eq!(serde_json::from_slice::<Value>(&frame).unwrap(), expect);
     }

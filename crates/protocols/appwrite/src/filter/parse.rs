@@ -5,9 +5,10 @@
 //! cause in the same order of checks.
 
 use serde_json::{Map, Value};
+use throng_types::json::{append_list, append_str};
 
+use crate::MessageLimits;
 use crate::filter::compare::{identical, less, less_equal};
-use crate::{MessageLimits, json};
 
 /// Why queries are refused.
 #[derive(Debug, PartialEq, Eq)]
@@ -47,7 +48,7 @@ pub(super) fn parse<S: AsRef<str>>(
         let condition = parser.query(&value, 0);
         let inner = std::mem::replace(&mut parser.text, outer);
         let condition = condition?;
-        json::push_str(&mut parser.text, &String::from_utf8_lossy(&inner));
+        append_str(&String::from_utf8_lossy(&inner), &mut parser.text);
         everything |= condition == Condition::Never;
         conditions.push(condition);
     }
@@ -190,16 +191,16 @@ impl Parser<'_> {
 
     fn open(&mut self, method: &str, attribute: &str) {
         self.text.extend_from_slice(b"{\"method\":");
-        json::push_str(&mut self.text, method);
+        append_str(method, &mut self.text);
         if !attribute.is_empty() {
             self.text.extend_from_slice(b",\"attribute\":");
-            json::push_str(&mut self.text, attribute);
+            append_str(attribute, &mut self.text);
         }
     }
 
     fn values(&mut self, values: &[Value]) {
         self.text.extend_from_slice(b",\"values\":");
-        json::push_list(&mut self.text, values, |out, value| {
+        append_list(values, &mut self.text, |value, out| {
             out.extend_from_slice(value.to_string().as_bytes());
         });
     }

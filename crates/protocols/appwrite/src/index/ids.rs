@@ -3,7 +3,7 @@
 //! Ids that servers and SDKs make are 20 hexadecimal digits and take ten bytes; any other text
 //! takes its length and one more. One id of the usual form needs no memory of its own.
 
-use crate::json;
+use throng_types::json::append_str;
 
 /// The longest id; the length 255 marks packed digits.
 pub(super) const ID_BYTES_MAX: usize = 254;
@@ -114,7 +114,7 @@ impl Id<'_> {
                 unpack(packed, out);
                 out.push(b'"');
             }
-            Self::Text(text) => json::push_str(out, text),
+            Self::Text(text) => append_str(text, out),
         }
     }
 }

@@ -1,10 +1,8 @@
-//! Answers to calls, appended by hand.
+//! Answers to calls.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use throng_types::json::append_str;
-
-use crate::server::append_number;
+use throng_types::json::{Object, append_list};
 
 /// Facts about a channel; those that were not asked for are `None`, and left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,21 +36,21 @@ pub fn cached_event(newest: Option<(&[u8], u64)>) -> String {
 impl ChannelInfo<'_> {
     /// Appends the object with what is known.
     pub fn append(&self, out: &mut Vec<u8>) {
-        let occupied = self.occupied.map(|is| if is { "true" } else { "false" });
-        let numbers = [self.user_count, self.subscription_count];
-        let numbers = numbers.map(|number| number.map(|number| number.to_string()));
-        let [user_count, subscription_count] = &numbers;
-        let fields = [
-            ("occupied", occupied),
-            ("user_count", user_count.as_deref()),
-            ("subscription_count", subscription_count.as_deref()),
-            ("cache", self.cache),
-        ];
-        let known = fields
-            .into_iter()
-            .filter_map(|(name, value)| Some((name, value?)));
-        append_object(known, out, |value, out| {
-            out.extend_from_slice(value.as_bytes())
+        Object::append(out, |object| {
+            if let Some(is_occupied) = self.occupied {
+                object.flag("occupied", is_occupied);
+            }
+            for (key, number) in [
+                ("user_count", self.user_count),
+                ("subscription_count", self.subscription_count),
+            ] {
+                if let Some(number) = number {
+                    object.number(key, number);
+                }
+            }
+            if let Some(cache) = self.cache {
+                object.json("cache", cache);
+            }
         });
     }
 }
@@ -62,77 +60,42 @@ pub fn channels_answer<'a>(
     channels: impl IntoIterator<Item = (&'a str, ChannelInfo<'a>)>,
     out: &mut Vec<u8>,
 ) {
-    out.extend_from_slice(br#"{"channels":"#);
-    append_object(channels, out, |info, out| info.append(out));
-    out.push(b'}');
+    Object::append(out, |answer| {
+        Object::append(answer.value("channels"), |by_name| {
+            for (name, info) in channels {
+                info.append(by_name.value_of(name));
+            }
+        });
+    });
 }
 
 /// Appends the answer to a batch: one object for each event, in their order.
 pub fn batch_answer(infos: &[ChannelInfo<'_>], out: &mut Vec<u8>) {
-    out.extend_from_slice(br#"{"batch":"#);
-    append_list(infos, out, |info, out| info.append(out));
-    out.push(b'}');
+    Object::append(out, |answer| {
+        append_list(infos, answer.value("batch"), ChannelInfo::append);
+    });
 }
 
 /// Appends the answer with the users of a presence channel.
 pub fn users_answer<'a>(ids: impl IntoIterator<Item = &'a str>, out: &mut Vec<u8>) {
-    out.extend_from_slice(br#"{"users":"#);
-    append_list(ids, out, |id, out| {
-        out.extend_from_slice(br#"{"id":"#);
-        append_str(id, out);
-        out.push(b'}');
+    Object::append(out, |answer| {
+        append_list(ids, answer.value("users"), |id, out| {
+            Object::append(out, |user| user.text("id", id));
+        });
     });
-    out.push(b'}');
 }
 
 /// Appends the answer with the number of an app's connections.
 pub fn connections_answer(count: u64, out: &mut Vec<u8>) {
-    out.extend_from_slice(br#"{"connections":"#);
-    append_number(count, out);
-    out.push(b'}');
+    Object::append(out, |answer| answer.number("connections", count));
 }
 
 /// Appends the body that refuses a call: why, and the HTTP status as `code`, as in soketi.
 pub fn error_answer(status: u16, why: &str, out: &mut Vec<u8>) {
-    out.extend_from_slice(br#"{"error":"#);
-    append_str(why, out);
-    out.extend_from_slice(br#","code":"#);
-    append_number(status.into(), out);
-    out.push(b'}');
-}
-
-fn append_object<'a, T>(
-    fields: impl IntoIterator<Item = (&'a str, T)>,
-    out: &mut Vec<u8>,
-    mut append: impl FnMut(T, &mut Vec<u8>),
-) {
-    out.push(b'{');
-    let first = out.len();
-    for (name, value) in fields {
-        if out.len() > first {
-            out.push(b',');
-        }
-        append_str(name, out);
-        out.push(b':');
-        append(value, out);
-    }
-    out.push(b'}');
-}
-
-fn append_list<T>(
-    items: impl IntoIterator<Item = T>,
-    out: &mut Vec<u8>,
-    mut append: impl FnMut(T, &mut Vec<u8>),
-) {
-    out.push(b'[');
-    let first = out.len();
-    for item in items {
-        if out.len() > first {
-            out.push(b',');
-        }
-        append(item, out);
-    }
-    out.push(b']');
+    Object::append(out, |answer| {
+        answer.text("error", why);
+        answer.number("code", status);
+    });
 }
 
 #[cfg(test)]
