@@ -8,13 +8,13 @@
 /// The functions that the table begins with return them; `ALL` has every variant in its order.
 #[macro_export]
 macro_rules! coded_enum {
-    ($(#[$meta:meta])* pub enum $Name:ident {
+    ($(#[$meta:meta])* $vis:vis enum $Name:ident {
         $(#[$number_meta:meta])* fn $number:ident -> $Number:ty;
         $(#[$text_meta:meta])* fn $text:ident;
         $($(#[$doc:meta])* $Variant:ident = $code:expr, $words:expr;)+
     }) => {
         $crate::coded_enum! {
-            $(#[$meta])* pub enum $Name {
+            $(#[$meta])* $vis enum $Name {
                 $(#[$text_meta])* fn $text;
                 $($(#[$doc])* $Variant = $words;)+
             }
@@ -28,12 +28,12 @@ macro_rules! coded_enum {
             }
         }
     };
-    ($(#[$meta:meta])* pub enum $Name:ident {
+    ($(#[$meta:meta])* $vis:vis enum $Name:ident {
         $(#[$text_meta:meta])* fn $text:ident;
         $($(#[$doc:meta])* $Variant:ident = $words:expr;)+
     }) => {
         $(#[$meta])*
-        pub enum $Name { $($(#[$doc])* $Variant),+ }
+        $vis enum $Name { $($(#[$doc])* $Variant),+ }
 
         impl $Name {
             /// Every variant, in the order of the table.

@@ -1,30 +1,26 @@
 //! Plan for a machine: number of connections, their end, their price in memory.
 
 use serde::Serialize;
+use throng_types::coded_enum;
 
-/// End of the connections that lives on this machine.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Role {
-    /// Accepting end of connections.
-    #[default]
-    Server,
-    /// Opening end, towards another machine.
-    Loadgen,
-    /// Both ends, over loopback: memory, files and hash entries count twice.
-    Both,
+coded_enum! {
+    /// End of the connections that lives on this machine.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Role {
+        /// Word for it in text and JSON.
+        fn name;
+        /// Accepting end of connections.
+        #[default]
+        Server = "server";
+        /// Opening end, towards another machine.
+        Loadgen = "loadgen";
+        /// Both ends, over loopback: memory, files and hash entries count twice.
+        Both = "both";
+    }
 }
 
 impl Role {
-    /// Word for it in text and JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Server => "server",
-            Self::Loadgen => "loadgen",
-            Self::Both => "both",
-        }
-    }
-
     /// Returns true if source ports of this machine are spent.
     pub const fn opens(self) -> bool {
         !matches!(self, Self::Server)

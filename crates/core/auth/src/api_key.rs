@@ -8,29 +8,20 @@ use std::sync::Arc;
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::digest::{SHA256, SHA256_OUTPUT_LEN};
-use throng_types::{ChannelName, Save};
+use throng_types::{ChannelName, Save, coded_enum};
 
-/// Kind of calls that a key is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Save)]
-pub enum KeyRole {
-    /// Numbers of the server, without names.
-    Metrics,
-    /// Whatever shows something and changes nothing; includes [`KeyRole::Metrics`].
-    Read,
-    Publish,
-    /// Every call of the server API.
-    Admin,
-}
-
-impl KeyRole {
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Metrics => "metrics",
-            Self::Read => "read",
-            Self::Publish => "publish",
-            Self::Admin => "admin",
-        }
+coded_enum! {
+    /// Kind of calls that a key is for.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Save)]
+    pub enum KeyRole {
+        fn word;
+        /// Numbers of the server, without names.
+        Metrics = "metrics";
+        /// Whatever shows something and changes nothing; includes [`KeyRole::Metrics`].
+        Read = "read";
+        Publish = "publish";
+        /// Every call of the server API.
+        Admin = "admin";
     }
 }
 

@@ -1,28 +1,20 @@
 //! Port and transport of a session's peer, and why the server ends a connection.
 
 use throng_metrics::Counter;
-use throng_types::{Disconnect, Save};
+use throng_types::{Disconnect, Save, coded_enum};
 
-/// Kind of connection between client and session, for gauges.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Save)]
-pub enum Transport {
-    /// HTTP requests and answers, or no bytes yet.
-    Http,
-    WebSocket,
-    Sse,
-    /// A stream of lines.
-    Stream,
-}
-
-impl Transport {
-    /// Its name in the server API and on the dashboard.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Http => "http",
-            Self::WebSocket => "websocket",
-            Self::Sse => "sse",
-            Self::Stream => "stream",
-        }
+coded_enum! {
+    /// Kind of connection between client and session, for gauges.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Save)]
+    pub enum Transport {
+        /// Its name in the server API and on the dashboard.
+        fn as_str;
+        /// HTTP requests and answers, or no bytes yet.
+        Http = "http";
+        WebSocket = "websocket";
+        Sse = "sse";
+        /// A stream of lines.
+        Stream = "stream";
     }
 }
 

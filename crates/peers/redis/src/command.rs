@@ -1,53 +1,38 @@
 //! The scripts, and calls of them.
 
 use throng_redis_link::command;
+use throng_types::coded_enum;
 
 use crate::options::Verbs;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Script {
-    Publish,
-    Look,
-    Release,
-    Come,
-    Tell,
-    Quit,
-    Present,
-    Sweep,
-    Ask,
+coded_enum! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(crate) enum Script {
+        /// Text of the script itself.
+        fn own;
+        Publish = include_str!("lua/publish.lua");
+        Look = include_str!("lua/look.lua");
+        Release = include_str!("lua/release.lua");
+        Come = include_str!("lua/come.lua");
+        Tell = include_str!("lua/tell.lua");
+        Quit = include_str!("lua/quit.lua");
+        Present = include_str!("lua/present.lua");
+        Sweep = include_str!("lua/sweep.lua");
+        Ask = include_str!("lua/ask.lua");
+    }
 }
 
 impl Script {
-    pub(crate) const ALL: [Self; 9] = [
-        Self::Publish,
-        Self::Look,
-        Self::Release,
-        Self::Come,
-        Self::Tell,
-        Self::Quit,
-        Self::Present,
-        Self::Sweep,
-        Self::Ask,
-    ];
-
     /// Returns the script's text, which publishes and counts subscribers by these commands.
     pub(crate) fn text(self, verbs: Verbs) -> String {
-        let own = match self {
-            Self::Publish => include_str!("lua/publish.lua"),
-            Self::Look => include_str!("lua/look.lua"),
-            Self::Release => include_str!("lua/release.lua"),
-            Self::Come => include_str!("lua/come.lua"),
-            Self::Tell => include_str!("lua/tell.lua"),
-            Self::Quit => include_str!("lua/quit.lua"),
-            Self::Present => include_str!("lua/present.lua"),
-            Self::Sweep => include_str!("lua/sweep.lua"),
-            Self::Ask => include_str!("lua/ask.lua"),
-        };
         let common = include_str!("lua/common.lua");
         let Verbs {
             publish, numsub, ..
         } = verbs;
-        format!("local publish, numsub = '{publish}', '{numsub}'\n{common}{own}")
+        format!(
+            "local publish, numsub = '{publish}', '{numsub}'\n{common}{}",
+            self.own()
+        )
     }
 }
 

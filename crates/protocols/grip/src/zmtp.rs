@@ -13,6 +13,8 @@
 #[cfg(test)]
 mod tests;
 
+use throng_types::coded_enum;
+
 /// Appends a message as frames, all but the last with the flag MORE.
 pub fn encode_message<P: AsRef<[u8]>>(parts: &[P], out: &mut Vec<u8>) {
     for (index, part) in parts.iter().enumerate() {
@@ -21,33 +23,26 @@ pub fn encode_message<P: AsRef<[u8]>>(parts: &[P], out: &mut Vec<u8>) {
     }
 }
 
-/// The socket on our side.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SocketRole {
-    /// Takes messages of PUSH sockets.
-    Pull,
-    /// Sends messages to PULL sockets: once ready, with [`encode_message`].
-    Push,
-    /// Sends messages to SUB and XSUB sockets: once ready, with [`encode_message`], those
-    /// that begin with a topic that the peer has subscribed to.
-    Pub,
-    /// Subscribes to channels of PUB and XPUB sockets and takes their messages.
-    Sub,
-    /// Answers REQ and DEALER sockets.
-    Rep,
+coded_enum! {
+    /// The socket on our side.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum SocketRole {
+        fn name;
+        /// Takes messages of PUSH sockets.
+        Pull = "PULL";
+        /// Sends messages to PULL sockets: once ready, with [`encode_message`].
+        Push = "PUSH";
+        /// Sends messages to SUB and XSUB sockets: once ready, with [`encode_message`], those
+        /// that begin with a topic that the peer has subscribed to.
+        Pub = "PUB";
+        /// Subscribes to channels of PUB and XPUB sockets and takes their messages.
+        Sub = "SUB";
+        /// Answers REQ and DEALER sockets.
+        Rep = "REP";
+    }
 }
 
 impl SocketRole {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Pull => "PULL",
-            Self::Push => "PUSH",
-            Self::Pub => "PUB",
-            Self::Sub => "SUB",
-            Self::Rep => "REP",
-        }
-    }
-
     fn suits(self, peer: &[u8]) -> bool {
         match self {
             Self::Pull => peer == b"PUSH",

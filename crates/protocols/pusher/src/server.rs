@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 
 use serde_json::value::RawValue;
+use throng_types::coded_enum;
 use throng_types::json::{Object, append_str};
 
 pub const PING: &[u8] = br#"{"event":"pusher:ping","data":{}}"#;
@@ -70,22 +71,15 @@ pub fn presence_succeeded<'a>(
     });
 }
 
-/// Kind of failure of a subscription, as libraries name it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SubscriptionFailure {
-    AuthError,
-    LimitReached,
-    /// The server cannot do it now.
-    ServerError,
-}
-
-impl SubscriptionFailure {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::AuthError => "AuthError",
-            Self::LimitReached => "LimitReached",
-            Self::ServerError => "ServerError",
-        }
+coded_enum! {
+    /// Kind of failure of a subscription, as libraries name it.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum SubscriptionFailure {
+        fn name;
+        AuthError = "AuthError";
+        LimitReached = "LimitReached";
+        /// The server cannot do it now.
+        ServerError = "ServerError";
     }
 }
 

@@ -11,6 +11,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use throng_types::coded_enum;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunCounters {
@@ -114,75 +115,61 @@ fn most_frequent<T: Copy>(counts: &BTreeMap<T, u64>) -> Vec<(T, u64)> {
     counts
 }
 
-macro_rules! reasons {
-    (
-        $(#[$doc:meta])* $name:ident {
-            $($(#[$variant_doc:meta])* $variant:ident = $text:literal,)*
-        }
-    ) => {
-        $(#[$doc])*
-        #[derive(
-            Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize
-        )]
-        #[serde(rename_all = "snake_case")]
-        pub enum $name { $($(#[$variant_doc])* $variant,)* }
-
-        impl $name {
-            #[cfg(test)]
-            const ALL: &[Self] = &[$(Self::$variant),*];
-
-            pub const fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $text,)* }
-            }
-        }
-    };
-}
-
-reasons! {
+coded_enum! {
     /// Reason for which a connection never became usable.
-    ConnectFailure {
+    #[derive(
+        Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize
+    )]
+    #[serde(rename_all = "snake_case")]
+    pub enum ConnectFailure {
+        fn as_str;
         /// No source port is free for this source and target.
-        AddressNotAvailable = "address_not_available",
-        AddressInUse = "address_in_use",
-        ProcessDescriptors = "process_descriptors",
-        SystemDescriptors = "system_descriptors",
-        KernelMemory = "kernel_memory",
-        Refused = "refused",
-        Unreachable = "unreachable",
-        ConnectTimeout = "connect_timeout",
+        AddressNotAvailable = "address_not_available";
+        AddressInUse = "address_in_use";
+        ProcessDescriptors = "process_descriptors";
+        SystemDescriptors = "system_descriptors";
+        KernelMemory = "kernel_memory";
+        Refused = "refused";
+        Unreachable = "unreachable";
+        ConnectTimeout = "connect_timeout";
         /// Reset before the handshake was over.
-        Reset = "reset",
+        Reset = "reset";
         /// Closed before the handshake was over.
-        ClosedEarly = "closed_early",
-        Tls = "tls",
-        HandshakeTimeout = "handshake_timeout",
+        ClosedEarly = "closed_early";
+        Tls = "tls";
+        HandshakeTimeout = "handshake_timeout";
         /// The answer is not HTTP, or its head is broken.
-        BadResponse = "bad_response",
-        Status = "status",
+        BadResponse = "bad_response";
+        Status = "status";
         /// Status 101 with a wrong or missing `Sec-WebSocket-Accept`.
-        Accept = "accept",
+        Accept = "accept";
         /// Status 200 with another content type than was asked for.
-        ContentType = "content_type",
-        SubscribeRefused = "subscribe_refused",
-        SubscribeTimeout = "subscribe_timeout",
-        Other = "other",
+        ContentType = "content_type";
+        SubscribeRefused = "subscribe_refused";
+        SubscribeTimeout = "subscribe_timeout";
+        Other = "other";
     }
 }
 
-reasons! {
+coded_enum! {
     /// Reason for which a usable connection ended without being asked to.
-    LostReason {
+    #[derive(
+        Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize
+    )]
+    #[serde(rename_all = "snake_case")]
+    pub enum LostReason {
+        fn as_str;
         /// The server closed with a close frame, or ended its stream properly.
-        ClosedByServer = "closed_by_server",
+        ClosedByServer = "closed_by_server";
         /// The connection ended without a close frame.
-        Eof = "eof",
-        Reset = "reset",
+        Eof = "eof";
+        Reset = "reset";
         /// The kernel gave up on it (keep-alive, retransmissions).
-        TimedOut = "timed_out",
-        Protocol = "protocol",
-        WriteFailed = "write_failed",
+        TimedOut = "timed_out";
+        Protocol = "protocol";
+        WriteFailed = "write_failed";
         /// The machine that held it has gone.
-        AgentLost = "agent_lost",
+        AgentLost = "agent_lost";
     }
 }
 

@@ -18,7 +18,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use throng_types::{nearest, units};
+use throng_types::{coded_enum, nearest, units};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Comparator {
@@ -209,52 +209,38 @@ pub enum Unit {
     Rate,
 }
 
-macro_rules! figures {
-    ($($(#[$doc:meta])* $variant:ident = $name:literal, $unit:ident;)*) => {
-        /// Figure of a run, latencies apart.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub enum Figure { $($(#[$doc])* $variant,)* }
-
-        impl Figure {
-            const ALL: &'static [Self] = &[$(Self::$variant),*];
-
-                    pub const fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $name,)* }
-            }
-
-            const fn unit(self) -> Unit {
-                match self { $(Self::$variant => Unit::$unit,)* }
-            }
-        }
-    };
-}
-
-figures! {
-    Attempted = "attempted", Count;
-    TcpConnected = "connected", Count;
-    Upgraded = "upgraded", Count;
-    Subscribed = "subscribed", Count;
-    /// Usable connections at the end of the hold.
-    Alive = "alive", Count;
-    Failed = "failed", Count;
-    Lost = "lost", Count;
-    Published = "published", Count;
-    PublishFailed = "publish_failed", Count;
-    Expected = "expected", Count;
-    Received = "received", Count;
-    /// Deliveries that never came.
-    Missing = "missing", Count;
-    Duplicates = "duplicates", Count;
-    OutOfOrder = "out_of_order", Count;
-    /// Distinct deliveries over expected ones.
-    Reach = "reach", Share;
-    /// Deliveries a second over the measured time.
-    DeliveryRate = "delivery_rate", Rate;
-    /// Time until 99.9 % were back and caught up after a reconnect storm.
-    BackTime = "back_time", Time;
-    ServerMemory = "server_memory_per_connection", Bytes;
-    /// Server CPU as a share of one CPU, mean over the measured time.
-    ServerCpu = "server_cpu", Count;
+coded_enum! {
+    /// Figure of a run, latencies apart.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum Figure {
+        fn unit -> Unit;
+        fn as_str;
+        Attempted = Unit::Count, "attempted";
+        TcpConnected = Unit::Count, "connected";
+        Upgraded = Unit::Count, "upgraded";
+        Subscribed = Unit::Count, "subscribed";
+        /// Usable connections at the end of the hold.
+        Alive = Unit::Count, "alive";
+        Failed = Unit::Count, "failed";
+        Lost = Unit::Count, "lost";
+        Published = Unit::Count, "published";
+        PublishFailed = Unit::Count, "publish_failed";
+        Expected = Unit::Count, "expected";
+        Received = Unit::Count, "received";
+        /// Deliveries that never came.
+        Missing = Unit::Count, "missing";
+        Duplicates = Unit::Count, "duplicates";
+        OutOfOrder = Unit::Count, "out_of_order";
+        /// Distinct deliveries over expected ones.
+        Reach = Unit::Share, "reach";
+        /// Deliveries a second over the measured time.
+        DeliveryRate = Unit::Rate, "delivery_rate";
+        /// Time until 99.9 % were back and caught up after a reconnect storm.
+        BackTime = Unit::Time, "back_time";
+        ServerMemory = Unit::Bytes, "server_memory_per_connection";
+        /// Server CPU as a share of one CPU, mean over the measured time.
+        ServerCpu = Unit::Count, "server_cpu";
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -266,21 +252,14 @@ pub enum Metric {
     Figure(Figure),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LatencyKind {
-    Delivery,
-    Connect,
-    Lag,
-}
-
-impl LatencyKind {
-    const fn prefix(self) -> &'static str {
-        match self {
-            Self::Delivery => "",
-            Self::Connect => "connect_",
-            Self::Lag => "lag_",
-        }
+coded_enum! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum LatencyKind {
+        fn prefix;
+        Delivery = "";
+        Connect = "connect_";
+        Lag = "lag_";
     }
 }
 

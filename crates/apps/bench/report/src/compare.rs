@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use throng_bench_plan::check::Metric;
 use throng_bench_plan::{Publish, Scenario};
+use throng_types::coded_enum;
 use throng_types::units::grouped;
 
 use crate::text::{show, written};
@@ -14,26 +15,17 @@ use crate::{MachineInfo, Results};
 /// Share below which a difference is the noise of a run, not a change.
 const NOISE: f64 = 0.05;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Reading {
-    Better,
-    Worse,
-    Same,
-    /// Different, and neither way is better by itself.
-    Different,
-    NoData,
-}
-
-impl Reading {
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Better => "better",
-            Self::Worse => "worse",
-            Self::Same => "same",
-            Self::Different => "different",
-            Self::NoData => "no data",
-        }
+coded_enum! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Reading {
+        fn as_str;
+        Better = "better";
+        Worse = "worse";
+        Same = "same";
+        /// Different, and neither way is better by itself.
+        Different = "different";
+        NoData = "no data";
     }
 }
 

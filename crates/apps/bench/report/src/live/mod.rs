@@ -11,6 +11,7 @@ use std::fmt::Write as _;
 
 use throng_bench_measure::{Histograms, Sample, Tally};
 use throng_bench_plan::Scenario;
+use throng_types::coded_enum;
 use throng_types::units::{format_us, grouped};
 
 use crate::text::written;
@@ -20,24 +21,16 @@ pub use page::LivePage;
 pub use screen::Screen;
 pub use statsd::Statsd;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RunPhase {
-    Ramp,
-    /// All connections stand; no figure counts yet.
-    WarmUp,
-    Hold,
-    /// Nothing more is sent; deliveries on their way arrive.
-    Drain,
-}
-
-impl RunPhase {
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Ramp => "ramp",
-            Self::WarmUp => "warm-up",
-            Self::Hold => "hold",
-            Self::Drain => "drain",
-        }
+coded_enum! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum RunPhase {
+        fn as_str;
+        Ramp = "ramp";
+        /// All connections stand; no figure counts yet.
+        WarmUp = "warm-up";
+        Hold = "hold";
+        /// Nothing more is sent; deliveries on their way arrive.
+        Drain = "drain";
     }
 }
 
