@@ -5,35 +5,43 @@
 
 use anyhow::{Context, Result};
 
+use crate::chart;
 use crate::finding::Finding;
-use crate::tree::{self, Tree};
+use crate::tree::Tree;
 
-/// Path of a page, and its text from the crate that owns the facts.
-type Page = (&'static str, fn() -> String);
+/// Path of a page, and its text from the crate or from the pages that own the facts.
+type Page = (&'static str, fn(&Tree) -> Result<String>);
 
-const PAGES: [Page; 2] = [
-    ("docs/config.md", throng_config::reference_text),
-    ("docs/metrics.md", throng_metrics::reference_text),
+const PAGES: [Page; 4] = [
+    ("docs/config.md", |_| Ok(throng_config::reference_text())),
+    ("docs/metrics.md", |_| Ok(throng_metrics::reference_text())),
+    ("docs/pictures/peers-dark.svg", |tree| {
+        chart::draw(tree, &chart::DARK)
+    }),
+    ("docs/pictures/peers-light.svg", |tree| {
+        chart::draw(tree, &chart::LIGHT)
+    }),
 ];
 
 /// Writes all generated pages.
 pub(crate) fn write() -> Result<()> {
-    let root = tree::root()?;
+    let tree = Tree::read()?;
     for (path, text) in PAGES {
-        std::fs::write(root.join(path), text()).with_context(|| format!("cannot write {path}"))?;
+        std::fs::write(tree.root.join(path), text(&tree)?)
+            .with_context(|| format!("cannot write {path}"))?;
     }
     Ok(())
 }
 
-/// Finds stale and missing pages.
+/// Finds stale and missing pages, and those that cannot be made.
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
-    let message = "is not what the code says: run `cargo xtask docs --pages`";
-    let stale = PAGES
-        .iter()
-        .filter(|(path, text)| tree.text(path) != Some(&text()));
-    stale
-        .map(|(path, _)| Finding::new(*path, message))
-        .collect()
+    let stale = "is not what the code says: run `cargo xtask docs --pages`";
+    let findings = PAGES.iter().map(|(path, text)| match text(tree) {
+        Ok(text) if tree.text(path) == Some(&text) => None,
+        Ok(_) => Some(Finding::new(*path, stale)),
+        Err(error) => Some(Finding::new(*path, format!("cannot be made: {error:#}"))),
+    });
+    findings.flatten().collect()
 }
 
 #[cfg(test)]
@@ -51,7 +59,7 @@ mod tests {
 
     #[test]
     fn stale_and_missing_pages_are_found() {
-        let fresh = PAGES[0].1();
+        let fresh = PAGES[0].1(&tree(None)).unwrap();
         let found = |text| check(&tree(text)).len();
         assert_eq!(found(Some(fresh.clone())), PAGES.len() - 1);
         assert_eq!(found(Some(fresh + "x")), PAGES.len());
