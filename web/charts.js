@@ -35,12 +35,12 @@ const CHARTS = [
     axis: bytes,
     floor: 1000,
   },
-  // With nobody connected there is nothing to divide by.
+  // With few connected, what a server has grown by is its own, and not theirs.
   {
     id: "per",
     title: "Growth/connection",
-    told: "What the process has grown by since its start, divided by its connections",
-    of: (s) => [s.total ? known(s.raw.memory_per_connection_bytes) : null],
+    told: "What the process has grown by since its start, divided by its connections, from 100 on",
+    of: (s) => [s.total < 100 ? null : known(s.raw.memory_per_connection_bytes)],
     format: bytes,
     floor: 100,
   },

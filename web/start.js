@@ -75,6 +75,31 @@ async function copy(button) {
   setTimeout(() => put(button, "Copy"), 1500);
 }
 
+// The first TCP address that takes clients, as this page's reader reaches it.
+function listenerOf(options) {
+  const { value } = options.find(({ option }) => option === "listen.client");
+  for (const address of JSON.parse(value)) {
+    const [, tls, host, port] = /^(tls:\/\/)?(.*):(\d+)$/.exec(address) ?? [];
+    if (!Number(port)) continue;
+    const isAny = ["0.0.0.0", "[::]"].includes(host);
+    return `${tls ? "https://" : ""}${isAny ? location.hostname : host}:${port}`;
+  }
+  return `${location.hostname}:8000`;
+}
+// Called with the first sample, since a server with keys tells its configuration after the sign-in.
+let isListenerKnown = false;
+async function fillListener() {
+  if (isListenerKnown) return;
+  isListenerKnown = true;
+  try {
+    const { options } = await page("/config");
+    $("listener").value ||= listenerOf(options);
+  } catch {
+    // A key without the right to read the configuration; the reader knows the address.
+  }
+  renderCurl();
+}
+
 // ---- Start ----
 
 function start() {
@@ -108,7 +133,6 @@ function start() {
   buildLook();
   for (const at of document.querySelectorAll("[data-window]"))
     at.addEventListener("click", () => showWindow(Number(at.dataset.window)));
-  $("listener").value = `${location.hostname || "127.0.0.1"}:8000`;
   for (const id of ["channel", "data", "listener"]) $(id).addEventListener("input", renderCurl);
   $("publish").addEventListener("submit", publish);
   for (const button of document.querySelectorAll("[data-copy]"))

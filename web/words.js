@@ -219,5 +219,6 @@ function renderFacts(s) {
   // A process id is a name and not a quantity.
   put("pid", known(s.raw.pid) === null ? "–" : String(s.raw.pid));
   needKeys(s.raw.open_mode === false);
+  void fillListener();
   renderLeave();
 }

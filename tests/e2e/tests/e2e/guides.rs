@@ -10,7 +10,8 @@
 //!   order, with anything for `…`; `<!-- shows background -->` is about the newest block that runs
 //!   in the background.
 //!
-//! The ports of the pages become those that the server got from the kernel.
+//! The ports of the pages become those that the server got from the kernel, and 3000, where a page
+//! has its back end, a free one.
 
 use std::ffi::OsString;
 use std::fs;
@@ -19,7 +20,7 @@ use std::process::Command;
 
 use serde_json::Value;
 use tempfile::TempDir;
-use throng_testkit::{Process, throng};
+use throng_testkit::{Process, free_port, throng};
 
 /// Words that a comment may begin with; other comments are for people.
 const VERBS: [&str; 5] = ["file", "server", "run", "background", "shows"];
@@ -86,6 +87,8 @@ struct Story {
     server: Option<Process>,
     clients: String,
     api: String,
+    /// Port of the page's back end.
+    backend: u16,
     background: Vec<Process>,
     /// Output of the last block that ran to its end; none after one in the background.
     printed: Option<Vec<String>>,
@@ -98,6 +101,7 @@ impl Story {
             server: None,
             clients: String::new(),
             api: String::new(),
+            backend: free_port(),
             background: Vec::new(),
             printed: None,
         }
@@ -127,6 +131,8 @@ impl Story {
     fn placed(&self, text: &str) -> String {
         text.replace("127.0.0.1:8000", &self.clients)
             .replace("127.0.0.1:8001", &self.api)
+            .replace("127.0.0.1:3000", &format!("127.0.0.1:{}", self.backend))
+            .replace("\"127.0.0.1\", 3000", &format!("\"127.0.0.1\", {}", self.backend))
     }
 
     fn serve(&mut self, script: &str) {
@@ -220,6 +226,7 @@ pages! {
     the_guide_to_presence_works "guides/presence.md"
     the_guide_to_events_works "guides/sse.md"
     the_guide_to_monitoring_works "guides/monitoring.md"
+    the_guide_to_backends_works "guides/backend.md"
     the_guide_to_load_tests_works "guides/load-testing.md"
 }
 
