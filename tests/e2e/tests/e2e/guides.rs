@@ -132,7 +132,10 @@ impl Story {
         text.replace("127.0.0.1:8000", &self.clients)
             .replace("127.0.0.1:8001", &self.api)
             .replace("127.0.0.1:3000", &format!("127.0.0.1:{}", self.backend))
-            .replace("\"127.0.0.1\", 3000", &format!("\"127.0.0.1\", {}", self.backend))
+            .replace(
+                "\"127.0.0.1\", 3000",
+                &format!("\"127.0.0.1\", {}", self.backend),
+            )
     }
 
     fn serve(&mut self, script: &str) {
