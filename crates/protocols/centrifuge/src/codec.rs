@@ -34,7 +34,7 @@ impl Codec {
     /// Reads the body of `POST /emulation`.
     ///
     /// # Errors
-    /// It is no such request.
+    /// The bytes do not follow the protocol.
     pub fn emulation(self, body: &[u8]) -> Result<Emulation<'_>, Malformed> {
         match self {
             Self::Json => Emulation::parse(body),
@@ -62,7 +62,7 @@ impl Codec {
     /// Reads a bare connect request, as unidirectional transports take it.
     ///
     /// # Errors
-    /// It is no such request.
+    /// The bytes do not follow the protocol.
     pub fn connect(self, request: &[u8]) -> Result<Connect<'_>, Malformed> {
         match self {
             Self::Json => Connect::parse(request),

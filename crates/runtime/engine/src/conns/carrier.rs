@@ -197,11 +197,7 @@ impl Ride {
             Part::Ended => Stop::Ended,
             Part::Ask => self.ask(whose, queue, conn, payload, out),
             Part::Head => {
-                queue.with_slices(|slices| {
-                    slices
-                        .iter()
-                        .for_each(|slice| payload.extend_from_slice(slice));
-                });
+                gather(queue, payload);
                 match parse_response(payload, &ANSWER, self.flags & is::HEAD != 0) {
                     Err(_) => Stop::Broken,
                     Ok(None) => Stop::Empty,
@@ -229,11 +225,7 @@ impl Ride {
                 }
             }
             Part::Body(body) if body.is_at_trailers() => {
-                queue.with_slices(|slices| {
-                    slices
-                        .iter()
-                        .for_each(|slice| payload.extend_from_slice(slice));
-                });
+                gather(queue, payload);
                 let Some((block, length)) = trailers(payload) else {
                     return Stop::Empty;
                 };
@@ -284,6 +276,13 @@ impl Ride {
             }
         }
     }
+}
+
+/// Appends the head of a queue to `text`, as much as one write takes.
+pub(super) fn gather(queue: &Outbound, text: &mut Vec<u8>) {
+    queue.with_slices(|slices| {
+        slices.iter().for_each(|it| text.extend_from_slice(it));
+    });
 }
 
 /// Encodes the trailer fields behind a last chunk as a block, empty if there are none, and tells

@@ -13,7 +13,9 @@ use throng_http2::{Conn, answer_upgrade, encode_asked};
 use throng_tls::{ClientTls, TlsLink};
 use throng_types::ConnId;
 
-use super::carrier::{ANSWER, Carrier, NOT_BEGUN, NewStream, Part, Ride, Stop, StreamNews, is};
+use super::carrier::{
+    ANSWER, Carrier, NOT_BEGUN, NewStream, Part, Ride, Stop, StreamNews, gather, is,
+};
 use super::{Conns, flag};
 use crate::outbound::Outbound;
 use crate::{Accepted, Closed, Effects, Kernel};
@@ -132,10 +134,7 @@ impl Ride {
         payload: &mut Vec<u8>,
         out: &mut Vec<u8>,
     ) -> Stop {
-        queue.with_slices(|slices| {
-            let slices = slices.iter();
-            slices.for_each(|slice| payload.extend_from_slice(slice));
-        });
+        gather(queue, payload);
         let Ok(Some((request, length))) = parse_request(payload, &ANSWER) else {
             return Stop::Broken;
         };
