@@ -353,13 +353,11 @@ impl<S, K: Kernel> Conns<S, K> {
     }
 
     /// Hands deliveries to a stream, as [`Conns::deliver`] does: straight into the carrier's queue
-    /// if nothing waits for the stream.
+    /// if nothing waits for the stream and nothing is to gather.
     #[inline(never)]
     pub(super) fn deliver_stream(&mut self, index: u32, delivery: &Delivery<'_>) {
-        let is_free = self
-            .slots
-            .get(index)
-            .is_some_and(|slot| slot.out == NO_QUEUE);
+        let slot = self.slots.get(index);
+        let is_free = !delivery.gather && slot.is_some_and(|slot| slot.out == NO_QUEUE);
         if !(is_free && self.send_at_once(index, delivery.joined)) {
             return self.queue_frames(index, delivery.frames.each(), delivery);
         }

@@ -1,5 +1,7 @@
 //! The table under a clock of its own, with sockets of the kernel's.
 
+mod streams;
+
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
