@@ -127,7 +127,7 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
             paused: false,
             takes_http2: plain_http2 >> number & 1 == 1,
         };
-        Self {
+        let mut running = Self {
             app,
             conns: Conns::new(parts.shard, parts.limits, parts.kernel),
             mail,
@@ -155,7 +155,10 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
             plain: Vec::new(),
             ready: Vec::new(),
             stats: LoopStats::default(),
-        }
+        };
+        // Connections of another process may come before the first turn.
+        running.read_clocks();
+        running
     }
 
     pub const fn app(&self) -> &A {
@@ -235,14 +238,19 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
         if std::mem::take(&mut self.asleep) {
             self.mail.awake();
         }
+        let mono_us = self.read_clocks();
+        self.stats.turns += 1;
+        Ok((ready, self.conns.now(), mono_us))
+    }
+
+    /// Reads the clocks; gives the monotonic one in microseconds.
+    fn read_clocks(&mut self) -> u64 {
         let mono_us = self.conns.kernel.mono_us();
-        let now = Now {
+        self.conns.set_now(Now {
             mono: Millis(mono_us / 1000),
             unix_ms: self.conns.kernel.unix_ms(),
-        };
-        self.conns.set_now(now);
-        self.stats.turns += 1;
-        Ok((ready, now, mono_us))
+        });
+        mono_us
     }
 
     /// Announces to others that the next wait is a sleep; or finds that there is no time for one.
@@ -468,7 +476,8 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
 
     /// Begins to serve connections that were adopted.
     pub fn begin(&mut self) {
-        self.conns.watch_adopted();
+        self.read_clocks();
+        self.unread = self.conns.watch_adopted();
         self.more = true;
     }
 }

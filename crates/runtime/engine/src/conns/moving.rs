@@ -207,8 +207,9 @@ impl<S, K: Kernel> Conns<S, K> {
         self.list(id.index())
     }
 
-    /// Begins to read from and write to all connections: they are this process's now.
-    pub(crate) fn watch_adopted(&mut self) {
+    /// Begins to read from and write to all connections: they are this process's now. Gives those
+    /// that were listed now: streams of which something was read and not taken.
+    pub(crate) fn watch_adopted(&mut self) -> Vec<u32> {
         self.close_orphans();
         let all: Vec<u32> = self.slots.iter().map(|(index, _)| index).collect();
         for index in all {
@@ -221,6 +222,8 @@ impl<S, K: Kernel> Conns<S, K> {
                 self.mark_dirty(index);
             }
         }
+        let held: Vec<u32> = self.streams.held.keys().copied().collect();
+        held.into_iter().filter(|&index| self.list(index)).collect()
     }
 }
 
