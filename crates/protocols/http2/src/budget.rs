@@ -19,6 +19,9 @@ const POINTS_A_MS: u64 = 1;
 /// A stream that was opened and ends before its time, for whatever reason (CVE-2023-44487,
 /// CVE-2025-8671).
 pub(crate) const RESET: u32 = 10;
+/// Bytes of a block that is no good head which cost a point more: each may name a field that is
+/// decoded and refused (CVE-2026-49975).
+pub(crate) const BYTES_A_POINT: usize = 64;
 /// A frame that is answered, or is one more of a block (CVE-2019-9512, -9515, CVE-2024-27316).
 pub(crate) const ANSWERED: u32 = 10;
 /// DATA without data (CVE-2019-9518).

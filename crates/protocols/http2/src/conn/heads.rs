@@ -51,7 +51,7 @@ impl Conn {
         scratch: &'a mut Scratch,
         aids: &mut Aids<'_, '_>,
     ) -> Step<'a> {
-        let stream = self.streams.get(id);
+        let stream = self.streams.get(id).copied();
         let kind = match (self.role, stream) {
             (Role::Server, None) if id > self.last => HeadKind::Request,
             (Role::Client, Some(stream)) if !stream.is(ANSWERED) => HeadKind::Response,
@@ -61,6 +61,9 @@ impl Conn {
         let http = &aids.limits.http;
         let decoded = head::decode(&mut self.decoder, block, kind, ends, http, scratch);
         let decoded = decoded.map_err(|_| H2Fault::Compression)?;
+        if decoded.is_err() {
+            self.charge((block.len() / budget::BYTES_A_POINT) as u32, aids)?;
+        }
         let tag = match (kind, stream) {
             (HeadKind::Request, _) => return self.request_came(id, ends, decoded, scratch, aids),
             (_, Some(stream)) if !stream.is(PEER_ENDED) => stream.tag,
@@ -126,7 +129,7 @@ impl Conn {
         self.last = id;
         if self.served.is_some_and(|served| id > served) {
             self.streams.note_gone(id, Gone::WeReset);
-            return Ok(None);
+            return self.charge(budget::RESET, aids).map(|()| None);
         }
         if self.streams.len() >= self.streams_max as usize {
             return self.refuse(id, Code::REFUSED_STREAM, aids);
