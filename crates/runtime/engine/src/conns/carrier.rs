@@ -378,7 +378,33 @@ pub(super) fn hear(event: H2Event<'_>, bytes: &mut Vec<u8>) -> Heard {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::{alone, at};
     use super::*;
+
+    #[test]
+    fn a_peer_that_goes_on_is_not_slow_wherever_its_pieces_end() {
+        let (mut conns, _peer, id) = alone();
+        conns.set_now(at(1000));
+        conns.begin_carrier(id.index());
+        let mut is_ended = |ms, mut wire: &[u8]| {
+            conns.set_now(at(ms));
+            while !wire.is_empty() {
+                conns.read_frames(id.index(), &mut wire, &mut Vec::new());
+            }
+            conns.set_carrier_deadline(id.index());
+            conns.expired();
+            conns.is_ending(id.index())
+        };
+        let ping = b"\0\0\x08\x06\0\0\0\0\0payload.";
+        let (end, begin) = (&ping[5..], &ping[..5]);
+        let hello = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+        assert!(!is_ended(2000, &[hello, begin].concat()));
+        for ms in [11_000, 20_000, 29_000] {
+            assert!(!is_ended(ms, &[end, begin].concat()));
+        }
+        assert!(!is_ended(38_000, &end[..4]));
+        assert!(is_ended(40_000, &end[4..5]));
+    }
 
     #[test]
     fn trailer_fields_become_a_block_once_they_are_whole() {

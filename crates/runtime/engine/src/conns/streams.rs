@@ -190,6 +190,10 @@ impl<S, K: Kernel> Conns<S, K> {
             let is_new = conn.is_client() && !conn.is_settled();
             let step = conn.read(input, now, &limits, &mut scratch, out);
             let heard = step.map(|event| event.map_or(Heard::Nothing, |event| hear(event, bytes)));
+            // What comes next has its own time.
+            if !conn.is_mid_head() {
+                carrier.whole_at = None;
+            }
             match heard {
                 Ok(Heard::Nothing) if is_new && conn.is_settled() => Ok(Heard::Settled),
                 heard => heard,

@@ -29,7 +29,7 @@ fn accepted(deadline: Option<Millis>) -> Accepted<u32> {
     }
 }
 
-fn at(ms: u64) -> Now {
+pub(super) fn at(ms: u64) -> Now {
     Now {
         mono: Millis(ms),
         unix_ms: 0,
@@ -66,7 +66,7 @@ fn connection(conns: &mut Conns<u32>, listener: &TcpListener) -> (TcpStream, Con
 }
 
 /// A table with one connection, whose peer the test is.
-fn alone() -> (Conns<u32>, TcpStream, ConnId) {
+pub(super) fn alone() -> (Conns<u32>, TcpStream, ConnId) {
     let mut conns = table();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let (peer, id) = connection(&mut conns, &listener);
