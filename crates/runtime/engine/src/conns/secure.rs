@@ -115,6 +115,13 @@ impl<S, K: Kernel> Conns<S, K> {
         }
     }
 
+    /// Whether a connection is a carrier, or may become one by its first bytes.
+    #[inline]
+    pub(crate) fn takes_frames(&self, index: u32) -> bool {
+        let slot = self.slots.get(index);
+        slot.is_some_and(|slot| slot.has(flag::CARRIER | flag::FRESH))
+    }
+
     /// Opens records, answers those of the handshake, and appends what the others say to `plain`.
     pub(crate) fn take_sealed(
         &mut self,

@@ -28,6 +28,10 @@ const ACCEPT_PAUSE_MS: u64 = 500;
 const PREFACE: &[u8] = b"PRI ";
 /// Reads from one connection before others have their turn.
 const READS_PER_TURN: usize = 4;
+/// Part of a turn's time for reading that connections of HTTP/2 have, and bytes that are read from
+/// one at once: a few bytes of theirs ask for much, and others do not wait for all of it.
+const FRAMES_PART: u64 = 10;
+const FRAMES_BYTES: usize = 8 << 10;
 
 impl<A: App<K>, K: Kernel> Running<A, K> {
     pub(super) fn connections_wait(&mut self, listener: u8) {
@@ -216,7 +220,11 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
         if self.unlooked_bytes < LOOK_BYTES {
             return false;
         }
-        let is_late = self.reads_until_us <= self.conns.kernel.mono_us();
+        let kept_us = match self.conns.takes_frames(index) {
+            true => self.reading_us - self.reading_us / FRAMES_PART,
+            false => 0,
+        };
+        let is_late = self.reads_until_us <= self.conns.kernel.mono_us() + kept_us;
         if !is_late {
             self.unlooked_bytes = 0;
         }
@@ -244,7 +252,11 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
             if self.has_read_enough(index) {
                 break;
             }
-            let count = match self.conns.recv(index, &mut self.buffer) {
+            let bytes = match self.conns.takes_frames(index) {
+                true => FRAMES_BYTES,
+                false => READ_BYTES,
+            };
+            let count = match self.conns.recv(index, &mut self.buffer[..bytes]) {
                 Ok(0) => {
                     self.conns.ends_unsaid(index);
                     return self.conns.read_ended(index);
@@ -269,7 +281,7 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
                 Intake::Fresh => self.read_first(index, count),
                 Intake::Nothing => {}
             }
-            if count < READ_BYTES && !to_end {
+            if count < bytes && !to_end {
                 return;
             }
         }
