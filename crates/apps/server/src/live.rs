@@ -24,7 +24,7 @@ use throng_proxy::Block;
 use throng_session::{Guard, Guards, SessionLimits, UserLimits, WorkLimits};
 use throng_types::Overflow;
 
-use crate::gateways::{GatewayMail, Gateways, OwnPort};
+use crate::gateways::{GatewayMail, Gateways, OwnPort, app_prefixes};
 use crate::options::StartError;
 use crate::token_keys::{KeptKeys, TokenKeys};
 
@@ -136,10 +136,13 @@ fn api_keys(auth: &Auth) -> Result<ApiKeys, EmptyKey> {
             ApiRole::Admin => KeyRole::Admin,
         });
         let namespaces = named.namespaces.iter();
+        let of_app = { named.app.iter() }.flat_map(|id| app_prefixes(id));
         let rights = KeyRights {
             name: named.name.as_str().into(),
             roles: roles.collect(),
-            namespaces: namespaces.map(|name| name.as_str().into()).collect(),
+            prefixes: { namespaces.map(|name| format!("{name}:").into()) }
+                .chain(of_app)
+                .collect(),
         };
         let key = named.key.as_deref().unwrap_or_default();
         keys.add(key, Some(Arc::new(rights)))?;

@@ -32,9 +32,9 @@ pub struct KeyRights {
     pub name: Box<str>,
     /// Calls that it is for. Bound: the configuration.
     pub roles: Vec<KeyRole>,
-    /// The namespaces whose channels it may touch; empty for all channels. Bound: the
-    /// configuration.
-    pub namespaces: Vec<Box<str>>,
+    /// Beginnings of the names of channels that it may touch, without a `$`; empty for all
+    /// channels. Bound: the configuration.
+    pub prefixes: Vec<Box<str>>,
 }
 
 impl KeyRights {
@@ -50,9 +50,10 @@ impl KeyRights {
     /// Whether it may touch a channel; `None` stands for all channels at once.
     #[must_use]
     pub fn covers(&self, channel: Option<&ChannelName>) -> bool {
-        let namespace = channel.and_then(ChannelName::namespace);
-        let is_own = |namespace: &str| self.namespaces.iter().any(|own| **own == *namespace);
-        self.namespaces.is_empty() || namespace.is_some_and(is_own)
+        let name = channel.map(ChannelName::as_str).unwrap_or_default();
+        let name = name.strip_prefix('$').unwrap_or(name);
+        let mut own = self.prefixes.iter();
+        self.prefixes.is_empty() || own.any(|prefix| name.starts_with(&**prefix))
     }
 }
 
@@ -187,7 +188,7 @@ mod tests {
         let of = |roles: &[KeyRole]| KeyRights {
             name: "ci".into(),
             roles: roles.into(),
-            namespaces: Vec::new(),
+            prefixes: Vec::new(),
         };
         for (roles, allowed) in [
             (&[][..], &[][..]),
@@ -204,15 +205,23 @@ mod tests {
     }
 
     #[test]
-    fn a_key_of_namespaces_covers_their_channels_and_not_all() {
+    fn a_key_of_some_channels_covers_these_and_not_all() {
         let rights = KeyRights {
             name: "ci".into(),
             roles: vec![KeyRole::Admin],
-            namespaces: vec!["chat".into()],
+            prefixes: vec!["chat:".into(), "pusher:app:".into()],
         };
         let name = |name: &str| ChannelName::new(name).unwrap();
-        assert!(rights.covers(Some(&name("chat:1"))));
-        for other in ["chat", "chats:1", "other:chat:1"] {
+        for own in ["chat:1", "$chat:1", "pusher:app:a"] {
+            assert!(rights.covers(Some(&name(own))), "{own}");
+        }
+        for other in [
+            "chat",
+            "chats:1",
+            "other:chat:1",
+            "$$chat:1",
+            "pusher:app.b:a",
+        ] {
             assert!(!rights.covers(Some(&name(other))), "{other}");
         }
         assert!(!rights.covers(None));
@@ -224,7 +233,7 @@ mod tests {
         let rights = Arc::new(KeyRights {
             name: "ci".into(),
             roles: vec![KeyRole::Read],
-            namespaces: Vec::new(),
+            prefixes: Vec::new(),
         });
         keys.add("a", Some(rights.clone())).unwrap();
         keys.add("b", Some(rights.clone())).unwrap();

@@ -388,7 +388,10 @@ section! {
         /// all calls. Others are refused with 403.
         roles: Vec<ApiRole>, List<Choice<ApiRole>> = vec![ApiRole::Read];
         /// The namespaces whose channels it may touch. Calls that concern other channels, or more
-        /// than one channel, are refused with 403. An empty list is no limit.
+        /// than one channel, are refused with 403. An empty list is no limit, without `app`.
+        /// The id of the `[[app]]` whose channels it may touch, besides those of `namespaces`: the
+        /// app's channel NAME is `pusher:ID:NAME`, a cache channel `pusher-cache:ID:NAME`.
+        app: Option<String>, Opt<Text>, example("\"1\""), unset("no app's");
         namespaces: Vec<String>, List<Text>;
     }
 }

@@ -248,7 +248,7 @@ pub fn may_call<S, O>(
 }
 
 /// Decides whether a caller of the server API may touch a channel; `None` stands for all channels
-/// at once. Error: 403, which says for which namespaces the key is.
+/// at once. Error: 403, which says for which channels the key is.
 pub fn may_touch<S, O>(
     caller: &Caller,
     channel: Option<&ChannelName>,
@@ -256,11 +256,8 @@ pub fn may_touch<S, O>(
 ) -> Result<(), Reject> {
     match caller {
         Some(key) if !key.covers(channel) => {
-            let own = key.namespaces.join(", ");
-            let why = format!(
-                "the API key {:?} is for the namespaces {own} alone",
-                key.name
-            );
+            let own = key.prefixes.join("…, ");
+            let why = format!("the API key {:?} is for channels {own}… alone", key.name);
             Err(beyond(channel.map_or("", ChannelName::as_str), why, cx))
         }
         _ => Ok(()),

@@ -200,7 +200,7 @@ impl PublisherSession {
     fn message(&mut self, message: &[u8], drafts: &mut Vec<Draft>, cx: &mut Cx<'_>) {
         let refusal = match NewPublication::parse(message) {
             Ok(wanted) if may_touch(&self.caller, Some(&wanted.channel), cx).is_err() => {
-                (403, "the API key is not for this channel's namespace")
+                (403, "the API key is not for this channel")
             }
             Ok(wanted) => {
                 self.open.push_back(false);

@@ -71,6 +71,7 @@ impl Checks<'_> {
             if let Some(name) = key.namespaces.iter().find(|name| !is_known(name)) {
                 self.wrong(&at("namespaces"), format!("there is no namespace {name:?}"));
             }
+            self.app_of(&at("app"), key.app.as_ref());
             match (self.is_set(&at("key")), &key.key_file) {
                 (false, None) => {
                     let message = format!("{path} has no key: add key_file = \"…\"");

@@ -325,8 +325,15 @@ impl Checks<'_> {
         }
     }
 
+    /// Checks that an app is there, if one is named.
+    pub(super) fn app_of(&mut self, path: &str, id: Option<&String>) {
+        if id.is_some_and(|id| !self.config.apps.iter().any(|app| app.id == *id)) {
+            self.wrong(path, "no [[app]] has this id");
+        }
+    }
+
     pub(super) fn webhooks(&mut self) {
-        let (apps, hooks) = (&self.config.apps, &self.config.webhooks);
+        let hooks = &self.config.webhooks;
         for (index, hook) in hooks.iter().enumerate() {
             let path = element("webhook", index);
             let at = |key: &str| format!("{path}.{key}");
@@ -336,10 +343,7 @@ impl Checks<'_> {
             } else if hook.url.is_some() && hooks[..index].iter().any(is_same) {
                 self.wrong(&at("url"), "another webhook tells it the same");
             }
-            let app = hook.app.as_ref();
-            if app.is_some_and(|id| !apps.iter().any(|app| app.id == *id)) {
-                self.wrong(&at("app"), "no [[app]] has this id");
-            }
+            self.app_of(&at("app"), hook.app.as_ref());
             match &hook.secret {
                 Some(secret) if !is_standard_secret(secret.expose()) => {
                     let text = "expected \"whsec_\" and at least 24 bytes in Base64";
