@@ -90,6 +90,15 @@ impl ShardApp {
         notices::write_suppressed(self);
         notices::warn_of_harm(self, conns.stats().crowded, now);
         self.with_gateways(conns, now, |gateways, host| gateways.tick(host));
+        let (shared, nodes) = (&self.parts.shared, &self.parts.nodes);
+        // What stays behind in an upgrade has the name of the process that goes on.
+        if let Some(nodes) = nodes
+            .as_ref()
+            .filter(|_| !shared.draining && self.parts.shard.0 == 0)
+        {
+            let words = self.parts.peers.words(&shared.node.name(), now.mono);
+            words.iter().for_each(|word| nodes.tell_everybody(word));
+        }
         let watched = self.parts.ticker.channel();
         let interest = self.parts.hub.broker.interest(watched);
         let watch = &self.parts.observatory.watch;

@@ -7,17 +7,72 @@
 //! only if both places say so. That costs nothing for an address, and is only fit for a limit far
 //! above what most addresses have.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
+use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use throng_config::{CONNECTIONS_PER_IP, Config};
-use throng_session::{Census, Counted, Payer, Population, Shared, Usage, counted_as};
-use throng_types::{ConnId, Slots};
+use throng_session::{
+    Census, Counted, Elsewhere, Payer, Population, Shared, SharedDebt, Usage, counted_as,
+};
+use throng_types::{ConnId, Millis, Slots};
 
-/// Users by name, each with the number of its connections.
-type Usages = HashMap<Box<str>, (Arc<Usage>, u32)>;
+/// First byte of the words about users between nodes.
+const USERS_FORM: u8 = 0x41;
+/// Users that a node tells the others of in a second, those with news first.
+const TOLD_MAX: usize = 4096;
+
+/// Users who are counted, on this node and on others.
+struct Crowd {
+    /// Each with its connections. Bound: the connections of the server.
+    here: BTreeMap<Box<str>, (Arc<Usage>, u32)>,
+    elsewhere: Elsewhere<1>,
+    /// Whether other nodes are told.
+    is_told: bool,
+    /// Users whose connections came or went, and who are to be told first. Bound: those of the time
+    /// that it takes to tell them.
+    changed: BTreeSet<Box<str>>,
+    /// The last who was told in this round.
+    last: Box<str>,
+}
+
+impl Crowd {
+    /// A connection of the user has come or gone.
+    fn note(&mut self, user: &str) {
+        if self.is_told {
+            self.changed.insert(user.into());
+        }
+    }
+
+    /// Words for all nodes about so many users, once a second.
+    fn words(&mut self, own: &str, now: Millis) -> Vec<Vec<u8>> {
+        self.is_told = true;
+        let changed = std::iter::from_fn(|| self.changed.pop_first());
+        let mut names: Vec<Box<str>> = changed.take(TOLD_MAX).collect();
+        let room = TOLD_MAX - names.len();
+        let rest = (Bound::Excluded(&*self.last), Bound::Unbounded);
+        let rest = self.here.range::<str, _>(rest).map(|(name, _)| name);
+        names.extend(rest.take(room).cloned());
+        let row = |name: &str| {
+            let (usage, connections) = self.here.get(name)?;
+            let charged = usage.debts.each_ref().map(SharedDebt::counted_us);
+            Some((u64::from(*connections), charged))
+        };
+        let rows = names
+            .iter()
+            .map(|name| (&**name, row(name).unwrap_or_default()));
+        let (rows, is_last): (Vec<_>, _) = (rows.collect(), names.len() < TOLD_MAX);
+        let words = self.elsewhere.words(own, &rows, is_last, now);
+        if is_last {
+            self.last = Box::default();
+        } else if room > 0 {
+            self.last = names.pop().unwrap_or_default();
+        }
+        words
+    }
+}
 
 /// Counts connections by address and refuses those above the limit.
 pub(crate) struct Peers {
@@ -30,8 +85,7 @@ pub(crate) struct Peers {
     secret: [u64; 2],
     /// Bound: the connections of the server.
     counts: Mutex<HashMap<IpAddr, u32>>,
-    /// With each user its connections. Bound: the connections of the server.
-    users: Mutex<Usages>,
+    users: Mutex<Crowd>,
     /// Bound: [`Payer::PLACES`]; not there until an address is counted.
     rough: OnceLock<Box<[AtomicU32]>>,
 }
@@ -45,7 +99,13 @@ impl Peers {
             counts_private: AtomicBool::default(),
             secret,
             counts: Mutex::default(),
-            users: Mutex::default(),
+            users: Mutex::new(Crowd {
+                here: BTreeMap::new(),
+                elsewhere: Elsewhere::new(USERS_FORM),
+                is_told: false,
+                changed: BTreeSet::new(),
+                last: Box::default(),
+            }),
             rough: OnceLock::new(),
         };
         peers.renew(config);
@@ -65,6 +125,23 @@ impl Peers {
         self.rough_max.store(rough_max, Relaxed);
         let counts_private = !config.listen.trusted_proxies.is_empty();
         self.counts_private.store(counts_private, Relaxed);
+    }
+
+    /// Words for all nodes about users, once a second.
+    pub(crate) fn words(&self, own: &str, now: Millis) -> Vec<Vec<u8>> {
+        let users = self.users.lock();
+        users.map_or_else(|_| Vec::new(), |mut users| users.words(own, now))
+    }
+
+    /// Takes a word of some node, which may be about something else.
+    pub(crate) fn hear(&self, word: &[u8], own: &str, now: Millis) {
+        let Ok(mut users) = self.users.lock() else {
+            return;
+        };
+        let users = &mut *users;
+        let here = &users.here;
+        let debts = |user: &str| here.get(user).map(|(usage, _)| &usage.debts);
+        users.elsewhere.hear(word, own, now, debts);
     }
 
     /// The places of an address in the table.
@@ -142,15 +219,20 @@ impl Census for Peers {
 impl Population for Peers {
     fn enter_user(&self, user: &str, connections_max: u32) -> Option<Arc<Usage>> {
         let mut users = self.users.lock().ok()?;
-        if let Some((usage, connections)) = users.get_mut(user) {
-            let has_room = connections_max == 0 || *connections < connections_max;
-            return has_room.then(|| {
-                *connections += 1;
-                usage.clone()
-            });
+        let (usage, count) = match users.here.get(user) {
+            Some((usage, count)) => (usage.clone(), *count),
+            None => (Arc::new(Usage::new(user)), 0),
+        };
+        let all = users
+            .elsewhere
+            .connections(user)
+            .saturating_add(count.into());
+        if connections_max > 0 && all >= connections_max.into() {
+            return None;
         }
-        let usage = Arc::new(Usage::new(user));
-        users.insert(user.into(), (usage.clone(), 1));
+        let entry = (usage.clone(), count + 1);
+        users.here.insert(user.into(), entry);
+        users.note(user);
         Some(usage)
     }
 
@@ -158,11 +240,12 @@ impl Population for Peers {
         let Ok(mut users) = self.users.lock() else {
             return;
         };
-        if let Some((_, connections)) = users.get_mut(&usage.user) {
+        if let Some((_, connections)) = users.here.get_mut(&usage.user) {
             *connections -= 1;
             if *connections == 0 {
-                users.remove(&usage.user);
+                users.here.remove(&usage.user);
             }
+            users.note(&usage.user);
         }
     }
 }
@@ -341,7 +424,83 @@ mod tests {
         assert_eq!(b.admit(conn(7), "", "bob"), full);
         (1..9).for_each(|n| a.gone(conn(n)));
         (1..9).for_each(|n| b.gone(conn(n)));
-        assert!(all.users.lock().expect("no panic").is_empty());
+        assert!(all.users.lock().expect("no panic").here.is_empty());
+    }
+
+    #[test]
+    fn a_user_has_so_many_connections_and_commands_on_all_nodes_together() {
+        let nodes = [(); 2].map(|()| Arc::new(peers(&[])));
+        let [[here, _], [there, _]] = [0, 1].map(|at: usize| shards(&nodes[at], 3, 10));
+        // Each tells both of them, once a second.
+        let tell = |ms: u64, tells: &[usize]| {
+            for &from in tells {
+                for word in nodes[from].words(["a", "b"][from], Millis(ms)) {
+                    nodes[0].hear(&word, "a", Millis(ms));
+                    nodes[1].hear(&word, "b", Millis(ms));
+                }
+            }
+        };
+        tell(0, &[0, 1]);
+        for n in 1..3 {
+            assert_eq!(there.admit(conn(n), "", "ann"), Ok(()));
+        }
+        assert_eq!(here.admit(conn(1), "", "ann"), Ok(()));
+        tell(1000, &[0, 1]);
+        let full = Err(Overspent::UserConnections);
+        assert_eq!(here.admit(conn(2), "", "ann"), full);
+        assert_eq!(there.admit(conn(3), "", "ann"), full);
+        assert_eq!(here.admit(conn(2), "app", "ann"), Ok(()));
+        // What one has sent on a node is owed on the other.
+        for n in 0..20 {
+            let sent = there.spend(conn(1), Work::Command, Now::new(1_000, 0));
+            assert_eq!(sent, Ok(()), "{n}");
+        }
+        assert_eq!(
+            here.spend(conn(1), Work::Command, Now::new(1_000, 0)),
+            Ok(())
+        );
+        tell(1000, &[0, 1]);
+        let over = Err(Overspent::User);
+        assert_eq!(here.spend(conn(1), Work::Command, Now::new(1_100, 0)), over);
+        assert_eq!(
+            here.spend(conn(2), Work::Command, Now::new(1_100, 0)),
+            Ok(())
+        );
+        // One connection goes, and then the node.
+        there.gone(conn(1));
+        tell(2000, &[0, 1]);
+        assert_eq!(here.admit(conn(3), "", "ann"), Ok(()));
+        assert_eq!(here.admit(conn(4), "", "ann"), full);
+        tell(20_000, &[0]);
+        assert_eq!(here.admit(conn(4), "", "ann"), Ok(()));
+    }
+
+    #[test]
+    fn all_users_are_told_in_turn_and_those_with_news_first() {
+        let [here, there] = [(); 2].map(|()| Arc::new(peers(&[])));
+        let [users, _] = shards(&here, 1, 0);
+        let many = 2 * TOLD_MAX as u32;
+        for n in 0..many {
+            users.admit(conn(n), "", &n.to_string()).expect("room");
+        }
+        let told = |rounds: usize| {
+            for _ in 0..rounds {
+                for word in here.words("a", Millis(0)) {
+                    there.hear(&word, "b", Millis(0));
+                }
+            }
+            let users = there.users.lock().expect("no panic");
+            let is_there = |n: &u32| {
+                let name = n.to_string();
+                users.elsewhere.connections(&name) > 0
+            };
+            (0..many).filter(is_there).count()
+        };
+        assert_eq!(told(1), TOLD_MAX);
+        users.admit(conn(many), "", "9999").expect("room");
+        users.gone(conn(9999 % many));
+        assert_eq!(told(2), many as usize - 1);
+        assert_eq!(told(9), many as usize - 1);
     }
 
     #[test]

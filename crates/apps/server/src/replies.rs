@@ -101,6 +101,9 @@ pub(crate) fn hear_nodes<K: Kernel>(app: &mut ShardApp, conns: &mut Conns<Sessio
                 }
             }
             NodeEvent::Told(word) => {
+                let own = app.parts.shared.node.name();
+                app.parts.peers.hear(&word, &own, now.mono);
+                app.with_gateways(conns, now, |gateways, host| gateways.heard(&word, host));
                 if let Some(webhooks) = &app.parts.webhooks {
                     webhooks.hear(word);
                 }

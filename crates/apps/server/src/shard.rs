@@ -270,6 +270,7 @@ impl ShardApp {
             addresses: &self.addresses,
             orders: &mut self.orders,
             outboxes: &mut self.outboxes,
+            nodes: self.parts.nodes.as_ref(),
             resumed: &mut self.resumed,
         };
         let result = call(&mut self.gateways, &mut host);

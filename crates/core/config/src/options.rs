@@ -180,14 +180,13 @@ section! {
         /// addresses of private networks are not counted as long as `listen.trusted_proxies` is
         /// empty, because each may be a proxy.
         connections_per_ip: Option<u32>, Opt<Count>, example("4096"), unset("4096");
-        /// The most connections of one user on this node, over all shards: of the user of a token
-        /// or backend (`/ws`, `/sse`, `/stream`, Centrifugo's), of one signed in to an app of
-        /// Pusher, of one of an Appwrite project. The next one is refused; see
-        /// docs/guides/security.md. 0 means no limit. With several nodes, each counts its own.
+        /// The most connections of one user on all nodes together: of the user of a token or
+        /// backend (`/ws`, `/sse`, `/stream`, Centrifugo's), of one signed in to an app of Pusher,
+        /// of one of an Appwrite project. The next one is refused; see docs/guides/security.md,
+        /// also on what nodes know of each other. 0 means no limit.
         connections_per_user_max: u32, Count = 0;
-        /// The most commands a second of one user on this node, by all connections together. They
-        /// count as for `messages_per_second_max`, and so does a refusal. 0 means no limit. With
-        /// several nodes, each counts its own.
+        /// The most commands a second of one user, by all connections on all nodes together. They
+        /// count as for `messages_per_second_max`, and so does a refusal. 0 means no limit.
         commands_per_user_per_second_max: u32, Count = 0;
         /// The most channels that one connection may be subscribed to.
         channels_per_connection: u32, Count = 128, range(1, 65_535);
@@ -389,10 +388,10 @@ section! {
         roles: Vec<ApiRole>, List<Choice<ApiRole>> = vec![ApiRole::Read];
         /// The namespaces whose channels it may touch. Calls that concern other channels, or more
         /// than one channel, are refused with 403. An empty list is no limit, without `app`.
+        namespaces: Vec<String>, List<Text>;
         /// The id of the `[[app]]` whose channels it may touch, besides those of `namespaces`: the
         /// app's channel NAME is `pusher:ID:NAME`, a cache channel `pusher-cache:ID:NAME`.
         app: Option<String>, Opt<Text>, example("\"1\""), unset("no app's");
-        namespaces: Vec<String>, List<Text>;
     }
 }
 

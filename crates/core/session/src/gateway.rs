@@ -267,6 +267,10 @@ pub trait Gateway: Sized + 'static {
     /// Every shard has answered a [`ShardCalls::survey`].
     fn surveyed(&mut self, replies: Vec<SurveyReply>, shard: &mut impl ShardCalls<Self>) {}
 
+    /// A node has told all nodes something, this one included; on the first shard. The word may be
+    /// another gateway's, or of another version.
+    fn heard(&mut self, word: &[u8], shard: &mut impl ShardCalls<Self>) {}
+
     /// A session's queue is empty again.
     fn drained(&mut self, conn: ConnId) {}
 
@@ -308,6 +312,10 @@ pub trait ShardCalls<G: Gateway> {
     /// Asks every shard and node, once the gateway has returned; the replies come to
     /// [`Gateway::surveyed`]. For surveys that change nothing.
     fn survey(&mut self, survey: Survey);
+
+    /// Tells all nodes these words, if there are several nodes; they come to [`Gateway::heard`], or
+    /// are lost. For few words, and short ones.
+    fn tell_nodes(&mut self, _words: impl FnOnce() -> Vec<Vec<u8>>) {}
 
     /// Whether a connection is open, of any gateway.
     fn is_connected(&self, conn: ConnId) -> bool;

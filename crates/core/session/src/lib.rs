@@ -14,6 +14,7 @@ mod client_id;
 mod close;
 mod context;
 mod date;
+mod elsewhere;
 pub mod encode;
 mod entry;
 mod forwarded;
@@ -43,6 +44,7 @@ pub use client_id::{ClientId, NodeKey};
 pub use close::{Admission, CloseReason, Port, Transport};
 pub use context::{Context, Form, Order};
 pub use date::{DateCell, DateText};
+pub use elsewhere::{Elsewhere, NodeUse};
 pub use entry::{
     EntryFault, Grant, Holder, InitialSubscription, Named, all_channels, note_ends, own_channels,
 };

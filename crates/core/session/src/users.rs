@@ -1,5 +1,5 @@
 //! Budgets of users: how many connections each has, and how many commands a second it sends, over
-//! all shards of this process.
+//! all shards of this process, and over all nodes as far as they have told each other.
 //!
 //! Owns, while there is a limit, the users with connections. Never: knows how a user was proven, or
 //! words a refusal; the gateways do.
@@ -33,14 +33,15 @@ pub struct UserLimits {
 #[derive(Debug)]
 pub struct Usage {
     pub user: Box<str>,
-    commands: SharedDebt,
+    /// Debt of commands, alone in its list.
+    pub debts: [SharedDebt; 1],
 }
 
 impl Usage {
     pub fn new(user: &str) -> Self {
         Self {
             user: user.into(),
-            commands: SharedDebt::default(),
+            debts: Default::default(),
         }
     }
 
@@ -49,11 +50,12 @@ impl Usage {
     fn charge(&self, cost_us: u32, now: Millis) -> bool {
         let cost_us = u64::from(cost_us);
         let admit = |owed_us| owed_us + cost_us <= u64::from(BURST_US);
-        self.commands.charge(cost_us, now, admit).is_ok()
+        let charged = self.debts[0].charge(cost_us, now, admit);
+        charged.map(|()| self.debts[0].count(cost_us)).is_ok()
     }
 }
 
-/// Users with connections on this node, over all shards.
+/// Users with connections, over all shards.
 pub trait Population: Send + Sync {
     /// Counts a connection of a user; `None` if it has `connections_max` of them. Zero is no bound.
     fn enter_user(&self, user: &str, connections_max: u32) -> Option<Arc<Usage>>;

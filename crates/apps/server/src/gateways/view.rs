@@ -9,6 +9,7 @@ use throng_broker::{Draft, Published, Refusal};
 use throng_engine::{Conns, Delivery, Kernel, Pieces};
 use throng_hub::Hub;
 use throng_metrics::Counter;
+use throng_remote::Nodes;
 use throng_session::{
     Context, Flow, Gateway, Http, Order, Own, Resume, Sender, ShardCalls, Shared, Survey,
     SurveyReply,
@@ -33,6 +34,7 @@ pub(crate) struct Host<'a, K: Kernel> {
     pub(crate) addresses: &'a Slots<IpAddr>,
     pub(crate) orders: &'a mut Vec<Order>,
     pub(crate) outboxes: &'a mut Outboxes,
+    pub(crate) nodes: Option<&'a Nodes>,
     /// Connections that take requests again, and bytes that they have already.
     pub(crate) resumed: &'a mut Vec<(ConnId, Vec<u8>)>,
 }
@@ -92,6 +94,12 @@ impl<K: Kernel, G: Listed> ShardCalls<G> for View<'_, '_, K, G> {
         self.host
             .orders
             .push(Order::GatewaySurvey { place, survey });
+    }
+
+    fn tell_nodes(&mut self, words: impl FnOnce() -> Vec<Vec<u8>>) {
+        if let Some(nodes) = self.host.nodes {
+            words().iter().for_each(|word| nodes.tell_everybody(word));
+        }
     }
 
     fn is_connected(&self, conn: ConnId) -> bool {
@@ -254,6 +262,14 @@ impl Gateways {
                 && let Some(slot) = G::slot_mut(self)
             {
                 return slot.on_shard(host, |gateway, shard| gateway.surveyed(replies, shard));
+            }
+        }
+    }
+
+    pub(crate) fn heard<K: Kernel>(&mut self, word: &[u8], host: &mut Host<'_, K>) {
+        each! {
+            if let Some(slot) = G::slot_mut(self) {
+                slot.on_shard(host, |gateway, shard| gateway.heard(word, shard));
             }
         }
     }

@@ -27,12 +27,19 @@ pub(super) const fn low_ms(now: Millis) -> u32 {
     now.0 as u32
 }
 
-/// Debt that all shards share: the time when it is paid back, in microseconds of the monotonic
-/// clock.
+/// Debt that all shards share.
 #[derive(Debug, Default)]
-pub struct SharedDebt(AtomicU64);
+pub struct SharedDebt {
+    /// When it is paid back, in microseconds of the monotonic clock.
+    paid_at: AtomicU64,
+    /// Sum of charges that are counted, in microseconds.
+    counted_us: AtomicU64,
+}
 
 impl SharedDebt {
+    /// Longest debt of one charge, in microseconds: an hour.
+    pub const CHARGE_US_MAX: u64 = 3_600_000_000;
+
     /// Charges microseconds, if so many that are owed already `admit` them. Error: what is owed;
     /// nothing is charged then.
     pub fn charge(
@@ -42,7 +49,7 @@ impl SharedDebt {
         admit: impl Fn(u64) -> bool,
     ) -> Result<(), u64> {
         let now_us = now.0 * 1000;
-        let charged = self.0.fetch_update(Relaxed, Relaxed, |paid_at| {
+        let charged = self.paid_at.fetch_update(Relaxed, Relaxed, |paid_at| {
             let owed_us = paid_at.saturating_sub(now_us);
             admit(owed_us).then_some(now_us + owed_us + cost_us)
         });
@@ -54,7 +61,23 @@ impl SharedDebt {
 
     /// Takes a charge back.
     pub fn give_back(&self, cost_us: u64) {
-        self.0.fetch_sub(cost_us, Relaxed);
+        self.paid_at.fetch_sub(cost_us, Relaxed);
+    }
+
+    /// Counts a charge that will not be taken back, for other nodes.
+    pub fn count(&self, cost_us: u64) {
+        self.counted_us.fetch_add(cost_us, Relaxed);
+    }
+
+    pub fn counted_us(&self) -> u64 {
+        self.counted_us.load(Relaxed)
+    }
+
+    /// Charges what another node has counted since it told of the sum `before_us`. It may have
+    /// begun anew.
+    pub fn charge_elsewhere(&self, before_us: u64, told_us: u64, now: Millis) {
+        let new_us = told_us.checked_sub(before_us).unwrap_or(told_us);
+        let _ = self.charge(new_us.min(Self::CHARGE_US_MAX), now, |_| true);
     }
 }
 
