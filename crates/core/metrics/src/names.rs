@@ -445,12 +445,14 @@ metrics! {
         "app_publications_total" "Events of an app, once for each of their \
                                   channels." { Publications }
         "app_publication_bytes_total" "Bytes of these events' data." { PublicationBytes }
-        "app_refused_total" "Connections, events and questions of an app that one of its limits \
-                             refused." {
+        "app_refused_total" "Connections, events, questions and subscribes of an app that one of \
+                             its limits refused." {
             RefusedConnections(limit = "connections"),
             RefusedPublications(limit = "publications"),
             RefusedBytes(limit = "bytes"),
             RefusedReads(limit = "reads"),
+            RefusedChannels(limit = "channels"),
+            RefusedHistory(limit = "history"),
         }
     }
 }

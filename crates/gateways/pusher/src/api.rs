@@ -53,8 +53,7 @@ fn call(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Opened<WaitingCa
     }
     let called = called.ok_or((404, "there is no such call, or not with this method"))?;
     if request.method != "POST" {
-        let read = app.used.read(&app.quota, cx.now);
-        read.map_err(|wait_s| Refused::over_rate("the app asks more than it may", wait_s))?;
+        app.used.read(&app.quota, cx.now)?;
     }
     let info = InfoAttributes::parse(query.get("info"));
     let (drafts, asked) = match called {
@@ -107,8 +106,7 @@ fn charge(app: &PusherApp, drafts: &[Draft], cx: &Cx<'_>) -> Result<(), Refused>
     }
     let bytes = drafts.iter().map(|draft| draft.payload.bytes.len()).sum();
     let size = (drafts.len(), bytes);
-    let charged = (app.used).publish(EventSource::BackEnd, size, &app.quota, cx.now);
-    charged.map_err(|wait_s| Refused::over_rate("the app publishes more than it may", wait_s))
+    Ok((app.used).publish(EventSource::BackEnd, size, drafts, &app.quota, cx.now)?)
 }
 
 /// The attributes that a caller may ask for, of channels whose names begin so.

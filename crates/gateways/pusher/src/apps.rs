@@ -2,12 +2,16 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use throng_auth::Origins;
 use throng_pusher::api::EventLimits;
 use throng_pusher::{AppKeys, CloseCode};
+use throng_session::{Elsewhere, SharedDebt};
+use throng_types::{ChannelName, Millis};
 
-use crate::quota::{AppLimits, AppUse};
+use crate::names::own_name;
+use crate::quota::{AppLimits, AppUse, RATES};
 
 /// Place of no app, so that a node has at most 65,535 apps.
 pub(crate) const NO_APP: u16 = u16::MAX;
@@ -38,6 +42,13 @@ pub struct PusherApp {
     pub watchlists: bool,
     /// Whether subscribers are told how many they are.
     pub subscription_count: bool,
+}
+
+impl PusherApp {
+    /// Whether a channel of its is counted: it limits them, and this is not one of a user.
+    pub(crate) fn counts(&self, channel: &ChannelName) -> bool {
+        self.quota.channels_max > 0 && !own_name(channel).starts_with('#')
+    }
 }
 
 /// Apps that the sessions of a shard know; the same on each shard, until a reload brings the next
@@ -75,6 +86,9 @@ impl PusherShared {
             if let Some(known) = self.app(place) {
                 app.used = known.used.clone();
             }
+            if app.quota.history_bytes_max == 0 {
+                app.used.held.forget_caches();
+            }
             next.put(place, app);
         }
         let mut free = 0..NO_APP;
@@ -96,6 +110,37 @@ impl PusherShared {
     /// Returns the apps, in the order of their places.
     pub fn apps(&self) -> impl Iterator<Item = &PusherApp> {
         self.apps.places.iter().flatten()
+    }
+
+    /// Has apps know of their connections on other nodes, and makes words about those here, once a
+    /// second. Only of apps with limits.
+    pub(crate) fn words(
+        &self,
+        elsewhere: &mut Elsewhere<RATES>,
+        own: &str,
+        now: Millis,
+    ) -> Vec<Vec<u8>> {
+        let limited = self.apps().filter(|app| app.quota != AppLimits::default());
+        let row = |app: &PusherApp| {
+            let (used, others) = (&app.used, elsewhere.connections(&app.id));
+            used.elsewhere.store(others, Relaxed);
+            let charged = used.rates.each_ref().map(SharedDebt::counted_us);
+            (used.connections(), charged)
+        };
+        let rows: Vec<_> = limited.map(|app| (&*app.id, row(app))).collect();
+        elsewhere.words(own, &rows, true, now)
+    }
+
+    /// Takes a word of some node, which may be about something else.
+    pub(crate) fn hear(
+        &self,
+        word: &[u8],
+        elsewhere: &mut Elsewhere<RATES>,
+        own: &str,
+        now: Millis,
+    ) {
+        let debts = |id: &str| Some(&self.by_id(id)?.1.used.rates);
+        elsewhere.hear(word, own, now, debts);
     }
 
     pub(crate) fn places(&self) -> impl Iterator<Item = u16> {
@@ -150,6 +195,7 @@ impl Apps {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::quota::EventSource::{BackEnd, Client};
 
     fn app(id: &str, key: &str) -> PusherApp {
         PusherApp {
@@ -193,5 +239,63 @@ mod tests {
             codes(&third, &PusherShared::default().renewed(vec![], "")),
             [None, Some(CloseCode::NoApp)]
         );
+    }
+
+    fn limited() -> PusherShared {
+        let quota = AppLimits {
+            connections_max: 3,
+            publications_per_s: 10,
+            bytes_per_s: 100,
+            ..AppLimits::default()
+        };
+        let app = PusherApp {
+            quota,
+            ..crate::tests::app()
+        };
+        PusherShared::default().renewed(vec![app], "")
+    }
+
+    #[test]
+    fn an_app_has_its_limits_on_all_nodes_together() {
+        let [mut here, mut there] = [(); 2].map(|()| Elsewhere::new(1));
+        let [own, others] = [(); 2].map(|()| limited());
+        let [app, other] = [&own, &others].map(|apps| apps.apps().next().expect("one"));
+        let mut tell = |ms: u64, is_there: bool| {
+            let words = others.words(&mut there, "there", Millis(ms));
+            for word in words.iter().filter(|_| is_there) {
+                own.hear(word, &mut here, "here", Millis(ms));
+            }
+            for _ in 0..2 {
+                own.words(&mut here, "here", Millis(ms));
+            }
+        };
+        tell(0, true);
+        for _ in 0..2 {
+            assert!(other.used.enter(&other.quota));
+        }
+        assert!(app.used.enter(&app.quota));
+        let publish = |app: &PusherApp, from, size, ms| {
+            let now = throng_types::Now::new(ms, 0);
+            (app.used).publish(from, size, &[], &app.quota, now).is_ok()
+        };
+        assert!(publish(other, BackEnd, (60, 0), 0));
+        assert!(publish(other, Client, (1, 100), 0));
+        assert!(publish(app, BackEnd, (5, 0), 0));
+        tell(1_000, true);
+        assert!(!app.used.enter(&app.quota));
+        // The 60 of the other node are paid back in six seconds.
+        assert!(!publish(app, BackEnd, (1, 0), 5_000));
+        assert!(publish(app, BackEnd, (1, 0), 7_000));
+        assert!(
+            publish(app, BackEnd, (1, 90), 7_000),
+            "clients have their own"
+        );
+        assert!(!publish(app, Client, (1, 90), 1_000));
+        // A connection goes there, and then the node.
+        other.used.leave();
+        tell(2_000, true);
+        assert!(app.used.enter(&app.quota) && !app.used.enter(&app.quota));
+        tell(20_000, false);
+        assert!(app.used.enter(&app.quota));
     }
 }

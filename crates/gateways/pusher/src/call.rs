@@ -16,7 +16,7 @@ use throng_session::{
 use throng_types::{ChannelName, End};
 
 use crate::refusal::{Refused, answer_error, refused};
-use crate::{Cx, PusherApp, forms};
+use crate::{Cx, PusherApp, forms, names};
 
 /// Beginning of the names of presence channels.
 pub(crate) const PRESENCE: &str = "presence-";
@@ -143,7 +143,7 @@ impl WaitingCall {
     ) -> Result<(), Refused> {
         let page = result.map_err(refused)?;
         let newest = page.publications.first().map(|newest| {
-            let until = newest.time_unix_ms + forms::CACHE_TTL_MS;
+            let until = newest.time_unix_ms + names::CACHE_TTL_MS;
             let ttl_ms = until.saturating_sub(cx.now.unix_ms);
             (&*newest.payload.bytes, ttl_ms.div_ceil(1000))
         });
@@ -211,7 +211,7 @@ impl WaitingCall {
         let is_own = |name: &str| forms::is_of_app(name, app);
         let channels = SurveyReply::sum_channels((own, others), is_own);
         let own_name =
-            |(channel, count): (ChannelName, u32)| (forms::own_name(&channel).to_owned(), count);
+            |(channel, count): (ChannelName, u32)| (names::own_name(&channel).to_owned(), count);
         let counts: BTreeMap<String, u32> = channels.into_iter().map(own_name).collect();
         let (mut users, mut caches) = (BTreeSet::new(), BTreeSet::new());
         if let AnswerContent::Channels { prefix, info } = &self.content

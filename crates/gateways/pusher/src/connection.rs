@@ -29,7 +29,7 @@ use crate::membership::{self, NotIn, SUBSCRIBE, begin_with_cache};
 use crate::quota::EventSource;
 use crate::refusal::sentence_of;
 use crate::socket_id::socket_id;
-use crate::{Cx, PusherApp};
+use crate::{Cx, PusherApp, PusherShared, names};
 
 /// Tokens of commands to the hub.
 const CLIENT_EVENT: u32 = 1;
@@ -265,13 +265,15 @@ impl PusherConnection {
             }
             return Ok(());
         }
+        let over = |why| {
+            let code = CloseCode::OverCapacity.code();
+            (SubscriptionFailure::LimitReached, code, why)
+        };
         if self.channels().count() >= cx.shared.limits.channels_max {
-            let why = "this connection has as many channels as it may have";
-            return Err((
-                SubscriptionFailure::LimitReached,
-                CloseCode::OverCapacity.code(),
-                why,
-            ));
+            return Err(over("this connection has as many channels as it may have"));
+        }
+        if app.counts(&channel) && !app.used.enter_channel(&channel, &app.quota) {
+            return Err(over("the app has as many channels as it may have"));
         }
         match member {
             Some(member) => self.come(channel, member, cx),
@@ -328,14 +330,14 @@ impl PusherConnection {
         result: Result<Subscribed, Refusal>,
         cx: &mut Cx<'_>,
     ) {
-        let name = forms::own_name(channel);
+        let name = names::own_name(channel);
         match result {
             Ok(subscribed) => {
                 let known = { self.channels_mut() }.find(|known| known.channel == *channel);
                 let Some(subscription) = known else { return };
                 let membership = subscription.membership.as_mut();
                 if let Some(joining) = membership.and_then(|it| it.joining.as_mut()) {
-                    let newest = forms::is_cache(channel).then_some(subscribed);
+                    let newest = names::is_cache(channel).then_some(subscribed);
                     return joining.come_in(channel, newest, cx);
                 }
                 subscription.is_live = true;
@@ -354,7 +356,7 @@ impl PusherConnection {
             // Its client has unsubscribed meanwhile.
             Err(Refusal::Cancelled) => {}
             Err(refusal) => {
-                self.forget(channel);
+                self.forget(channel, cx);
                 if forms::watched(channel).is_some() {
                     return;
                 }
@@ -370,7 +372,7 @@ impl PusherConnection {
     fn unsubscribe(&mut self, app: &PusherApp, name: &str, cx: &mut Cx<'_>) {
         let kind = ChannelKind::of(name).filter(|kind| kind.access != ChannelAccess::User);
         if let Some(channel) = kind.and_then(|kind| forms::hub_channel(app, name, kind))
-            && self.forget(&channel)
+            && self.forget(&channel, cx)
         {
             cx.unsubscribe(channel.clone());
             self.note_change(&channel, cx);
@@ -386,14 +388,18 @@ impl PusherConnection {
     }
 
     /// Forgets a channel; false if it is not subscribed to.
-    pub(crate) fn forget(&mut self, channel: &ChannelName) -> bool {
-        { self.more.as_mut() }.is_some_and(|more| more.remove(channel))
+    pub(crate) fn forget(&mut self, channel: &ChannelName, cx: &Cx<'_>) -> bool {
+        let is_known = { self.more.as_mut() }.is_some_and(|more| more.remove(channel));
+        if let Some(app) = self.app(cx).filter(|app| is_known && app.counts(channel)) {
+            app.used.held.leave(channel);
+        }
+        is_known
     }
 
     /// Closes a client of which the server has ended a subscription: the protocol has no word for
     /// the end of one alone.
     fn unsubscribed(&mut self, channel: &ChannelName, why: Unsubscribe, cx: &mut Cx<'_>) {
-        if self.forget(channel) {
+        if self.forget(channel, cx) {
             self.note_change(channel, cx);
             let is_gap = why == Unsubscribe::InsufficientState;
             let code = match is_gap {
@@ -452,7 +458,7 @@ impl PusherConnection {
         if bytes > app.limits.data_bytes_max {
             return Err("the data of the event are too long");
         }
-        let charged = (app.used).publish(EventSource::Client, (1, bytes), &app.quota, cx.now);
+        let charged = (app.used).publish(EventSource::Client, (1, bytes), &[], &app.quota, cx.now);
         if charged.is_err() {
             return Err("the clients of the app send more events than it may have; slow down");
         }
@@ -535,11 +541,28 @@ impl PusherConnection {
         self.disconnect(code, cx);
     }
 
+    /// Takes a client that ends or moves away out of what its app has.
+    pub(crate) fn leave(&self, apps: &PusherShared) {
+        if let Some(app) = apps.app(self.ws.state.app) {
+            app.used.leave();
+            self.recount(Some(app), None);
+        }
+    }
+
+    /// Counts its channels for its app, if that limits them from now on, or does not any more.
+    pub(crate) fn recount(&self, before: Option<&PusherApp>, next: Option<&PusherApp>) {
+        for Subscription { channel, .. } in self.channels() {
+            match [before, next].map(|app| app.filter(|app| app.counts(channel))) {
+                [None, Some(app)] => drop(app.used.held.enter(channel, u64::MAX)),
+                [Some(app), None] => app.used.held.leave(channel),
+                _ => {}
+            }
+        }
+    }
+
     /// Ends the connection of a client whose app is not served any more.
     pub(crate) fn end_with_app(&mut self, code: CloseCode, cx: &mut Cx<'_>) {
-        if let Some(app) = cx.own.app(self.ws.state.app) {
-            app.used.leave();
-        }
+        self.leave(cx.own);
         self.ws.state.app = NO_APP;
         self.disconnect(code, cx);
     }

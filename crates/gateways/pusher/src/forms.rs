@@ -1,4 +1,4 @@
-//! Names of channels in the hub, and the wire form of deliveries.
+//! Channels of an app in the hub, and the wire form of deliveries.
 
 use throng_broker::{ChannelOptions, Draft, PresenceOptions, Retention};
 use throng_pusher::{
@@ -10,14 +10,7 @@ use throng_session::{Form, FormKind};
 use throng_types::{ChannelName, Payload, PayloadKind, Publication, PublicationKind, Publisher};
 
 use crate::PusherApp;
-
-/// Namespace of channels that keep nothing.
-pub const NAMESPACE: &str = "pusher";
-/// Namespace of cache channels, whose new subscribers get the newest event of the last hour.
-pub const CACHE_NAMESPACE: &str = "pusher-cache";
-
-/// Time for which the newest event of a cache channel is kept: an hour, as in soketi.
-pub(crate) const CACHE_TTL_MS: u64 = 3_600_000;
+use crate::names::{CACHE_NAMESPACE, CACHE_TTL_MS, NAMESPACE, own_name};
 
 /// One text frame for each event.
 pub(crate) const EVENTS: Form = Form::new(0, FormKind::Noted);
@@ -73,10 +66,6 @@ pub(crate) fn user_channel(app: &PusherApp, user_id: &str) -> Option<ChannelName
     hub_channel(app, &server_to_user(user_id), OF_USER)
 }
 
-pub(crate) fn is_cache(channel: &ChannelName) -> bool {
-    channel.namespace() == Some(CACHE_NAMESPACE)
-}
-
 /// The hub's name for the channel that tells whether a user is online; `None` as above.
 pub(crate) fn online_channel(app: &PusherApp, user_id: &str) -> Option<ChannelName> {
     hub_channel(app, &format!("{ONLINE}{user_id}"), OF_USER)
@@ -85,12 +74,6 @@ pub(crate) fn online_channel(app: &PusherApp, user_id: &str) -> Option<ChannelNa
 /// Id of the user of whom a channel tells whether it is online.
 pub(crate) fn watched(channel: &ChannelName) -> Option<&str> {
     own_name(channel).strip_prefix(ONLINE)
-}
-
-/// An app's name for a channel of the hub.
-pub(crate) fn own_name(channel: &ChannelName) -> &str {
-    let name = channel.as_str();
-    name.splitn(3, ':').last().unwrap_or(name)
 }
 
 /// Whether a channel of the hub is one of an app, and not a user's own.

@@ -7,20 +7,24 @@ use throng_http1::query;
 use throng_pusher::CloseCode;
 use throng_session::http::check_draining;
 use throng_session::{
-    Access, Claim, Class, Event, Flow, Form, Gateway, Incoming, Opened, Patch, Port, Reject,
-    Sender, ShardCalls, Shared, SurveyReply, Transport,
+    Access, Claim, Class, Elsewhere, Event, Flow, Form, Gateway, Incoming, Opened, Patch, Port,
+    Reject, Sender, ShardCalls, Shared, SurveyReply, Transport,
 };
 use throng_types::{ChannelName, ConnId, Load as _, Publication, Save, Saved, ShardId};
 use throng_ws::handshake;
 
 use crate::apps::NO_APP;
 use crate::counts::Counts;
+use crate::quota::RATES;
 use crate::{
     CACHE_NAMESPACE, Cx, NAMESPACE, PusherConnection, PusherShared, WaitingCall, api, forms,
 };
 
 const CLIENT: u8 = 0;
 const CALL: u8 = 1;
+
+/// First byte of words between nodes about apps.
+const FORM: u8 = 0x40;
 
 /// The oldest version of the protocol whose clients understand ours.
 const VERSION_MIN: u32 = 5;
@@ -49,6 +53,8 @@ pub struct Pusher {
     /// them.
     has_strays: bool,
     counts: Counts,
+    /// Use of apps on other nodes; on the first shard.
+    elsewhere: Elsewhere<RATES>,
 }
 
 impl Pusher {
@@ -57,17 +63,18 @@ impl Pusher {
             shared: Rc::new(shared),
             has_strays: false,
             counts: Counts::default(),
+            elsewhere: Elsewhere::new(FORM),
         }
     }
 
-    /// Closes the clients for whose app's place `code` has a code.
-    fn close_clients(shard: &mut impl ShardCalls<Self>, code: impl Fn(u16) -> Option<CloseCode>) {
+    fn each_client(
+        shard: &mut impl ShardCalls<Self>,
+        act: impl Fn(&mut PusherConnection, &mut Cx<'_>),
+    ) {
         for conn in shard.sessions() {
             shard.with(conn, |session, cx| {
-                if let PusherSession::Client(client) = session
-                    && let Some(code) = code(client.ws.state.app)
-                {
-                    client.end_with_app(code, cx);
+                if let PusherSession::Client(client) = session {
+                    act(client, cx);
                 }
                 Flow::Stay
             });
@@ -87,12 +94,9 @@ impl Pusher {
         }
     }
 
-    /// Takes a client that ends or moves away out of its app's connections.
     fn leave(&self, session: &PusherSession) {
-        if let PusherSession::Client(client) = session
-            && let Some(app) = self.shared.app(client.ws.state.app)
-        {
-            app.used.leave();
+        if let PusherSession::Client(client) = session {
+            client.leave(&self.shared);
         }
     }
 }
@@ -207,6 +211,7 @@ impl Gateway for Pusher {
             self.has_strays |= known.is_none();
             client.ws.state.app = known.map_or(NO_APP, |(place, app)| {
                 app.used.take_over();
+                client.recount(None, Some(app));
                 place
             });
             // Clients that did not move may have gone.
@@ -236,11 +241,20 @@ impl Gateway for Pusher {
             PusherMail::Changed(channels) => return self.counts.take(channels),
         };
         let before = std::mem::replace(&mut self.shared, Rc::new(next));
-        if before
-            .places()
-            .any(|place| before.end_code(place, &self.shared).is_some())
-        {
-            Self::close_clients(shard, |place| before.end_code(place, &self.shared));
+        let next = &*self.shared;
+        let is_other = |place| {
+            let limits =
+                |apps: &PusherShared| apps.app(place).map(|app| app.quota.channels_max > 0);
+            before.end_code(place, next).is_some() || limits(&before) != limits(next)
+        };
+        if before.places().any(is_other) {
+            Self::each_client(shard, |client, cx| {
+                let place = client.ws.state.app;
+                match before.end_code(place, next) {
+                    Some(code) => client.end_with_app(code, cx),
+                    None => client.recount(before.app(place), next.app(place)),
+                }
+            });
         }
     }
 
@@ -284,13 +298,26 @@ impl Gateway for Pusher {
         false
     }
 
+    fn heard(&mut self, word: &[u8], shard: &mut impl ShardCalls<Self>) {
+        let (own, now) = (shard.shared().node.name(), shard.now().mono);
+        self.shared.hear(word, &mut self.elsewhere, &own, now);
+    }
+
     fn tick(&mut self, shard: &mut impl ShardCalls<Self>) {
+        // What stays behind in an upgrade has the name of the process that goes on.
+        if shard.this().0 == 0 && !shard.shared().draining {
+            let (own, now) = (shard.shared().node.name(), shard.now().mono);
+            shard.tell_nodes(|| self.shared.words(&mut self.elsewhere, &own, now));
+        }
         if let Some(survey) = self.counts.ask(shard.now().mono) {
             shard.survey(survey);
         }
         if std::mem::take(&mut self.has_strays) {
-            let is_stray = |place| (place == NO_APP).then_some(CloseCode::NoApp);
-            Self::close_clients(shard, is_stray);
+            Self::each_client(shard, |client, cx| {
+                if client.ws.state.app == NO_APP {
+                    client.end_with_app(CloseCode::NoApp, cx);
+                }
+            });
         }
     }
 }

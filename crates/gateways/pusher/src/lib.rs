@@ -17,6 +17,9 @@
 //! A client in a presence channel is a member of it in the hub, which tells the others of its user;
 //! see `presence.rs`.
 //!
+//! Connections and rates of an app are limited on all nodes together; see
+//! [`throng_session::Elsewhere`].
+//!
 //! Never: keeps a list of members or of an app's channels; the hub does.
 
 mod api;
@@ -27,7 +30,9 @@ mod connection;
 mod counts;
 mod forms;
 mod gateway;
+mod held;
 mod membership;
+mod names;
 mod presence;
 mod quota;
 mod refusal;
@@ -38,8 +43,8 @@ mod tests;
 pub use apps::{PusherApp, PusherShared};
 pub use call::WaitingCall;
 pub use connection::PusherConnection;
-pub use forms::{CACHE_NAMESPACE, NAMESPACE};
 pub use gateway::{Pusher, PusherMail, PusherSession};
+pub use names::{CACHE_NAMESPACE, NAMESPACE};
 pub use quota::{AppLimits, AppUse};
 
 /// Context of a session's event, with the apps as the gateway's own state.

@@ -12,9 +12,9 @@ use throng_pusher::{
 use throng_session::encode::ws_text;
 use throng_types::{ChannelName, Position, Publication, PublicationKind, Publisher, Save};
 
-use crate::Cx;
 use crate::forms::{self, EVENTS};
 use crate::socket_id::socket_id;
+use crate::{Cx, names};
 
 /// Token of the subscribes of a client.
 pub(crate) const SUBSCRIBE: u32 = 0;
@@ -129,7 +129,7 @@ pub(crate) const fn as_user(who: Arc<Publisher>) -> ChannelMember {
 }
 
 pub(crate) fn subscribe(channel: ChannelName, who: Arc<Publisher>, cx: &mut Cx<'_>) {
-    let is_cache = forms::is_cache(&channel);
+    let is_cache = names::is_cache(&channel);
     let since = is_cache.then_some(Position::START);
     let member = as_user(who);
     let format = cx.format(EVENTS).with_news();
@@ -143,7 +143,7 @@ pub(crate) fn greet(
     members: &[Arc<Publisher>],
     cx: &mut Cx<'_>,
 ) {
-    let name = forms::own_name(channel);
+    let name = names::own_name(channel);
     let members = members.iter().chain([&joining.who]);
     let users: BTreeMap<&str, Option<&str>> = members
         .map(|who| (&*who.user, who.chan_info.as_deref()))
@@ -163,7 +163,7 @@ pub(crate) fn greet(
 }
 
 pub(crate) fn write_news(news: &Publication, cx: &mut Cx<'_>) {
-    let name = forms::own_name(&news.channel);
+    let name = names::own_name(&news.channel);
     let Some(who) = &news.publisher else { return };
     if let Some(user) = forms::watched(&news.channel) {
         let is_online = news.told == PublicationKind::Joined;
@@ -185,7 +185,7 @@ pub(crate) fn begin_with_cache(channel: &ChannelName, subscribed: Subscribed, cx
     match newest {
         Some(newest) => forms::encode_for_one(&newest, cx.out),
         None => {
-            let name = forms::own_name(channel);
+            let name = names::own_name(channel);
             ws_text(cx.out, |out| throng_pusher::cache_miss(name, out));
             if let Some(hooks) = &cx.shared.hooks {
                 let channel = channel.clone();

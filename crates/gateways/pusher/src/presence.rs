@@ -21,7 +21,7 @@ use crate::membership::{
 };
 use crate::refusal::sentence_of;
 use crate::socket_id::socket_id;
-use crate::{Cx, PusherApp, forms};
+use crate::{Cx, PusherApp, forms, names};
 
 /// Users that one client watches at most; the rest of its list is ignored.
 const WATCHED_MAX: usize = 100;
@@ -169,12 +169,12 @@ impl PusherConnection {
     }
 
     fn refuse_member(&mut self, channel: &ChannelName, why: NotIn, cx: &mut Cx<'_>) {
-        if self.forget(channel) {
+        if self.forget(channel, cx) {
             cx.unsubscribe(channel.clone());
         }
         let (failure, status, why) = why;
         ws_text(cx.out, |out| {
-            let name = forms::own_name(channel);
+            let name = names::own_name(channel);
             throng_pusher::subscription_error(name, failure, why, status, out);
         });
     }

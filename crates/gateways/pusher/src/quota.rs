@@ -6,11 +6,14 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use throng_broker::Draft;
 use throng_metrics::AppMetric;
 use throng_session::SharedDebt;
-use throng_types::Now;
+use throng_types::{ChannelName, Now};
 
-/// Bounds of an app on one node, over all its shards; 0 is no bound.
+use crate::held::Held;
+
+/// Bounds of an app; 0 is no bound. Those of connections and rates hold for all nodes together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AppLimits {
     pub connections_max: u64,
@@ -22,7 +25,14 @@ pub struct AppLimits {
     pub bytes_per_s: u64,
     /// Calls of back ends a second that ask and change nothing (`GET`).
     pub reads_per_s: u64,
+    /// Channels with subscribers on this node, but for those of one user.
+    pub channels_max: u64,
+    /// Names and newest events of cache channels that came through this node.
+    pub history_bytes_max: u64,
 }
+
+/// Number of rates that an app has.
+pub(crate) const RATES: usize = 5;
 
 /// Origin of an event. Each has a rate of its own, so that clients take nothing from back ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,14 +41,18 @@ pub(crate) enum EventSource {
     Client,
 }
 
+/// Limit of an app that refused something, and seconds after which to try again.
+pub(crate) type Over = (AppMetric, u64);
+
 /// Counters of one app on one node, which all its shards change.
 #[derive(Debug, Default)]
 pub struct AppUse {
     connections: AtomicU64,
-    /// Rates by [`EventSource`], as are those of bytes.
-    publications: [Rate; 2],
-    bytes: [Rate; 2],
-    reads: Rate,
+    /// Connections on other nodes, as far as they are known.
+    pub(crate) elsewhere: AtomicU64,
+    /// Rates of events and of bytes by [`EventSource`], and that of questions.
+    pub(crate) rates: [SharedDebt; RATES],
+    pub(crate) held: Held,
     counts: [AtomicU64; AppMetric::COUNT],
 }
 
@@ -46,7 +60,9 @@ impl AppUse {
     /// Counts a connection; false, and it is not counted, if the app has as many as it may have.
     pub(crate) fn enter(&self, limits: &AppLimits) -> bool {
         let most = limits.connections_max;
-        let count = |before| (most == 0 || before < most).then_some(before + 1);
+        let elsewhere = self.elsewhere.load(Relaxed);
+        let has_place = |here: u64| most == 0 || here.saturating_add(elsewhere) < most;
+        let count = |here| has_place(here).then_some(here + 1);
         let has_room = { &self.connections }
             .fetch_update(Relaxed, Relaxed, count)
             .is_ok();
@@ -65,44 +81,66 @@ impl AppUse {
         self.connections.fetch_sub(1, Relaxed);
     }
 
-    /// Charges an event for each of so many channels, with so many bytes in all. Error: seconds
-    /// after which to try again; nothing is charged then.
+    /// Counts a subscription; false, and it is not counted, if the app has as many channels as it
+    /// may have.
+    pub(crate) fn enter_channel(&self, channel: &ChannelName, limits: &AppLimits) -> bool {
+        let has_room = self.held.enter(channel, limits.channels_max);
+        if !has_room {
+            self.count(AppMetric::RefusedChannels, 1);
+        }
+        has_room
+    }
+
+    /// Charges an event for each of so many channels, with so many bytes in all; `kept` are those
+    /// that caches keep. Nothing is charged for what is refused.
     pub(crate) fn publish(
         &self,
         from: EventSource,
         (channels, bytes): (usize, usize),
+        kept: &[Draft],
         limits: &AppLimits,
         now: Now,
-    ) -> Result<(), u64> {
+    ) -> Result<(), Over> {
         let (channels, bytes) = (channels as u64, bytes as u64);
-        let [publications, volume] = [&self.publications, &self.bytes].map(|of| &of[from as usize]);
+        let [events, volume] = [0, BYTES].map(|first| &self.rates[first + from as usize]);
         let over = |metric| move |wait_s| self.refuse(metric, wait_s);
         let per_s = match from {
             EventSource::BackEnd => limits.publications_per_s,
             EventSource::Client => limits.client_events_per_s,
         };
-        let charged = publications.charge(channels, per_s, now);
+        let charged = charge(events, channels, per_s, now);
         let charged = charged.map_err(over(AppMetric::RefusedPublications))?;
-        if let Err(wait_s) = volume.charge(bytes, limits.bytes_per_s, now) {
-            publications.0.give_back(charged);
-            return Err(self.refuse(AppMetric::RefusedBytes, wait_s));
+        let more = charge(volume, bytes, limits.bytes_per_s, now);
+        let more = more.map_err(|wait_s| {
+            events.give_back(charged);
+            self.refuse(AppMetric::RefusedBytes, wait_s)
+        })?;
+        let most = limits.history_bytes_max;
+        if most > 0
+            && let Err(wait_s) = self.held.keep(kept, most, now.mono)
+        {
+            events.give_back(charged);
+            volume.give_back(more);
+            return Err(self.refuse(AppMetric::RefusedHistory, wait_s));
         }
+        events.count(charged);
+        volume.count(more);
         self.count(AppMetric::Publications, channels);
         self.count(AppMetric::PublicationBytes, bytes);
         Ok(())
     }
 
-    /// Charges a question. Error: seconds after which to try again.
-    pub(crate) fn read(&self, limits: &AppLimits, now: Now) -> Result<(), u64> {
-        let charged = self.reads.charge(1, limits.reads_per_s, now);
+    /// Charges a question of a back end.
+    pub(crate) fn read(&self, limits: &AppLimits, now: Now) -> Result<(), Over> {
+        let charged = charge(&self.rates[READS], 1, limits.reads_per_s, now);
         charged
-            .map(drop)
+            .map(|charged| self.rates[READS].count(charged))
             .map_err(|wait_s| self.refuse(AppMetric::RefusedReads, wait_s))
     }
 
-    fn refuse(&self, metric: AppMetric, wait_s: u64) -> u64 {
+    fn refuse(&self, metric: AppMetric, wait_s: u64) -> Over {
         self.count(metric, 1);
-        wait_s
+        (metric, wait_s)
     }
 
     fn count(&self, metric: AppMetric, by: u64) {
@@ -123,31 +161,23 @@ impl AppUse {
     }
 }
 
-/// Rate of one kind of use. Up to a second of debt is allowed. Who owes nothing may do more than
-/// that at once, up to [`DEBT_MAX_US`], and is refused until it is paid back.
-#[derive(Debug, Default)]
-struct Rate(SharedDebt);
+/// Places of rates: of bytes of back ends, and of questions.
+const BYTES: usize = 2;
+const READS: usize = 4;
 
-/// Longest debt of one charge, in microseconds: an hour.
-const DEBT_MAX_US: u64 = 3_600_000_000;
-
-impl Rate {
-    /// Charges so many units at so many a second, 0 for no bound. Returns the debt that came to it;
-    /// error: seconds after which the same may be done.
-    fn charge(&self, units: u64, per_s: u64, now: Now) -> Result<u64, u64> {
-        if per_s == 0 {
-            return Ok(0);
-        }
-        let cost_us = (units.saturating_mul(1_000_000) / per_s).min(DEBT_MAX_US);
-        // At the latest once nothing is owed any more.
-        let wait_us = |owed_us: u64| (owed_us + cost_us).saturating_sub(1_000_000).min(owed_us);
-        let charged = self
-            .0
-            .charge(cost_us, now.mono, |owed_us| wait_us(owed_us) == 0);
-        match charged {
-            Ok(()) => Ok(cost_us),
-            Err(owed_us) => Err(wait_us(owed_us).div_ceil(1_000_000)),
-        }
+/// Charges so many units at so many a second, 0 for no bound. Up to a second of debt is allowed.
+/// Who owes nothing may do more than that at once, and is refused until it is paid back. Returns
+/// the debt that came to it; error: seconds after which the same may be done.
+fn charge(rate: &SharedDebt, units: u64, per_s: u64, now: Now) -> Result<u64, u64> {
+    if per_s == 0 {
+        return Ok(0);
+    }
+    let cost_us = (units.saturating_mul(1_000_000) / per_s).min(SharedDebt::CHARGE_US_MAX);
+    // At the latest once nothing is owed any more.
+    let wait_us = |owed_us: u64| (owed_us + cost_us).saturating_sub(1_000_000).min(owed_us);
+    match rate.charge(cost_us, now.mono, |owed_us| wait_us(owed_us) == 0) {
+        Ok(()) => Ok(cost_us),
+        Err(owed_us) => Err(wait_us(owed_us).div_ceil(1_000_000)),
     }
 }
 
@@ -166,19 +196,19 @@ mod tests {
 
     #[test]
     fn a_rate_holds_over_time_and_lets_a_large_call_through_once() {
-        let rate = Rate::default();
+        let rate = SharedDebt::default();
         let mut taken = 0;
         for ms in 0..10_000 {
-            taken += u64::from(rate.charge(1, 50, at(ms)).is_ok());
+            taken += u64::from(charge(&rate, 1, 50, at(ms)).is_ok());
         }
         assert_eq!(taken, 50 + 499);
         // Later nothing is owed: ten seconds' worth at once, and then a pause of ten.
-        assert!(rate.charge(500, 50, at(20_000)).is_ok());
-        assert_eq!(rate.charge(1, 50, at(20_000)), Err(10));
-        assert_eq!(rate.charge(1, 50, at(28_000)), Err(2));
-        assert!(rate.charge(1, 50, at(29_100)).is_ok());
+        assert!(charge(&rate, 500, 50, at(20_000)).is_ok());
+        assert_eq!(charge(&rate, 1, 50, at(20_000)), Err(10));
+        assert_eq!(charge(&rate, 1, 50, at(28_000)), Err(2));
+        assert!(charge(&rate, 1, 50, at(29_100)).is_ok());
         // A bound that was lifted holds nobody.
-        assert_eq!(rate.charge(u64::MAX, 0, at(29_100)), Ok(0));
+        assert_eq!(charge(&rate, u64::MAX, 0, at(29_100)), Ok(0));
     }
 
     #[test]
@@ -191,36 +221,39 @@ mod tests {
                 client_events_per_s: 10,
                 bytes_per_s: 100,
                 reads_per_s: 1,
+                ..AppLimits::default()
             },
         );
-        let publish = |from, bytes| used.publish(from, (10, bytes), &limits, at(5));
+        let over_events = Err((AppMetric::RefusedPublications, 1));
+        let over_bytes = Err((AppMetric::RefusedBytes, 1));
+        let publish = |from, bytes| used.publish(from, (10, bytes), &[], &limits, at(5));
         assert_eq!(publish(EventSource::BackEnd, 100), Ok(()));
-        assert_eq!(publish(EventSource::BackEnd, 1), Err(1));
+        assert_eq!(publish(EventSource::BackEnd, 1), over_events);
         assert_eq!(
             publish(EventSource::Client, 100),
             Ok(()),
             "clients have their own"
         );
         assert_eq!(used.read(&limits, at(5)), Ok(()));
-        assert_eq!(used.read(&limits, at(5)), Err(1));
+        assert_eq!(used.read(&limits, at(5)), Err((AppMetric::RefusedReads, 1)));
         assert!(used.enter(&limits));
         assert!(!used.enter(&limits));
         used.leave();
         assert!(used.enter(&limits));
         let of = |metric: AppMetric| used.values()[metric as usize];
         let counted = AppMetric::ALL.iter().map(|&metric| of(metric));
-        assert_eq!(counted.collect::<Vec<_>>(), [1, 20, 200, 1, 1, 0, 1]);
+        assert_eq!(counted.collect::<Vec<_>>(), [1, 20, 200, 1, 1, 0, 1, 0, 0]);
         let other = AppUse::default();
         assert_eq!(
-            other.publish(EventSource::Client, (1, 101), &limits, at(5)),
+            other.publish(EventSource::Client, (1, 101), &[], &limits, at(5)),
             Ok(())
         );
         assert_eq!(
-            other.publish(EventSource::Client, (1, 1), &limits, at(5)),
-            Err(1)
+            other.publish(EventSource::Client, (1, 1), &[], &limits, at(5)),
+            over_bytes
         );
         assert_eq!(
-            other.publish(EventSource::Client, (8, 0), &limits, at(1_100)),
+            other.publish(EventSource::Client, (8, 0), &[], &limits, at(1_100)),
             Ok(())
         );
     }

@@ -1,9 +1,12 @@
 //! Words for orders and calls that are refused.
 
 use throng_broker::Refusal;
+use throng_metrics::AppMetric;
 use throng_pusher::api::error_answer;
 use throng_session::http::SAFE;
 use throng_session::{Context, respond, respond_json};
+
+use crate::quota::Over;
 
 /// Answer to a call that is refused.
 pub(crate) struct Refused {
@@ -13,12 +16,15 @@ pub(crate) struct Refused {
     retry_after_s: Option<u64>,
 }
 
-impl Refused {
-    /// Refusal of a call for which its app has used its rate up.
-    pub(crate) const fn over_rate(why: &'static str, wait_s: u64) -> Self {
+impl From<Over> for Refused {
+    fn from((limit, wait_s): Over) -> Self {
         Self {
             status: 429,
-            why,
+            why: match limit {
+                AppMetric::RefusedReads => "the app asks more than it may",
+                AppMetric::RefusedHistory => "the app's cache channels hold as much as they may",
+                _ => "the app publishes more than it may",
+            },
             retry_after_s: Some(wait_s),
         }
     }

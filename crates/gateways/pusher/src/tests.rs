@@ -51,7 +51,7 @@ pub(crate) fn app() -> PusherApp {
     }
 }
 
-/// Apps of all stories: one without limits, one with small ones, one that counts subscribers, and
+/// Apps of all stories: one without limits, two with small ones, one that counts subscribers, and
 /// one that is not served.
 fn apps() -> Vec<PusherApp> {
     let other = |id: &str| PusherApp {
@@ -65,6 +65,15 @@ fn apps() -> Vec<PusherApp> {
         client_events_per_s: 3,
         bytes_per_s: 100,
         reads_per_s: 1,
+        ..AppLimits::default()
+    };
+    let tiny = PusherApp {
+        quota: AppLimits {
+            channels_max: 2,
+            history_bytes_max: 100,
+            ..AppLimits::default()
+        },
+        ..other("tiny")
     };
     let small = PusherApp {
         quota,
@@ -78,7 +87,7 @@ fn apps() -> Vec<PusherApp> {
         subscription_count: true,
         ..other("counts")
     };
-    vec![app(), small, off, counts]
+    vec![app(), small, tiny, off, counts]
 }
 
 /// Connections of one shard, by the order in which they came.
@@ -365,7 +374,8 @@ impl Room {
         let known = apps().into_iter().find(|app| Some(&*app.id) == id);
         let keys = known.unwrap_or_else(app).keys;
         let (path, asked) = path.split_once('?').unwrap_or((path, ""));
-        let query = throng_pusher::api::signed_query(&keys, method, signed, body.as_bytes(), 0);
+        let now_s = self.floor.now.unix_s();
+        let query = throng_pusher::api::signed_query(&keys, method, signed, body.as_bytes(), now_s);
         let pairs = query.split('&').chain(asked.split('&'));
         let mut pairs: Vec<&str> = pairs
             .filter(|pair| !pair.is_empty() && !pair.starts_with("auth_signature"))

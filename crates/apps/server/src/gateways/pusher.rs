@@ -46,6 +46,8 @@ pub(crate) fn shared(config: &Config, before: &PusherShared) -> Result<PusherSha
                 client_events_per_s: app.client_events_per_second_max.into(),
                 bytes_per_s: app.bytes_per_second_max,
                 reads_per_s: app.reads_per_second_max.into(),
+                channels_max: app.channels_max.into(),
+                history_bytes_max: app.history_bytes_max,
             },
             used: Arc::default(),
             presence_members_max: app.presence_members_max,

@@ -251,21 +251,28 @@ section! {
         /// Silence after which clients send a ping.
         activity_timeout_ms as "activity_timeout": u64, Duration = 120 * SECOND,
             range(SECOND, HOUR);
-        /// The most connections of the app's clients on one node. Further ones are closed with
-        /// 4004. 0 means no limit.
+        /// The most connections of the app's clients. Further ones are closed with 4004. Nodes tell
+        /// each other once a second what they have. 0 means no limit.
         connections_max: u32, Count = 0;
-        /// The most events of back ends a second on one node, each counted once for each of its
-        /// channels. Further ones get 429. 0 means no limit.
+        /// The most events of back ends a second, each counted once for each of its channels, on
+        /// all nodes together as above. Further ones get 429. 0 means no limit.
         publications_per_second_max: u32, Count = 0;
-        /// The most events a second of all clients together, on one node. Further ones are refused
+        /// The most events a second of all clients together, on all nodes. Further ones are refused
         /// with the error 4301. 0 means no limit.
         client_events_per_second_max: u32, Count = 0;
-        /// The most bytes a second of events on one node, for back ends and for clients each.
+        /// The most bytes a second of events on all nodes, for back ends and for clients each.
         /// Refusals are as above. 0 means no limit.
         bytes_per_second_max: u64, Size = 0;
-        /// The most questions of back ends (`GET`) a second on one node. Further ones get 429. 0
+        /// The most questions of back ends (`GET`) a second on all nodes. Further ones get 429. 0
         /// means no limit.
         reads_per_second_max: u32, Count = 0;
+        /// The most channels with subscribers on one node, but for those of one user. A subscribe
+        /// to one more is refused. 0 means no limit.
+        channels_max: u32, Count = 0;
+        /// The most bytes of names and newest events of cache channels, as far as their events came
+        /// through one node since it started. A call of a back end for more gets 429. 0 means no
+        /// limit but `limits.history_bytes_max`, which all channels share.
+        history_bytes_max: u64, Size = 0;
         /// The most users of a presence channel. One more is refused, and so is one in a channel
         /// with more than `limits.presence_reply_max` connections.
         presence_members_max: u32, Count = 100, range(1, 1_000_000);
