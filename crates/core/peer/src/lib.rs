@@ -198,6 +198,8 @@ pub struct DialTls {
     /// PEM file of the trusted authorities, read for each handshake; without one, those of this
     /// machine.
     pub authorities: Option<PathBuf>,
+    /// Offers HTTP/2, and nothing else (ALPN).
+    pub http2: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

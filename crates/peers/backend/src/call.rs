@@ -50,6 +50,9 @@ pub enum AnswerTo {
     Conn(ConnId, u32),
     /// The caller, which gets the answer whole, within these limits.
     Whole(AskLimits),
+    /// The caller, which gets the message that answers a call of gRPC, with the status 200. The
+    /// request's body is the message that goes.
+    Message(AskLimits),
     /// Nobody: the exchange ends with the answer's head.
     Nobody,
 }

@@ -60,7 +60,7 @@ pub struct ClientPeer<A: Client> {
 }
 
 impl<A: Client> ClientPeer<A> {
-    pub const fn new(client: A, limits: BackendLimits) -> Self {
+    pub fn new(client: A, limits: BackendLimits) -> Self {
         Self {
             client,
             backend: Backend::new(limits),

@@ -18,7 +18,7 @@ use crate::place::Key;
 use crate::pool::Pool;
 use crate::test_target::TestTarget;
 use crate::uplink::{Step, Uplink};
-use crate::wire::{Answer, decode, encode, limits};
+use crate::wire::{Answer, decode, encode, host, limits};
 
 /// Bytes of an answer that a backend may be ahead of the client.
 const WINDOW_BYTES: i64 = 64 << 10;
@@ -89,19 +89,17 @@ pub(crate) struct Tools<'a, 'c, T> {
 
 impl<T> Exchange<T> {
     pub(crate) fn new(request: OriginRequest, to: AnswerTo, token: T, now: Millis) -> Self {
-        let host = request.headers.iter().find(|header| header.is("Host"));
-        let host = host.map(|header| String::from_utf8_lossy(&header.value).into_owned());
         let gives_up_at = match &to {
             AnswerTo::Whole(limits) => Some(now + limits.timeout_ms),
             _ => None,
         };
         Self {
             uplink: Uplink::new(request.rest == RequestRest::Body(None)),
+            host: host(&request),
             request,
             to,
             token,
             whole: (0, Vec::new()),
-            host: host.unwrap_or_default(),
             next: 0,
             tried: Vec::new(),
             key: None,
@@ -156,7 +154,7 @@ impl<T> Exchange<T> {
         self.state = State::Connecting;
         if let Some(key) = &self.key {
             let timeout_ms = self.request.to.connect_timeout_ms;
-            self.via = Via::Link(tools.cx.dial(key.dial(timeout_ms)));
+            self.via = Via::Link(tools.cx.dial(key.dial(timeout_ms, false)));
             self.set_deadline(None, tools);
         }
         Next::On
@@ -355,7 +353,7 @@ impl<T> Exchange<T> {
         self.set_deadline(None, tools);
         match self.to {
             AnswerTo::Nobody => return Next::Done,
-            AnswerTo::Whole(_) => self.whole.0 = code,
+            AnswerTo::Whole(_) | AnswerTo::Message(_) => self.whole.0 = code,
             AnswerTo::Conn(..) => self.tell(OriginEvent::Head(answer.head), tools),
         }
         if code == 101 {
@@ -523,7 +521,7 @@ impl<T> Exchange<T> {
                 let event = failure.map_or(OriginEvent::End, OriginEvent::Failed);
                 cx.reply(Reply::Event(conn, number, event));
             }
-            AnswerTo::Whole(_) => {
+            AnswerTo::Whole(_) | AnswerTo::Message(_) => {
                 let answer = failure.map_or(Ok(self.whole), Err);
                 cx.reply(Reply::Whole(self.token, answer));
             }

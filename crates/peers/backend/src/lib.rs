@@ -1,9 +1,9 @@
-//! HTTP backends: what GRIP's and Centrifugo's proxies ask, where keys are fetched, and accounts
-//! looked up.
+//! Backends by HTTP and gRPC: what GRIP's and Centrifugo's proxies ask, where keys are fetched, and
+//! accounts looked up.
 //!
 //! A [`Backend`] is a peer: [`Call`]s come in, [`Reply`]s go out, and an exchange is a small state
 //! machine over a link. How many exchanges there may be is for the caller to count; each holds the
-//! caller's token until it ends.
+//! caller's token until it ends. Calls of gRPC share links, and are in `grpc.rs`.
 //!
 //! Bounds and rules for "full"
 //! - An answer whose bytes were not granted: its link is not read. Queue: `from a peer`.
@@ -20,6 +20,7 @@
 mod call;
 mod client;
 mod exchange;
+mod grpc;
 mod peer;
 mod place;
 mod pool;

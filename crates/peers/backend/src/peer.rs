@@ -4,9 +4,12 @@ use std::collections::BTreeMap;
 
 use throng_peer::{LinkEvent, LinkId, Peer, PeerContext, ReadFlow};
 
-use crate::call::{BackendLimits, Call, Reply, TicketId};
+use crate::call::{AnswerTo, BackendLimits, Call, Reply, TicketId};
 use crate::exchange::{Exchange, Next, Tools};
+use crate::grpc::{Carriers, MessageCall};
+use crate::place::Key;
 use crate::pool::{Pool, PoolLimits};
+use crate::wire::host;
 
 pub struct Backend<T> {
     limits: BackendLimits,
@@ -15,11 +18,12 @@ pub struct Backend<T> {
     /// The exchange of each link that is in use. Bound: one a link.
     links: BTreeMap<LinkId, TicketId>,
     pool: Pool,
+    carriers: Carriers<T>,
 }
 
 impl<T> Backend<T> {
     #[must_use]
-    pub const fn new(limits: BackendLimits) -> Self {
+    pub fn new(limits: BackendLimits) -> Self {
         Self {
             limits,
             exchanges: BTreeMap::new(),
@@ -28,12 +32,13 @@ impl<T> Backend<T> {
                 of_place_max: limits.idle_max,
                 all_max: limits.idle_all_max,
             }),
+            carriers: Carriers::new(&limits),
         }
     }
 
     #[must_use]
     pub fn exchanges(&self) -> usize {
-        self.exchanges.len()
+        self.exchanges.len() + self.carriers.calls()
     }
 
     /// Lets an exchange act, and ends it if it is over. Its link may be another one afterwards.
@@ -83,6 +88,13 @@ impl<T: Send + 'static> Peer for Backend<T> {
                 request,
                 token,
             } => {
+                if let AnswerTo::Message(limits) = to
+                    && let Some(target) = request.to.targets.first()
+                {
+                    let key = Key::of(target, &host(&request));
+                    let call = MessageCall::new(key, request, limits, token, cx.now.mono);
+                    return self.carriers.make(call, cx);
+                }
                 let exchange = Exchange::new(request, to, token, cx.now.mono);
                 self.exchanges.insert(ticket, exchange);
                 self.act(ticket, cx, |exchange, tools| {
@@ -118,6 +130,10 @@ impl<T: Send + 'static> Peer for Backend<T> {
     ) -> ReadFlow {
         if let Some(ticket) = self.links.get(&link).copied() {
             return self.act(ticket, cx, |exchange, tools| exchange.event(event, tools));
+        }
+        if self.carriers.has(link) {
+            self.carriers.event(link, event, cx);
+            return ReadFlow::More;
         }
         match event {
             LinkEvent::Connected | LinkEvent::Written => {}

@@ -99,7 +99,7 @@ impl Key {
 
 impl Key {
     /// The link that it asks for.
-    pub(crate) fn dial(&self, timeout_ms: u64) -> Dial {
+    pub(crate) fn dial(&self, timeout_ms: u64, http2: bool) -> Dial {
         let place = &self.place;
         Dial {
             host: place.host.clone(),
@@ -108,6 +108,7 @@ impl Key {
                 name: self.name.clone(),
                 insecure: place.insecure,
                 authorities: None,
+                http2,
             }),
             timeout_ms,
         }

@@ -9,6 +9,13 @@ use throng_http1::{BadResponse, HttpLimits, ResponseBody, encode_chunk, parse_re
 /// Field lines of an answer; the parser's own bound.
 const HEADERS_MAX: usize = throng_http1::HEADERS_CAP;
 
+/// The host that a request names; empty if it names none.
+pub(crate) fn host(request: &OriginRequest) -> String {
+    let host = request.headers.iter().find(|header| header.is("Host"));
+    let host = host.map(|header| String::from_utf8_lossy(&header.value).into_owned());
+    host.unwrap_or_default()
+}
+
 /// Appends a request as one origin gets it.
 pub(crate) fn encode(request: &OriginRequest, target: &OriginTarget, out: &mut Vec<u8>) {
     out.extend(request.method.bytes().filter(u8::is_ascii_graphic));

@@ -258,6 +258,7 @@ impl Handshake<'_> {
                 name: target.host.clone(),
                 insecure: false,
                 authorities: self.authorities.map(Path::to_owned),
+                http2: false,
             };
             link.secure(tls).await?;
         }

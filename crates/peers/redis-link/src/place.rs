@@ -94,6 +94,7 @@ impl Place {
                 name: self.host.clone(),
                 insecure: false,
                 authorities: authorities.map(Path::to_owned),
+                http2: false,
             }),
             timeout_ms,
         }

@@ -17,6 +17,14 @@ impl Clients {
     /// # Errors
     /// A sentence, if the name is none, or there are no authorities in the file.
     pub(crate) fn client(&mut self, dial: &DialTls) -> Result<ClientTls, String> {
+        let client = self.checked(dial)?;
+        Ok(match dial.http2 {
+            true => client.with_http2(),
+            false => client,
+        })
+    }
+
+    fn checked(&mut self, dial: &DialTls) -> Result<ClientTls, String> {
         if let Some(path) = &dial.authorities {
             let in_file = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
             let pem = std::fs::read(path).map_err(|error| in_file(&error))?;

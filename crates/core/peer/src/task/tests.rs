@@ -118,6 +118,7 @@ fn tls_may_begin_late_and_a_link_may_be_released() {
         name: "n".to_owned(),
         insecure: false,
         authorities: None,
+        http2: false,
     };
     let mut host = Host::default();
     let released = Rc::new(RefCell::new(None));
@@ -149,6 +150,7 @@ fn what_comes_before_tls_is_not_taken_for_protected() {
         name: "n".to_owned(),
         insecure: false,
         authorities: None,
+        http2: false,
     };
     let mut host = Host::default();
     let (_task, said) = told(&host, |net| async move {

@@ -59,6 +59,7 @@ impl Link {
                 name: host.to_owned(),
                 insecure: false,
                 authorities: None,
+                http2: false,
             }),
             timeout_ms: ANSWER_MS,
         };

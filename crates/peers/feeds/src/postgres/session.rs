@@ -228,6 +228,7 @@ async fn secure(net: &Net, link: &mut Link, options: &PostgresFeedOptions) -> Re
                 name: options.host.clone(),
                 insecure: mode != SslMode::VerifyFull,
                 authorities: None,
+                http2: false,
             };
             net.timeout(ANSWER_MS, link.secure(tls)).await??;
             Ok(true)

@@ -93,6 +93,7 @@ fn tls_is_asked_for_first() {
             name: "db".to_owned(),
             insecure,
             authorities: None,
+            http2: false,
         };
         [Want::Secure(LINK, tls)]
     };
