@@ -1,7 +1,11 @@
 // Centrifugo's services by gRPC, with the npm package `@grpc/grpc-js`: node grpc.mjs URL KEY
 // Orders are lines of JSON with an `id`, a call and its `params`; what comes of each is told in a
 // line of JSON. The order `consume` begins a stream at `address`, whose pushes and whose status are
-// told. With a `timeout` in milliseconds an order has a deadline.
+// told. With a `timeout` in milliseconds an order has a deadline. The order `serve` begins a
+// backend of `[proxy]`: what it is asked it asks the one at `url` in turn, by HTTP in JSON, and
+// answers so; another status than 200 becomes one of gRPC. With a `certificate` and its `key` it
+// speaks TLS. The order `leave` sends the backend's clients away, and ends it.
+import { readFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import grpc from '@grpc/grpc-js';
 import { fromJSON } from '@grpc/proto-loader';
@@ -55,6 +59,59 @@ const PUSHES = {
     recovered: 'bool 8',
   },
 };
+const FROM = {
+  client: 'string 1',
+  transport: 'string 2',
+  protocol: 'string 3',
+  encoding: 'string 4',
+};
+const OF = { ...FROM, user: 'string 10', channel: 'string 11' };
+const OPTIONS = { expire_at: 'int64 1', info: 'bytes 2', data: 'bytes 4', override: 'Override 6' };
+const PROXY = {
+  ConnectRequest: { ...FROM, data: 'bytes 10', name: 'string 12', channels: 'string[] 14' },
+  RefreshRequest: { ...FROM, user: 'string 10', meta: 'bytes 11' },
+  SubscribeRequest: { ...OF, token: 'string 12', meta: 'bytes 13', data: 'bytes 14' },
+  PublishRequest: { ...OF, data: 'bytes 12', b64data: 'string 13', meta: 'bytes 14' },
+  RPCRequest: {
+    ...FROM,
+    user: 'string 10',
+    method: 'string 11',
+    data: 'bytes 12',
+    b64data: 'string 13',
+    meta: 'bytes 14',
+  },
+  SubRefreshRequest: { ...OF, meta: 'bytes 12' },
+  NotifyCacheEmptyRequest: { channel: 'string 1' },
+  ConnectResult: {
+    user: 'string 1',
+    expire_at: 'int64 2',
+    info: 'bytes 3',
+    data: 'bytes 5',
+    channels: 'string[] 7',
+    subs: 'Options{} 8',
+    meta: 'bytes 9',
+  },
+  RefreshResult: { expired: 'bool 1', expire_at: 'int64 2', info: 'bytes 3', meta: 'bytes 5' },
+  SubscribeResult: { ...OPTIONS, allow: 'string[] 7' },
+  PublishResult: { data: 'bytes 1', b64data: 'string 2', tags: 'string{} 4' },
+  RPCResult: { data: 'bytes 1', b64data: 'string 2' },
+  SubRefreshResult: { expired: 'bool 1', expire_at: 'int64 2' },
+  NotifyCacheEmptyResult: {},
+  Options: OPTIONS,
+  Override: { presence: 'Flag 1' },
+  Flag: { value: 'bool 1' },
+  End: { code: 'uint32 1', reason: 'string 2' },
+  Fault: { code: 'uint32 1', message: 'string 2', temporary: 'bool 3' },
+};
+const QUESTIONS = {
+  Connect: 'connect',
+  Refresh: 'refresh',
+  Subscribe: 'subscribe',
+  Publish: 'publish',
+  RPC: 'rpc',
+  SubRefresh: 'sub_refresh',
+  NotifyCacheEmpty: 'cache_empty',
+};
 // Each call with its request and its result.
 const CALLS = {
   Publish: ['Publish', 'Place'],
@@ -81,7 +138,7 @@ const message = (fields) => {
   return { fields: Object.fromEntries(described) };
 };
 const nested = {};
-for (const [name, fields] of Object.entries({ ...REQUESTS, ...RESULTS, ...PUSHES })) {
+for (const [name, fields] of Object.entries({ ...REQUESTS, ...RESULTS, ...PUSHES, ...PROXY })) {
   nested[name] = message(fields);
 }
 const methods = {};
@@ -100,21 +157,30 @@ methods.Batch = { requestType: 'Batch', responseType: 'Replies' };
 methods.Connections = { requestType: 'Nothing', responseType: 'Empty' };
 methods.MapPublish = { requestType: 'Nothing', responseType: 'Empty' };
 const consume = { requestType: 'Connect', responseType: 'Push', responseStream: true };
+const asked = {};
+for (const name of Object.keys(QUESTIONS)) {
+  nested[`${name}Response`] = message({
+    result: `${name}Result 1`,
+    error: 'Fault 2',
+    disconnect: 'End 3',
+  });
+  asked[name] = { requestType: `${name}Request`, responseType: `${name}Response` };
+}
 const within = (names, inner) =>
   names.reduceRight((nested, name) => ({ nested: { [name]: nested } }), inner).nested;
-const options = { keepCase: true, longs: Number, defaults: true };
-const load = (service, calls) => {
+const load = (kind, service, calls, defaults = true) => {
+  const options = { keepCase: true, longs: Number, defaults };
   const inner = { nested: { ...nested, [service]: { methods: calls } } };
-  const kind = service === 'CentrifugoApi' ? 'api' : 'unistream';
   const root = { nested: within(['centrifugal', 'centrifugo', kind], inner) };
   return grpc.loadPackageDefinition(fromJSON(root, options)).centrifugal.centrifugo[kind][service];
 };
-const Api = load('CentrifugoApi', methods);
-const Stream = load('CentrifugoUniStream', { Consume: consume });
+const Api = load('api', 'CentrifugoApi', methods);
+const Stream = load('unistream', 'CentrifugoUniStream', { Consume: consume });
+const Proxy = load('proxy', 'CentrifugoProxy', asked, false);
 
 // Data are JSON, in bytes.
 const packed = (value, name) => {
-  if (name === 'data') return Buffer.from(JSON.stringify(value));
+  if (['data', 'info', 'meta'].includes(name)) return Buffer.from(JSON.stringify(value));
   if (Array.isArray(value)) return value.map((item) => packed(item));
   if (value === null || typeof value !== 'object') return value;
   return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, packed(item, key)]));
@@ -133,13 +199,45 @@ const told = ({ channel, pub, connect, disconnect }) => {
   else tell('alive');
 };
 
+const ask = async (url, call, answer) => {
+  const timed = call.getDeadline() < Infinity;
+  const body = JSON.stringify({ ...unpacked(call.request), timed });
+  const headers = call.metadata.getMap();
+  const response = await fetch(url, { method: 'POST', headers, body });
+  const { ok, status } = response;
+  if (!ok) return answer({ code: grpc.status.NOT_FOUND, details: `status ${status}` });
+  answer(null, packed(await response.json()));
+};
+let server;
+const serve = ({ url, certificate, key, port = 0 }) => {
+  server = new grpc.Server();
+  const implemented = Object.entries(QUESTIONS).map(([name, path]) => {
+    return [name, (call, answer) => ask(`${url}/${path}`, call, answer)];
+  });
+  server.addService(Proxy.service, Object.fromEntries(implemented));
+  const pair = () => [{ cert_chain: readFileSync(certificate), private_key: readFileSync(key) }];
+  const credentials = certificate
+    ? grpc.ServerCredentials.createSsl(null, pair())
+    : grpc.ServerCredentials.createInsecure();
+  server.bindAsync(`localhost:${port}`, credentials, (fault, at) => tell('serving', { port: at }));
+};
+
 const plain = grpc.credentials.createInsecure();
 const api = new Api(new URL(url).host, plain);
 const deadline = (timeout) => (timeout === undefined ? {} : { deadline: Date.now() + timeout });
 const camel = (name) => name.replace(/(^|_)(.)/g, (_, __, letter) => letter.toUpperCase());
 
 for await (const line of createInterface({ input: process.stdin })) {
-  const { id, order, params, timeout, address, key = apiKey, mode } = JSON.parse(line);
+  const whole = JSON.parse(line);
+  const { id, order, params, timeout, address, key = apiKey, mode } = whole;
+  if (order === 'serve') {
+    serve(whole);
+    continue;
+  }
+  if (order === 'leave') {
+    server.tryShutdown(() => tell('left'));
+    continue;
+  }
   if (order === 'consume') {
     const stream = new Stream(address, plain).Consume(packed(params), deadline(timeout));
     stream.on('data', (push) => told(unpacked(push)));

@@ -200,7 +200,8 @@ impl Checks<'_> {
                  set auth.api_keys",
             );
         }
-        if !auth.client_keys() && !config.anonymous_allowed() && config.grip.is_none() {
+        let asks = { config.proxy.as_ref() }.is_some_and(|proxy| proxy.connect.is_some());
+        if !auth.client_keys() && !config.anonymous_allowed() && config.grip.is_none() && !asks {
             self.warn(
                 "no client can connect: no key for tokens is set and auth.anonymous is false",
             );

@@ -14,7 +14,8 @@ use toml::de::DeValue;
 
 pub use address::ListenAddress;
 pub(crate) use address::{
-    Address, AddressBlock, BrokerUrl, Endpoint, FeedUrl, HttpUrl, Listener, RedisUrl, WebOrigin,
+    Address, AddressBlock, AskUrl, BrokerUrl, Endpoint, FeedUrl, HttpUrl, Listener, RedisUrl,
+    WebOrigin,
 };
 pub(crate) use text::{
     Choice, ForwardedForText, HostName, MetricPrefix, Named, PathPrefix, Pem, SecretText,

@@ -7,11 +7,11 @@ use std::rc::Rc;
 
 use throng_auth::Claims;
 use throng_broker::BackendId;
-use throng_centrifuge::ErrorCode;
 use throng_centrifuge::proxy::{ProxyAnswer, ProxyKind, ProxyRefusal};
+use throng_centrifuge::{Codec, ErrorCode};
 use throng_types::ConnId;
 
-/// A question to a backend: a `POST` of JSON.
+/// A question to a backend: a `POST` of JSON, or a call of gRPC.
 #[derive(Debug)]
 pub struct Question {
     pub to: BackendId,
@@ -19,6 +19,7 @@ pub struct Question {
     pub kind: ProxyKind,
     /// Fields of the client's request that go with it.
     pub headers: Vec<(Box<str>, Box<str>)>,
+    /// JSON, or Protobuf for calls of gRPC; see [`ProxyOptions::codec`].
     pub body: Vec<u8>,
 }
 
@@ -97,6 +98,8 @@ pub struct BackendOptions {
     /// Questions carry the `meta` of the answer to `connect`.
     pub sends_meta: bool,
     pub statuses: Vec<StatusMeaning>,
+    /// Kinds of questions that are asked by gRPC.
+    pub grpc: Vec<ProxyKind>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -123,6 +126,14 @@ impl ProxyOptions {
 
     pub fn backend(&self, id: BackendId) -> Option<&BackendOptions> {
         self.backends.get(usize::from(id.0))
+    }
+
+    /// The form in which a backend is asked; its answers are JSON here.
+    pub fn codec(&self, id: BackendId, kind: ProxyKind) -> Codec {
+        match self.backend(id).is_some_and(|it| it.grpc.contains(&kind)) {
+            true => Codec::Protobuf,
+            false => Codec::Json,
+        }
     }
 
     /// Finds the backend that carries out a method. Error: `MethodNotFound` for an unknown

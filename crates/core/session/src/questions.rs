@@ -196,7 +196,7 @@ impl<P> Questions<P> {
             call,
         };
         let mut body = Vec::new();
-        request.encode(&mut body);
+        request.encode(cx.own.codec(to, call.kind()), &mut body);
         self.next = self.next.wrapping_add(1);
         let number = self.next;
         self.open.push(Open {

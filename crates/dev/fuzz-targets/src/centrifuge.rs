@@ -4,6 +4,7 @@ use throng_centrifuge::api::{
     ApiRequest, Method, NamePattern, parse, parse_batch, parse_batch_message, parse_legacy,
     parse_message,
 };
+use throng_centrifuge::proxy::{ProxyAnswer, ProxyKind};
 use throng_centrifuge::{ClientRequest, Codec, Commands, Connect};
 use throng_fossil::{DeltaUnit, apply, encode};
 use throng_types::json::append_payload;
@@ -11,13 +12,18 @@ use throng_types::json::append_payload;
 use crate::pieces::is_json;
 
 /// Bodies of the server API, in each of its three forms and in Protobuf: calls that are read hold
-/// data that can go out.
+/// data that can go out. Answers of backends in Protobuf, too: they are JSON then.
 ///
-/// Input: one byte that selects the method, then the body.
+/// Input: one byte that selects the method and the question, then the body.
 pub(crate) fn centrifuge_api(input: &[u8]) {
     let Some((&method, body)) = input.split_first() else {
         return;
     };
+    let kind = ProxyKind::ALL[usize::from(method) % ProxyKind::ALL.len()];
+    if let Ok(json) = kind.answer_in_json(body) {
+        assert!(is_json(&json));
+        let _ = ProxyAnswer::parse(&json);
+    }
     let method = Method::ALL[usize::from(method) % Method::ALL.len()];
     assert_eq!(Method::from_name(method.name()), Some(method));
     if let Ok(request) = parse(method, body) {

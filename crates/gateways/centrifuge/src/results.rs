@@ -136,7 +136,8 @@ pub(crate) fn tell_if_empty(channel: &ChannelName, subscribed: &Subscribed, cx: 
         return;
     };
     let mut body = Vec::new();
-    encode_cache_empty(channel.as_str(), &mut body);
+    let codec = cx.own.codec(to, ProxyKind::CacheEmpty);
+    encode_cache_empty(channel.as_str(), codec, &mut body);
     cx.order(Order::CacheEmpty {
         conn: cx.id,
         channel: channel.clone(),

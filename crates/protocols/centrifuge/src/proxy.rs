@@ -1,4 +1,5 @@
-//! Requests to backends on a client's behalf, and their answers: Centrifugo's HTTP proxies.
+//! Requests to backends on a client's behalf, and their answers: Centrifugo's proxies, by HTTP and
+//! gRPC.
 //!
 //! Owns: the bodies of requests, and what an answer may be. Never: where backends are, which
 //! headers go with a request, and what follows from an answer.
@@ -6,6 +7,8 @@
 //! Facts come from Centrifugo's page "Proxy events to the backend" and its schema `proxy.proto`. An
 //! answer is `{"result": {..}}`, `{"error": {..}}` or `{"disconnect": {..}}`; of several the
 //! disconnect counts first, then the error.
+
+mod answers;
 
 use std::borrow::Cow;
 
@@ -15,30 +18,37 @@ use serde_json::value::RawValue;
 use throng_types::{Payload, PayloadKind, coded_enum};
 
 use crate::field::{Tags, fields};
-use crate::json::{Object, append_payload, payload_of};
+use crate::form::Form;
+use crate::json::{Object, payload_of};
+use crate::protobuf::Protobuf;
 use crate::{Codec, strict};
 
 coded_enum! {
     /// Kind of a request to a backend.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum ProxyKind {
+        /// Name of the call by gRPC, behind [`SERVICE`].
+        fn call -> &'static str;
         fn name;
         /// Identity of a client that brings no token.
-        Connect = "connect";
+        Connect = "Connect", "connect";
         /// Continuation of a connection that has expired.
-        Refresh = "refresh";
+        Refresh = "Refresh", "refresh";
         /// Permission of a client to subscribe.
-        Subscribe = "subscribe";
+        Subscribe = "Subscribe", "subscribe";
         /// Permission of a client to publish, and the data.
-        Publish = "publish";
+        Publish = "Publish", "publish";
         /// Continuation of a subscription that has expired.
-        SubRefresh = "sub_refresh";
+        SubRefresh = "SubRefresh", "sub_refresh";
         /// The client's own question.
-        Rpc = "rpc";
+        Rpc = "RPC", "rpc";
         /// Word that a client wants a channel's newest publication, and there is none.
-        CacheEmpty = "cache_empty";
+        CacheEmpty = "NotifyCacheEmpty", "cache_empty";
     }
 }
+
+/// Begin of the paths of calls by gRPC.
+pub const SERVICE: &str = "/centrifugal.centrifugo.proxy.CentrifugoProxy/";
 
 /// Parameters of a request to a backend.
 #[derive(Clone, Copy, Debug)]
@@ -93,10 +103,12 @@ impl ProxyCall<'_> {
 }
 
 /// Appends the body of [`ProxyKind::CacheEmpty`], which is asked on nobody's behalf.
-pub fn encode_cache_empty(channel: &str, out: &mut Vec<u8>) {
-    let mut body = Object::open(out);
-    body.text("channel", channel);
-    body.close();
+pub fn encode_cache_empty(channel: &str, codec: Codec, out: &mut Vec<u8>) {
+    let key = ("channel", 1);
+    match codec {
+        Codec::Json => Object::append(out, |form| Form::text(form, key, channel)),
+        Codec::Protobuf => Protobuf::bare(out).text(key, channel),
+    }
 }
 
 /// A question, and on whose behalf it is asked.
@@ -118,69 +130,82 @@ pub struct ProxyRequest<'a> {
 }
 
 impl ProxyRequest<'_> {
-    /// Appends the body, a JSON object.
-    pub fn encode(&self, out: &mut Vec<u8>) {
-        let mut body = Object::open(out);
-        body.text("client", self.client);
-        body.text("transport", self.transport);
-        body.text(
-            "protocol",
-            match self.protocol {
-                Codec::Json => "json",
-                Codec::Protobuf => "protobuf",
-            },
-        );
-        body.text("encoding", if self.is_binary { "binary" } else { "json" });
-        if let Some(user) = self.user {
-            body.text("user", user);
+    /// Appends the body: an object of JSON, or a message of Protobuf.
+    pub fn encode(&self, codec: Codec, out: &mut Vec<u8>) {
+        match codec {
+            Codec::Json => Object::append(out, |form| self.write(form)),
+            Codec::Protobuf => self.write(&mut Protobuf::bare(out)),
         }
-        match self.call {
+    }
+
+    fn write<F: Form>(&self, form: &mut F) {
+        let protocol = match self.protocol {
+            Codec::Json => "json",
+            Codec::Protobuf => "protobuf",
+        };
+        form.text(("client", 1), self.client);
+        form.text(("transport", 2), self.transport);
+        form.text(("protocol", 3), protocol);
+        form.text(
+            ("encoding", 4),
+            if self.is_binary { "binary" } else { "json" },
+        );
+        if let Some(user) = self.user {
+            form.text(("user", 10), user);
+        }
+        let meta = match self.call {
             ProxyCall::Connect {
                 data,
                 name,
                 version,
                 channels,
             } => {
-                self.data(data, &mut body);
-                body.text_if_any("name", name);
-                body.text_if_any("version", version);
+                self.data((10, 11), data, form);
+                form.text_if_any(("name", 12), name);
+                form.text_if_any(("version", 13), version);
                 if !channels.is_empty() {
-                    body.texts("channels", channels);
+                    form.texts(("channels", 14), channels);
                 }
+                // Nobody has said anything that only backends see.
+                return;
             }
-            ProxyCall::Refresh => {}
+            ProxyCall::Refresh => 11,
             ProxyCall::Subscribe {
                 channel,
                 token,
                 data,
             } => {
-                body.text("channel", channel);
-                body.text_if_any("token", token);
-                self.data(data, &mut body);
+                form.text(("channel", 11), channel);
+                form.text_if_any(("token", 12), token);
+                self.data((14, 15), data, form);
+                13
             }
             ProxyCall::Publish { channel, data } => {
-                body.text("channel", channel);
-                self.data(Some(data), &mut body);
+                form.text(("channel", 11), channel);
+                self.data((12, 13), Some(data), form);
+                14
             }
-            ProxyCall::SubRefresh { channel } => body.text("channel", channel),
+            ProxyCall::SubRefresh { channel } => {
+                form.text(("channel", 11), channel);
+                12
+            }
             ProxyCall::Rpc { method, data } => {
-                body.text("method", method);
-                self.data(Some(data), &mut body);
+                form.text(("method", 11), method);
+                self.data((12, 13), Some(data), form);
+                14
             }
-        }
-        body.json_if_any("meta", self.meta);
-        body.close();
+        };
+        form.json_if_any(("meta", meta), self.meta);
     }
 
-    /// Data that are not JSON go as a JSON text, unless they travel in base64.
-    fn data(&self, data: Option<&[u8]>, body: &mut Object<'_>) {
+    /// Writes data as JSON, of which those that are not JSON become a text, or in base64.
+    fn data<F: Form>(&self, (plain, base64): (u32, u32), data: Option<&[u8]>, form: &mut F) {
         let Some(data) = data.filter(|data| !data.is_empty()) else {
             return;
         };
-        if self.is_binary {
-            body.text("b64data", &STANDARD.encode(data));
-        } else {
-            append_payload(&payload_of(data), body.value("data"));
+        match self.is_binary {
+            true => form.text(("b64data", base64), &STANDARD.encode(data)),
+            false => form.data(("data", plain), &payload_of(data)),
         }
     }
 }
@@ -330,8 +355,10 @@ mod tests {
 
     use super::{ProxyAnswer, ProxyCall, ProxyRefusal, ProxyRequest};
     use crate::Codec;
+    use crate::protobuf::Fields;
 
-    fn body(call: ProxyCall<'_>, is_binary: bool) -> String {
+    /// The body in JSON; numbers and texts of the fields in Protobuf.
+    fn body(call: ProxyCall<'_>, is_binary: bool) -> (String, String) {
         let request = ProxyRequest {
             client: "c1",
             transport: "websocket",
@@ -341,9 +368,14 @@ mod tests {
             is_binary,
             call,
         };
-        let mut out = Vec::new();
-        request.encode(&mut out);
-        String::from_utf8(out).unwrap()
+        let (mut json, mut message) = (Vec::new(), Vec::new());
+        request.encode(Codec::Json, &mut json);
+        request.encode(Codec::Protobuf, &mut message);
+        let mut fields = Fields(&message);
+        let each = std::iter::from_fn(|| fields.next().unwrap());
+        let each = each.map(|(number, value)| format!("{number} {}", value.text().unwrap()));
+        let each: Vec<String> = each.collect();
+        (String::from_utf8(json).unwrap(), each.join(", "))
     }
 
     #[test]
@@ -356,19 +388,21 @@ mod tests {
             version: "",
             channels: &channels,
         };
-        for (call, is_binary, rest) in [
+        for (call, is_binary, rest, fields) in [
             (
                 connect,
                 false,
                 concat!(
                     r#""json","user":"42","data":{},"name":"js","#,
-                    r#""channels":["a","b\""],"meta":{"n":1}}"#,
+                    r#""channels":["a","b\""]}"#,
                 ),
+                "10 {}, 12 js, 14 a, 14 b\"",
             ),
             (
                 ProxyCall::Refresh,
                 false,
                 r#""json","user":"42","meta":{"n":1}}"#,
+                "11 {\"n\":1}",
             ),
             (
                 ProxyCall::Rpc {
@@ -377,6 +411,7 @@ mod tests {
                 },
                 true,
                 r#""binary","user":"42","method":"m","b64data":"WzFd","meta":{"n":1}}"#,
+                "11 m, 13 WzFd, 14 {\"n\":1}",
             ),
             (
                 ProxyCall::Publish {
@@ -385,6 +420,7 @@ mod tests {
                 },
                 false,
                 r#""json","user":"42","channel":"c","data":"no json","meta":{"n":1}}"#,
+                "11 c, 12 no json, 14 {\"n\":1}",
             ),
             (
                 ProxyCall::Subscribe {
@@ -394,14 +430,20 @@ mod tests {
                 },
                 false,
                 r#""json","user":"42","channel":"c","token":"t","meta":{"n":1}}"#,
+                "11 c, 12 t, 13 {\"n\":1}",
             ),
             (
                 ProxyCall::SubRefresh { channel: "c" },
                 false,
                 r#""json","user":"42","channel":"c","meta":{"n":1}}"#,
+                "11 c, 12 {\"n\":1}",
             ),
         ] {
-            assert_eq!(body(call, is_binary), format!("{head}{rest}"));
+            let (json, message) = body(call, is_binary);
+            assert_eq!(json, format!("{head}{rest}"));
+            let encoding = if is_binary { "binary" } else { "json" };
+            let from = format!("1 c1, 2 websocket, 3 json, 4 {encoding}, 10 42, {fields}");
+            assert_eq!(message, from);
         }
     }
 

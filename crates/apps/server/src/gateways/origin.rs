@@ -11,9 +11,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use throng_backend::{
-    AnswerTo, AskLimits, Backend, BackendLimits, Call, Reply, TicketId, WholeAnswer,
-};
+use throng_backend::{AnswerTo, Backend, BackendLimits, Call, Reply, TicketId, WholeAnswer};
 use throng_http1::origin::{
     OriginEvent, OriginFailure, OriginFailureKind, OriginRequest, RequestRest,
 };
@@ -128,13 +126,13 @@ impl Client {
         self.hand_in(AnswerTo::Nobody, request, None).map(drop)
     }
 
-    /// Takes a request whose answer is wanted once it is whole, or has failed: `read` makes of it
-    /// what `done` hands on. `done` gives it back if there is no room at the moment. Error:
-    /// [`OriginFailureKind::Busy`] if there is no room; neither is called then.
+    /// Takes a request whose answer is wanted once it is whole, or has failed, as `to` says: `read`
+    /// makes of it what `done` hands on. `done` gives it back if there is no room at the moment.
+    /// Error: [`OriginFailureKind::Busy`] if there is no room; neither is called then.
     pub(super) fn ask<A: Send + 'static>(
         &self,
         request: OriginRequest,
-        limits: AskLimits,
+        to: AnswerTo,
         read: impl FnOnce(WholeAnswer) -> A + Send + 'static,
         done: impl Fn(A) -> Result<(), A> + Send + 'static,
     ) -> Result<(), OriginFailure> {
@@ -146,8 +144,7 @@ impl Client {
             };
             Box::new(hand_on) as HandOn
         };
-        self.hand_in(AnswerTo::Whole(limits), request, Some(Box::new(read)))
-            .map(drop)
+        self.hand_in(to, request, Some(Box::new(read))).map(drop)
     }
 
     fn hand_in(

@@ -3,9 +3,9 @@
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use throng_backend::{Address, AskLimits, WholeAnswer};
+use throng_backend::{Address, AnswerTo, AskLimits, WholeAnswer};
 use throng_broker::BackendId;
-use throng_centrifuge::proxy::{ProxyKind, ProxyRefusal};
+use throng_centrifuge::proxy::{ProxyKind, ProxyRefusal, SERVICE};
 use throng_config::{Config, Proxy as Section, ProxyStatus, Secret};
 use throng_engine::MailboxSender;
 use throng_http1::field::Header;
@@ -27,6 +27,7 @@ struct Backend {
     id: BackendId,
     kind: Option<ProxyKind>,
     address: Address,
+    is_grpc: bool,
     authorization: Option<Secret>,
     timeout_ms: u64,
 }
@@ -72,17 +73,19 @@ impl ProxyPlan {
             return Ok(None);
         };
         let mut backends = Vec::new();
-        let mut kinds = Vec::new();
+        let (mut kinds, mut grpc) = (Vec::new(), Vec::new());
         for (kind, url) in urls(section) {
             let Some(url) = url else {
                 continue;
             };
             let option = format!("proxy.{}", kind.name());
             kinds.push(kind);
+            grpc.extend(is_grpc(url).then_some(kind));
             backends.push(Backend {
                 id: BackendId::DEFAULT,
                 kind: Some(kind),
                 address: address(&option, url, section.timeout_ms)?,
+                is_grpc: is_grpc(url),
                 authorization: section.authorization.clone(),
                 timeout_ms: section.timeout_ms,
             });
@@ -93,6 +96,7 @@ impl ProxyPlan {
             is_binary: section.binary_encoding,
             sends_meta: section.include_connection_meta,
             statuses: statuses("proxy", &section.status_codes)?,
+            grpc,
         }];
         let of = |names: &[String], id: BackendId| {
             let names: Vec<Box<str>> = names.iter().map(|name| name.as_str().into()).collect();
@@ -107,6 +111,7 @@ impl ProxyPlan {
                 id,
                 kind: None,
                 address: address(&format!("{option}.endpoint"), url, named.timeout_ms)?,
+                is_grpc: is_grpc(url),
                 authorization: named.authorization.clone(),
                 timeout_ms: named.timeout_ms,
             });
@@ -116,6 +121,9 @@ impl ProxyPlan {
                 is_binary: named.binary_encoding,
                 sends_meta: named.include_connection_meta,
                 statuses: statuses(&option, &named.status_codes)?,
+                grpc: { ProxyKind::ALL.into_iter() }
+                    .filter(|_| is_grpc(url))
+                    .collect(),
             });
             rpc_namespaces.extend(of(&named.rpc_namespaces, id));
         }
@@ -189,8 +197,17 @@ fn statuses(option: &str, given: &[ProxyStatus]) -> Result<Vec<StatusMeaning>, S
     given.iter().map(meaning).collect()
 }
 
+fn is_grpc(url: &str) -> bool {
+    url.starts_with("grpc")
+}
+
+/// The place of a backend: `grpc://` is reached as `http://` is, `grpcs://` as `https://`.
 fn address(option: &str, url: &str, timeout_ms: u64) -> Result<Address, StartError> {
-    Address::from_url(url, timeout_ms)
+    let url = match url.strip_prefix("grpc") {
+        Some(rest) => format!("http{rest}"),
+        None => url.to_owned(),
+    };
+    Address::from_url(&url, timeout_ms)
         .map_err(|fault| StartError::Proxy(format!("{option}: {fault}")))
 }
 
@@ -214,10 +231,20 @@ impl Backends for Driver {
         let Some(backend) = backends.find(is_it) else {
             return false;
         };
+        let (is_grpc, kind) = (backend.is_grpc, question.kind);
         let mut headers = vec![
             Header::new("Host", backend.address.host.as_str()),
-            Header::new("Content-Type", "application/json"),
+            Header::new(
+                "Content-Type",
+                match is_grpc {
+                    true => "application/grpc",
+                    false => "application/json",
+                },
+            ),
         ];
+        if is_grpc {
+            headers.push(Header::new("TE", "trailers"));
+        }
         if let Some(authorization) = &backend.authorization {
             headers.push(Header::new("Authorization", authorization.expose()));
         }
@@ -226,7 +253,11 @@ impl Backends for Driver {
         passed.retain(|(name, _)| !headers.iter().any(|header| header.is(name)));
         let passed = passed.into_iter();
         headers.extend(passed.map(|(name, value)| Header::new(name, value.as_bytes())));
-        let (to, path) = (backend.address.to.clone(), backend.address.path.clone());
+        let to = backend.address.to.clone();
+        let path = match is_grpc {
+            true => format!("{SERVICE}{}", kind.call()),
+            false => backend.address.path.clone(),
+        };
         let request = OriginRequest {
             body: question.body,
             ..OriginRequest::new(to, "POST", path, headers)
@@ -235,11 +266,21 @@ impl Backends for Driver {
             bytes_max: ANSWER_BYTES_MAX,
             timeout_ms: backend.timeout_ms,
         };
+        let to = match is_grpc {
+            true => AnswerTo::Message(limits),
+            false => AnswerTo::Whole(limits),
+        };
         let wrap = self.wrap;
         let read = move |answer: WholeAnswer| {
-            if let Err(failure) = &answer {
-                tracing::warn!("proxy request failed: {}", failure.detail);
-            }
+            let answer = answer.map_err(|failure| failure.detail);
+            let answer = answer.and_then(|(status, body)| match is_grpc {
+                true => match kind.answer_in_json(&body) {
+                    Ok(json) => Ok((status, json)),
+                    Err(fault) => Err(fault.to_string()),
+                },
+                false => Ok((status, body)),
+            });
+            let answer = answer.inspect_err(|why| tracing::warn!("proxy request failed: {why}"));
             ShardMail::to_gateway(wrap(BackendMail::Answered {
                 conn,
                 number,
@@ -251,7 +292,7 @@ impl Backends for Driver {
             clippy::result_large_err,
             reason = "a mailbox gives back what it was given"
         )]
-        let asked = { &self.client }.ask(request, limits, read, move |mail| mailbox.send(mail));
+        let asked = { &self.client }.ask(request, to, read, move |mail| mailbox.send(mail));
         if let Err(failure) = &asked {
             tracing::warn!("proxy request was not sent: {}", failure.detail);
         }

@@ -1,7 +1,7 @@
 //! Backends that decide on behalf of clients.
 //!
-//! Backends reached by HTTP are taken over: one for each kind of request, and those that have
-//! names. What others decide stays closed: no right is granted without a decision.
+//! Backends are taken over: one for each kind of request, and those that have names. What cannot be
+//! asked here stays closed: no right is granted without a decision.
 
 use toml::{Table, Value};
 
@@ -74,10 +74,22 @@ struct Settings {
     lists: [Vec<String>; 3],
     /// Switch of each key in [`FLAGS`].
     flags: [bool; 2],
+    /// Options for GRPC, until it is known whether the backend is asked by it.
+    grpc: Grpc,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Grpc {
+    is_secure: bool,
+    authorization: Option<String>,
+    /// Options that have no counterpart, and why.
+    lost: Vec<(String, String)>,
 }
 
 /// Header fields of the client's, and meanings of statuses.
 const LISTS: [&str; 3] = ["http_headers", "emulated_headers", "status_codes"];
+/// Note on fields that Centrifugo sends with each question.
+const ONE_FIELD: &str = "not sent: `authorization` is the only field that can be set";
 const FLAGS: [&str; 2] = ["binary_encoding", "include_connection_meta"];
 
 impl Settings {
@@ -111,6 +123,12 @@ impl Settings {
         };
         let [real, emulated, statuses] = &mut settings.lists;
         (*real, *emulated) = (names(LISTS[0]), names(LISTS[1]));
+        let metadata = names("grpc_metadata");
+        if !metadata.is_empty() {
+            let text = "taken from the requests of all clients, not of those by GRPC alone";
+            notes.add(Effect::Wider, &format!("{at}grpc_metadata"), text);
+            join(real, metadata);
+        }
         settings.flags = FLAGS.map(|key| given.is_on(&format!("{at}{key}")).is_some());
         for key in ["http.static_headers.", "static_http_headers."] {
             for (name, leaf) in given.below(&format!("{at}{key}")) {
@@ -118,10 +136,7 @@ impl Settings {
                     Some(text) if is_authorization(&name) => {
                         settings.authorization = Some(text.to_owned());
                     }
-                    _ => {
-                        let text = "not sent: `authorization` is the only field that can be set";
-                        notes.add(Effect::Narrower, &leaf.option, text);
-                    }
+                    _ => notes.add(Effect::Narrower, &leaf.option, ONE_FIELD),
                 }
             }
         }
@@ -154,11 +169,33 @@ impl Settings {
             }
         }
         settings.keep_one_authorization(&authorized, notes);
-        // Options for GRPC do not apply to a backend that is asked by HTTP.
-        for key in ["grpc.", "grpc_tls.", "grpc_"] {
-            given.below(&format!("{at}{key}"));
-        }
+        settings.grpc = Grpc::take(given, at);
         settings
+    }
+
+    /// The address of a backend as it is written here. Options for GRPC do not apply to one that is
+    /// asked by HTTP.
+    fn reach(&mut self, option: &str, endpoint: &str, notes: &mut Notes) -> Option<String> {
+        let grpc = std::mem::take(&mut self.grpc);
+        let (scheme, rest) = endpoint.split_once("://").unwrap_or(("grpc", endpoint));
+        let host = rest.trim_end_matches('/');
+        let is_known = matches!(scheme, "http" | "https" | "grpc" | "grpcs");
+        if !is_known || scheme.starts_with("grpc") && (host.is_empty() || host.contains('/')) {
+            let text = format!("{endpoint:?} is no address of HTTP or GRPC: no request is sent");
+            notes.add(Effect::Narrower, option, text);
+            return None;
+        }
+        if scheme != "grpc" {
+            return Some(endpoint.to_owned());
+        }
+        for (option, text) in grpc.lost {
+            notes.add(Effect::Narrower, &option, text);
+        }
+        self.authorization = grpc.authorization.or_else(|| self.authorization.take());
+        self.keep_one_authorization(option, notes);
+        let scheme = if grpc.is_secure { "grpcs" } else { scheme };
+        let port = if host.contains(':') { "" } else { ":443" };
+        Some(format!("{scheme}://{host}{port}"))
     }
 
     /// Merges two backends into one: the longer timeout, and the fields of both.
@@ -177,9 +214,7 @@ impl Settings {
             self.timeout = other.timeout;
         }
         for (names, other) in self.lists.iter_mut().zip(other.lists) {
-            names.extend(other);
-            names.sort();
-            names.dedup();
+            join(names, other);
         }
         for (flag, other) in self.flags.iter_mut().zip(other.flags) {
             *flag |= other;
@@ -227,6 +262,59 @@ impl Settings {
     }
 }
 
+fn join(names: &mut Vec<String>, other: Vec<String>) {
+    names.extend(other);
+    names.sort();
+    names.dedup();
+}
+
+impl Grpc {
+    fn take(given: &mut Options, at: &str) -> Self {
+        let mut grpc = Self::default();
+        let (mut key, mut value) = (None, None);
+        let leaves = ["grpc.", "grpc_"].map(|key| given.below(&format!("{at}{key}")));
+        for (name, leaf) in leaves.into_iter().flatten() {
+            if is_nothing(&leaf.value) {
+                continue;
+            }
+            let text = leaf.value.as_str().unwrap_or_default();
+            let lost = match name.as_str() {
+                "credentials_key" => {
+                    key = Some((leaf.option, text.to_owned()));
+                    continue;
+                }
+                "credentials_value" => {
+                    value = Some(text.to_owned());
+                    continue;
+                }
+                "tls.enabled" => {
+                    grpc.is_secure = leaf.value.as_bool() == Some(true) || text == "true";
+                    continue;
+                }
+                "static_metadata.authorization" => {
+                    grpc.authorization = Some(text.to_owned());
+                    continue;
+                }
+                "compression" => "messages are not compressed",
+                name if name.starts_with("static_metadata.") => ONE_FIELD,
+                name => {
+                    grpc.is_secure |= name == "cert_file";
+                    "not taken over: certificates are checked with the authorities of the system"
+                }
+            };
+            grpc.lost.push((leaf.option, lost.to_owned()));
+        }
+        match (key, value) {
+            (Some((_, key)), Some(value)) if is_authorization(&key) => {
+                grpc.authorization = Some(value);
+            }
+            (Some((option, _)), Some(_)) => grpc.lost.push((option, ONE_FIELD.to_owned())),
+            _ => {}
+        }
+        grpc
+    }
+}
+
 /// The meaning of a status, as one of ours.
 fn status(table: &Table) -> Option<String> {
     let number = |table: &Table, key: &str| table.get(key).and_then(Value::as_integer);
@@ -260,10 +348,6 @@ struct Backend {
 
 fn is_authorization(name: &str) -> bool {
     name.eq_ignore_ascii_case("authorization")
-}
-
-fn is_http(endpoint: &str) -> bool {
-    endpoint.starts_with("http://") || endpoint.starts_with("https://")
 }
 
 /// Writes all backends, and returns which of them channels can ask.
@@ -306,7 +390,7 @@ pub(super) fn translate(given: &mut Options, out: &mut Output, notes: &mut Notes
                 Some((option, backend.endpoint.clone()))
             }
             Some((option, None)) => {
-                let text = "no backend of this name is reached by HTTP: no request is sent";
+                let text = "no backend has this name: no request is sent";
                 notes.add(Effect::Narrower, &option, text);
                 continue;
             }
@@ -318,11 +402,9 @@ pub(super) fn translate(given: &mut Options, out: &mut Output, notes: &mut Notes
         if is_client && enabled.is_none() && !is_five {
             continue;
         }
-        if !is_http(&address) {
-            let text = "only backends reached by HTTP are supported: no request is sent";
-            notes.add(Effect::Narrower, &option, text);
+        let Some(address) = settings.reach(&option, &address, notes) else {
             continue;
-        }
+        };
         if kind == "rpc" && switch.is_none() && !is_five {
             // Without a backend, Centrifugo has no methods outside a namespace.
             if methods.iter().any(|(_, of)| of == DEFAULT) {
@@ -366,7 +448,7 @@ pub(super) fn translate(given: &mut Options, out: &mut Output, notes: &mut Notes
     }
     for (namespace, of) in &methods {
         if of != DEFAULT && !backends.iter().any(|backend| backend.name == *of) {
-            let text = "no backend of this name is reached by HTTP: its methods are unknown";
+            let text = "no backend has this name: its methods are unknown";
             notes.add(
                 Effect::Narrower,
                 &format!("rpc.namespaces.{namespace}"),
@@ -418,15 +500,11 @@ fn free_name(kind: &str, backends: &[Backend]) -> String {
 fn backend(table: &Table, notes: &mut Notes) -> Option<Backend> {
     let name = text(table, "name").unwrap_or_default();
     let endpoint = text(table, "endpoint").unwrap_or_default();
-    if !is_http(&endpoint) {
-        let text = "only backends reached by HTTP are supported: no request is sent";
-        notes.add(Effect::Narrower, &format!("proxies.{name}.endpoint"), text);
-        return None;
-    }
     let mut own = Options::plain(&format!("proxies.{name}."), table);
     own.take("name");
     own.take("endpoint");
-    let settings = Settings::take(&mut own, "", notes);
+    let mut settings = Settings::take(&mut own, "", notes);
+    let endpoint = settings.reach(&format!("proxies.{name}.endpoint"), &endpoint, notes)?;
     for (_, leaf) in own.rest() {
         if !is_nothing(&leaf.value) {
             notes.add(Effect::Missing, &leaf.option, "not taken over");

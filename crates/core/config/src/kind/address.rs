@@ -77,6 +77,16 @@ text_kinds! {
         }
     );
 
+    /// The address of a backend that is asked.
+    AskUrl(
+        String, "URL", "a URL that begins with http:// or https://, such as \
+        \"http://127.0.0.1:9000\", or grpc://host:port or grpcs://host:port", |text| {
+            let text = text.trim();
+            let (_, path) = host_of(text, &["http://", "https://", "grpc://", "grpcs://"])?;
+            (text.starts_with("http") || path.is_empty()).then(|| text.to_owned())
+        }
+    );
+
     /// The address of a Redis server. It may hold a password, so it is a secret.
     RedisUrl(
         Secret, "URL", "a URL such as \"redis://127.0.0.1:6379/0\", \

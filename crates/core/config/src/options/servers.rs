@@ -3,8 +3,8 @@
 
 use super::{HOUR, SECOND};
 use crate::kind::{
-    Bool, BrokerUrl, Choice, Count, Duration, FeedUrl, HttpUrl, List, Opt, ProxyStatus, SecretText,
-    StatusText, Text, choice,
+    AskUrl, Bool, BrokerUrl, Choice, Count, Duration, FeedUrl, HttpUrl, List, Opt, ProxyStatus,
+    SecretText, StatusText, Text, choice,
 };
 use crate::secret::Secret;
 use crate::section::section;
@@ -114,27 +114,27 @@ section! {
 }
 
 section! {
-    /// Backends that Throng asks on behalf of clients, with a `POST` of JSON. Each address is for
-    /// one kind of question. Without an address, questions of that kind are not asked.
-    /// `[[proxy.backend]]` names more backends.
+    /// Backends that Throng asks on behalf of clients, with a `POST` of JSON, or by GRPC at
+    /// `grpc://HOST:PORT` (`grpcs://` with TLS). Each address is for one kind of question. Without
+    /// an address, questions of that kind are not asked. `[[proxy.backend]]` names more backends.
     "proxy" Proxy {
         /// Asked who a client is that connects without a token.
-        connect: Option<String>, Opt<HttpUrl>, example("\"http://127.0.0.1:3000/connect\"");
+        connect: Option<String>, Opt<AskUrl>, example("\"http://127.0.0.1:3000/connect\"");
         /// Asked whether a connection of Centrifugo's transports may go on that `connect` let in
         /// and that has expired.
-        refresh: Option<String>, Opt<HttpUrl>, example("\"http://127.0.0.1:3000/refresh\"");
+        refresh: Option<String>, Opt<AskUrl>, example("\"http://127.0.0.1:3000/refresh\"");
         /// Asked whether a client may subscribe, in channels with `subscribe_proxy_enabled`.
-        subscribe: Option<String>, Opt<HttpUrl>, example("\"http://127.0.0.1:3000/subscribe\"");
+        subscribe: Option<String>, Opt<AskUrl>, example("\"http://127.0.0.1:3000/subscribe\"");
         /// Asked whether a client may publish and what, in channels with `publish_proxy_enabled`.
-        publish: Option<String>, Opt<HttpUrl>, example("\"http://127.0.0.1:3000/publish\"");
+        publish: Option<String>, Opt<AskUrl>, example("\"http://127.0.0.1:3000/publish\"");
         /// Asked whether an SDK's subscription may go on that `subscribe` allowed and that has
         /// expired, in channels with `sub_refresh_proxy_enabled`.
-        sub_refresh: Option<String>, Opt<HttpUrl>, example("\"http://127.0.0.1:3000/sub_refresh\"");
+        sub_refresh: Option<String>, Opt<AskUrl>, example("\"http://127.0.0.1:3000/sub_refresh\"");
         /// Carries out what clients call with `rpc`.
-        rpc: Option<String>, Opt<HttpUrl>, example("\"http://127.0.0.1:3000/rpc\"");
+        rpc: Option<String>, Opt<AskUrl>, example("\"http://127.0.0.1:3000/rpc\"");
         /// Told when a client subscribes to a channel with `cache_empty_proxy_enabled` and would
         /// get its newest publication, but there is none. The backend may then publish one.
-        cache_empty: Option<String>, Opt<HttpUrl>, example("\"http://127.0.0.1:3000/cache_empty\"");
+        cache_empty: Option<String>, Opt<AskUrl>, example("\"http://127.0.0.1:3000/cache_empty\"");
         /// The methods that `rpc` carries out, if there are several backends for `rpc`: those whose
         /// names begin with one of these and a colon, and those without a colon. As soon as this
         /// list or that of a backend has a name, methods of other namespaces are unknown (error
@@ -143,8 +143,8 @@ section! {
         /// Time limit for a backend's answer.
         timeout_ms as "timeout": u64, Duration = SECOND, range(10, 60 * SECOND);
         /// Header fields of the client's own request that are sent with each question, such as
-        /// "Cookie"; none that a question has of its own (Host, Content-Type, and Authorization if
-        /// it is set below).
+        /// "Cookie", by GRPC as metadata; none that a question has of its own (Host, Content-Type,
+        /// and Authorization if it is set below).
         http_headers: Vec<String>, List<Text>;
         /// Header fields that are sent with each question too, taken from `headers` in the client's
         /// `connect`. They are for browsers, which cannot set header fields on a WebSocket. Only
@@ -159,7 +159,8 @@ section! {
         /// Whether questions include the `meta` from the answer to `connect`.
         include_connection_meta: bool, Bool = false;
         /// Meanings of statuses other than 200: "404 error 1404 not found", "503 temporary 1503 try
-        /// again", "403 disconnect 4403 forbidden". A status without a meaning is a failure.
+        /// again", "403 disconnect 4403 forbidden". A status without a meaning is a failure, and so
+        /// is every status of GRPC but 0.
         status_codes: Vec<ProxyStatus>, List<StatusText>;
         /// The most questions under way at once, of all clients together. Further ones fail.
         requests_max: u32, Count = 1000, restart, range(1, 100_000);
@@ -178,7 +179,7 @@ section! {
         /// is called `default`.
         name: String, Text, example("\"chat\"");
         /// Its address, for every kind of question.
-        endpoint: Option<String>, Opt<HttpUrl>, example("\"http://127.0.0.1:3001/ask\"");
+        endpoint: Option<String>, Opt<AskUrl>, example("\"http://127.0.0.1:3001/ask\"");
         /// The methods of `rpc` that it carries out: those whose names begin with one of these and
         /// a colon.
         rpc_namespaces: Vec<String>, List<Text>;

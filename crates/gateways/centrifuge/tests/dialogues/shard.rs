@@ -158,6 +158,7 @@ pub(crate) fn proxies() -> ProxyOptions {
                     status: 403,
                     refusal: ProxyRefusal::disconnect(4403, "forbidden").expect("a good code"),
                 }],
+                grpc: Vec::new(),
             },
             BackendOptions {
                 emulated_headers: vec!["x-said".into()],
