@@ -142,20 +142,33 @@ pub fn javascript_of(name: &str, folder: &str) -> PathBuf {
     })
 }
 
-/// The program `nats-server` of a version that Debian does not have, built from the Go module
-/// proxy.
+/// The program `nats-server` of a version that Debian does not have.
 pub(crate) fn nats_server(version: &str) -> PathBuf {
+    go_module("nats-server", "github.com/nats-io/nats-server/v2", version)
+}
+
+/// Go's client of gRPC for the command line.
+pub(crate) fn grpcurl() -> PathBuf {
+    go_module(
+        "grpcurl",
+        "github.com/fullstorydev/grpcurl/cmd/grpcurl",
+        "1.9.3",
+    )
+}
+
+/// A program, built from the Go module proxy.
+fn go_module(program: &str, package: &str, version: &str) -> PathBuf {
     let install = |folder: &Path| {
         let mut go = Command::new(go());
         go.args(["install", "-trimpath"]);
-        go.arg(format!("github.com/nats-io/nats-server/v2@v{version}"));
+        go.arg(format!("{package}@v{version}"));
         // A module may ask for a newer Go than the one that is here, which fetches it.
         go.env("GOBIN", folder).env("GOTOOLCHAIN", "auto");
         go.env_remove("GOROOT");
         run(&mut go);
     };
-    let name = format!("nats-server-{version}");
-    once(&name, Path::new(""), &[], install).join("nats-server")
+    let name = format!("{program}-{version}");
+    once(&name, Path::new(""), &[], install).join(program)
 }
 
 /// A Go that fetches newer ones by itself: the one that is here, or one that it gets from the

@@ -9,7 +9,7 @@ use std::thread;
 use throng_dialogue::word;
 
 use super::values::text;
-use crate::{Process, throng, unescaped};
+use crate::{Process, install, throng, unescaped};
 
 /// State of a story's commands.
 #[derive(Default)]
@@ -87,6 +87,7 @@ pub(super) fn command(line: &str) -> Command {
     let (program, words) = words.split_first().expect("a program");
     let mut command = match *program {
         "throng" => Command::new(throng()),
+        "grpcurl" => Command::new(install::grpcurl()),
         other => Command::new(other),
     };
     // Those are options of the server, and none of the story's.
