@@ -2,6 +2,8 @@
 
 use throng_types::Save;
 
+use crate::is_token;
+
 /// Names in `Connection` that are looked at; more are ignored.
 pub const NAMED_MAX: usize = 64;
 
@@ -72,21 +74,27 @@ pub fn elements<'h>(headers: &[HeaderRef<'h>], name: &str) -> Vec<&'h [u8]> {
     out
 }
 
-/// Appends a field as a line of a head. Nothing breaks out of its place: bytes that a name cannot
-/// have become `_`, control characters in a value become spaces (RFC 9110 section 5.5).
+/// Byte of a field's name: itself, or `_` if no name can have it.
+#[must_use]
+pub fn name_byte(byte: u8) -> u8 {
+    if is_token(byte) { byte } else { b'_' }
+}
+
+/// Byte of a field's value: itself, or a space for a control character but the tab (RFC 9110
+/// section 5.5).
+#[must_use]
+pub const fn value_byte(byte: u8) -> u8 {
+    match byte {
+        b'\t' | b' '..=126 | 128.. => byte,
+        _ => b' ',
+    }
+}
+
+/// Appends a field as a line of a head. Nothing breaks out of its place.
 pub fn write_field(name: &str, value: &[u8], out: &mut Vec<u8>) {
-    let is_odd = |byte: u8| byte <= b' ' || byte == b':' || byte >= 127;
-    out.extend(
-        name.bytes()
-            .map(|byte| if is_odd(byte) { b'_' } else { byte }),
-    );
+    out.extend(name.bytes().map(name_byte));
     out.extend_from_slice(b": ");
-    let is_control = |byte: u8| byte < b' ' && byte != b'\t' || byte == 127;
-    out.extend(
-        value
-            .iter()
-            .map(|&byte| if is_control(byte) { b' ' } else { byte }),
-    );
+    out.extend(value.iter().copied().map(value_byte));
     out.extend_from_slice(b"\r\n");
 }
 

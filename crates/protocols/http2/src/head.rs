@@ -7,6 +7,7 @@
 
 use std::ops::Range;
 
+use throng_http1::field::value_byte;
 use throng_http1::{
     BadRequest, Body, Headers, HttpLimits, Request, Response, is_token, parse_request,
     parse_response,
@@ -136,10 +137,7 @@ impl HeadText<'_> {
         if self.bytes > self.limits.head_bytes_max {
             return Err(BadRequest::HeadTooLarge.into());
         }
-        if value
-            .iter()
-            .any(|&byte| byte != b'\t' && (byte < b' ' || byte == 127))
-        {
+        if value.iter().any(|&byte| value_byte(byte) != byte) {
             return Err(BadHead::Malformed);
         }
         if name.first() == Some(&b':') {

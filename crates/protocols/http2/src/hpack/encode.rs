@@ -1,6 +1,6 @@
 //! Blocks of fields out: what the static table has, and literals that enter no table.
 
-use throng_http1::is_token;
+use throng_http1::field::{name_byte, value_byte};
 
 use super::{fixed, huffman};
 
@@ -17,18 +17,12 @@ pub fn encode_status(status: u16, out: &mut Vec<u8>) {
     );
 }
 
-/// Appends a field. Names become lower-case, bytes that no name can have `_`, and control
-/// characters in values spaces (RFC 9113 section 8.2.1). Those that speak of a connection of
-/// HTTP/1.1 are left out (section 8.2.2).
+/// Appends a field. Names become lower-case, and bytes that cannot stand there are replaced (RFC
+/// 9113 section 8.2.1). Those that speak of a connection of HTTP/1.1 are left out (section 8.2.2).
 pub fn encode_field(name: &str, value: &[u8], out: &mut Vec<u8>) {
-    let clean = |byte: u8| match byte.to_ascii_lowercase() {
-        byte if is_token(byte) => char::from(byte),
-        _ => '_',
-    };
+    let clean = |byte: u8| char::from(name_byte(byte.to_ascii_lowercase()));
     let name: String = name.bytes().map(clean).collect();
-    let is_control = |byte: u8| byte < b' ' || byte == 127;
-    let space = |&byte: &u8| if is_control(byte) { b' ' } else { byte };
-    let value: Vec<u8> = value.iter().map(space).collect();
+    let value: Vec<u8> = value.iter().copied().map(value_byte).collect();
     if !is_of_connection(name.as_bytes()) {
         encode_indexed(
             if name.is_empty() { "_" } else { &name },
