@@ -25,6 +25,8 @@ pub struct Scratch {
     parts: Vec<u8>,
     /// Crumbs of `Cookie`, joined (section 8.2.3).
     cookie: Vec<u8>,
+    /// The method is HEAD.
+    pub(crate) asks_head: bool,
 }
 
 /// Reason for refusing one head; the connection goes on.
@@ -85,6 +87,7 @@ pub(crate) fn decode(
         field,
         parts,
         cookie,
+        asks_head,
     } = scratch;
     for buffer in [&mut *text, parts, cookie] {
         buffer.clear();
@@ -105,6 +108,7 @@ pub(crate) fn decode(
     decoder.decode(block, field, |name, value| {
         fault = fault.or_else(|| head.add(name, value).err());
     })?;
+    *asks_head = head.part(METHOD) == Some(b"HEAD");
     Ok(match fault {
         Some(fault) => Err(fault),
         None => head.finish(),

@@ -143,14 +143,14 @@ impl Conn {
             Err(BadHead::Malformed) => return self.refuse(id, Code::PROTOCOL_ERROR, aids),
             Err(BadHead::Refused(fault)) => {
                 let (reason, mut block) = (fault.reason(), Vec::new());
-                encode_response(
-                    fault.status(),
-                    [("content-type", &b"text/plain"[..])],
-                    &mut block,
-                );
+                let length = reason.len().to_string();
+                let fields = [("content-type", "text/plain"), ("content-length", &length)];
+                let fields = fields.map(|(name, value)| (name, value.as_bytes()));
+                encode_response(fault.status(), fields, &mut block);
                 self.begin(id, 0, UNKNOWN);
                 self.note_ended(id, ends, aids);
-                self.head(id, &block, false, aids.out);
+                // The answer to HEAD ends with it, and takes no data.
+                self.head(id, &block, scratch.asks_head, aids.out);
                 let bytes = self.data(id, reason.len(), true, aids.out);
                 aids.out.extend_from_slice(&reason.as_bytes()[..bytes]);
                 self.release(id, aids.out);
