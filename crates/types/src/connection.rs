@@ -1,6 +1,7 @@
 //! Connections: ids that a stale holder cannot misuse, and what an owner wants done.
 
 use std::fmt;
+use std::net::IpAddr;
 
 use crate::{Millis, Save};
 
@@ -102,6 +103,9 @@ pub struct Actions {
     /// `Some(true)`: the connection is not read until `Some(false)`. Bytes that were read already
     /// are not given back; a peer that leaves meanwhile is noticed when reading goes on.
     pub pause: Option<bool>,
+    /// `Some`: HTTP/2 is spoken from now on, for clients at this address. Bytes that were written
+    /// are not for the peer: they are what it has sent, and HTTP/2 begins with them.
+    pub http2: Option<IpAddr>,
 }
 
 impl Actions {

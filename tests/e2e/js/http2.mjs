@@ -1,15 +1,25 @@
-// One connection of Node's own client of HTTP/2: node http2.mjs URL AUTHORITIES
+// One connection of Node's own client of HTTP/2: node http2.mjs URL AUTHORITIES [HEADER]
+// The header, in hexadecimal digits, comes before everything else, as a proxy sends it.
 // go/http2, java/Http2.java and python/http2_client.py take the orders `follow` and `ask` too, and
 // tell the same of them. What happens is told in lines of JSON on standard output.
 import { readFileSync } from 'node:fs';
 import { connect } from 'node:http2';
+import net from 'node:net';
 import { createInterface } from 'node:readline';
+import tls from 'node:tls';
 import WebSocket from 'ws';
 
 const tell = (event, fields = {}) =>
   process.stdout.write(JSON.stringify({ event, ...fields }) + '\n');
-const [url, authorities] = process.argv.slice(2);
-const session = connect(url, { ca: readFileSync(authorities) });
+const [url, authorities, header] = process.argv.slice(2);
+const ca = readFileSync(authorities);
+const proxied = ({ protocol, hostname, port }) => {
+  const socket = net.connect(port, hostname);
+  socket.write(Buffer.from(header, 'hex'));
+  const secure = { socket, ca, host: hostname, ALPNProtocols: ['h2'] };
+  return protocol === 'https:' ? tls.connect(secure) : socket;
+};
+const session = connect(url, { ca, createConnection: header && proxied });
 session.on('goaway', (code) => tell('goaway', { code }));
 session.on('close', () => tell('close'));
 session.on('error', (error) => tell('error', { message: error.message }));

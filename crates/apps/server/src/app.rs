@@ -56,6 +56,15 @@ impl ShardApp {
         }
     }
 
+    /// Returns how a connection by a port is let in, and its tag; `is_paid` if its arrival was
+    /// charged.
+    fn let_in(&mut self, (port, peer): (Port, IpAddr), is_paid: bool, now: Now) -> (Http, u32) {
+        match port {
+            Port::Client => self.admit(peer, is_paid, now),
+            Port::Api | Port::Own { .. } => (Http::new(port, peer, Admission::Welcome), NO_CLIENT),
+        }
+    }
+
     /// Makes the session of a connection that was let in as `http`.
     fn welcome(
         &mut self,
@@ -145,27 +154,18 @@ impl<K: Kernel> App<K> for ShardApp {
             self.counters().count(Counter::RefusedHandshakes);
             return None;
         }
-        let accepted = match port {
-            Port::Client => self.admit(peer, is_tls, now),
-            Port::Api | Port::Own { .. } => (Http::new(port, peer, Admission::Welcome), NO_CLIENT),
-        };
+        let accepted = self.let_in((port, peer), is_tls, now);
         Some(self.welcome((port, peer), accepted, is_proxied, now))
     }
 
     /// Charges nothing: the connection was paid for, and the stream's request will be.
-    fn accept_stream(
-        &mut self,
-        listener: u8,
-        peer: SocketAddr,
-        now: Now,
-    ) -> Option<Accepted<Session>> {
-        let port = self.parts.listeners.get(usize::from(listener))?.port;
-        let peer = peer.ip().to_canonical();
-        let accepted = match port {
-            Port::Client => self.admit(peer, true, now),
-            Port::Api | Port::Own { .. } => (Http::new(port, peer, Admission::Welcome), NO_CLIENT),
+    fn accept_stream(&mut self, carrier: &Session, now: Now) -> Option<Accepted<Session>> {
+        let Session::Http(carrier) = carrier else {
+            return None;
         };
-        Some(self.welcome((port, peer), accepted, false, now))
+        let (port, peer) = carrier.origin();
+        let (http, tag) = self.let_in((port, peer), true, now);
+        Some(self.welcome((port, peer), (http.carried_by(carrier), tag), false, now))
     }
 
     fn bytes(

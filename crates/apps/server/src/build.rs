@@ -19,7 +19,7 @@ use crate::handle::{Handle, Origin};
 use crate::handover::{Predecessor, Taken, Taking, give};
 use crate::history::{self, Kept};
 use crate::hooks::Webhooks;
-use crate::listeners::{Listeners, plain_http2};
+use crate::listeners::Listeners;
 use crate::live::conn_limits;
 use crate::options::{Options, Start, StartError};
 use crate::renewal::Renewal;
@@ -156,9 +156,7 @@ fn build(
     let mut taking = taking.into_iter();
     let brokers = remotes.into_iter().zip(stores);
     for ((builder, part), broker) in builders.into_iter().zip(parts).zip(brokers) {
-        let builder = builder
-            .secure(tls.as_ref().map_or_else(Vec::new, |tls| tls.ports(config)))
-            .with_plain_http2(&plain_http2(config));
+        let builder = builder.secure(tls.as_ref().map_or_else(Vec::new, |tls| tls.ports(config)));
         let blueprint = blueprint.clone();
         let name = format!("shard-{}", builder.shard().0);
         let (taking, feeds) = (taking.next(), feeds.host());

@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, OwnedFd};
 
-use throng_config::{Config, Http2, ListenAddress};
+use throng_config::Config;
 use throng_sys::socket;
 
 use crate::gateways::OwnPort;
@@ -66,15 +66,6 @@ impl Listeners {
             own,
         })
     }
-}
-
-/// Tells of each listener whether HTTP/2 may begin there without having been agreed on.
-pub(crate) fn plain_http2(config: &Config) -> Vec<bool> {
-    let takes = |listener: &ListenAddress| {
-        let is_proxied = config.listen.proxy_protocol.contains(&listener.address);
-        config.listen.http2 == Http2::Plain && !listener.is_tls && !is_proxied
-    };
-    config.listeners().map(takes).collect()
 }
 
 /// Binds an address once for each shard.

@@ -16,7 +16,9 @@ use throng_broker::{
     Acknowledge, BackendId, ChannelOptions, LiveOptions, NamespaceOptions, PresenceOptions,
     ProxySwitches, ReplyLimit, Retention,
 };
-use throng_config::{ApiRole, Auth, Config, DEFAULT_BACKEND, RecoveryMode, Secret, SlowConsumer};
+use throng_config::{
+    ApiRole, Auth, Config, DEFAULT_BACKEND, Http2, RecoveryMode, Secret, SlowConsumer,
+};
 use throng_engine::ConnLimits;
 use throng_http1::{HEADERS_CAP, HttpLimits};
 use throng_http2::H2Limits;
@@ -151,7 +153,7 @@ fn api_keys(auth: &Auth) -> Result<ApiKeys, EmptyKey> {
 }
 
 fn limits(config: &Config) -> SessionLimits {
-    let limits = &config.limits;
+    let (limits, http2) = (&config.limits, config.listen.http2);
     SessionLimits {
         head_bytes_max: limits.head_bytes_max as usize,
         message_bytes_max: limits.message_bytes_max as usize,
@@ -163,6 +165,7 @@ fn limits(config: &Config) -> SessionLimits {
         pong_timeout_ms: config.websocket.pong_timeout_ms,
         stream_keepalive_ms: config.stream.keepalive_interval_ms,
         drain_jitter_ms: config.drain.jitter_ms,
+        http2: [http2 == Http2::Plain, http2 != Http2::Off],
         ..SessionLimits::default()
     }
 }

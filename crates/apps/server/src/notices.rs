@@ -27,7 +27,7 @@ pub(crate) fn write_notices<K: Kernel>(app: &ShardApp, conns: &Conns<Session, K>
     for notice in shared.notices.take() {
         let address = notice.address;
         let address = address.or_else(|| shared.forwarded.client_of(notice.conn));
-        let address = address.or_else(|| Some(conns.peer(notice.conn)?.ip().to_canonical()));
+        let address = address.or_else(|| conns.peer(notice.conn));
         let address = address.map_or_else(String::new, |address| address.to_string());
         let (user, what, key) = (&*notice.user, notice.what, &*notice.key);
         let (object, why) = (&*notice.object, &*notice.why);

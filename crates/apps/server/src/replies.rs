@@ -373,7 +373,7 @@ fn watches(app: &ShardApp, conn: ConnId) -> bool {
 /// The client's address, as far as proxies or the kernel tell; empty if they do not.
 fn address_of<K: Kernel>(app: &ShardApp, conn: ConnId, conns: &Conns<Session, K>) -> String {
     let told = app.parts.shared.forwarded.client_of(conn);
-    let address = told.or_else(|| Some(conns.peer(conn)?.ip().to_canonical()));
+    let address = told.or_else(|| conns.peer(conn));
     address.map_or_else(String::new, |address| address.to_string())
 }
 

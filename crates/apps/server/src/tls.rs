@@ -170,13 +170,16 @@ impl Tls {
     pub(crate) fn ports(&self, config: &Config) -> Vec<Option<ServerTls>> {
         let offer = |listener: &ListenAddress, tls: &ServerTls| {
             let is_proxied = config.listen.proxy_protocol.contains(&listener.address);
-            listener
-                .is_tls
-                .then(|| match (is_proxied, config.listen.http2) {
-                    (true, _) => tls.clone().behind(proxy_header),
-                    (false, Http2::Off) => tls.clone(),
-                    (false, _) => tls.clone().with_http2(),
-                })
+            listener.is_tls.then(|| {
+                let tls = match config.listen.http2 {
+                    Http2::Off => tls.clone(),
+                    Http2::Tls | Http2::Plain => tls.clone().with_http2(),
+                };
+                match is_proxied {
+                    true => tls.behind(proxy_header),
+                    false => tls,
+                }
+            })
         };
         let clients = { config.listen.client.iter() }.map(|listener| offer(listener, &self.client));
         clients

@@ -66,7 +66,7 @@ section! {
         proxy_protocol: Vec<SocketAddr>, List<Address>, restart;
         /// Where HTTP/2 is spoken beside HTTP/1.1: `tls`, on addresses with `tls://`, by clients
         /// that offer it; `plain`, there and on all others, by clients that begin with it; or
-        /// `off`. Connections that begin with a PROXY header have none.
+        /// `off`.
         http2: Http2, Choice<Http2>, restart;
         /// Streams that one connection of HTTP/2 may have at once. Each counts as a connection in
         /// `[limits]`.

@@ -42,6 +42,9 @@ use page::{is_head, known_wrong, reader_of_head};
 use pipeline::{Pipeline, waiting_bytes_max};
 use response::keep_head;
 
+/// Begin of HTTP/2's preface (RFC 9113 section 3.4), as that of no request of HTTP/1.1.
+const PREFACE: &[u8] = b"PRI ";
+
 /// The gateways as the front door sees them.
 pub trait Router {
     type Session;
@@ -153,6 +156,20 @@ impl Http {
         matches!(self.port, Port::Client)
     }
 
+    /// The port that it came by, and its client's address, as far as that is known.
+    pub const fn origin(&self) -> (Port, IpAddr) {
+        (self.port, self.peer)
+    }
+
+    /// As a stream of a connection of HTTP/2, which may have been refused.
+    pub fn carried_by(self, carrier: &Self) -> Self {
+        let admission = match carrier.admission {
+            Admission::Welcome => self.admission,
+            refused => refused,
+        };
+        Self { admission, ..self }
+    }
+
     pub const fn class(&self) -> Class<'_> {
         Class {
             transport: Transport::Http,
@@ -224,6 +241,9 @@ impl Http {
         router: &mut R,
         cx: &mut Context<'_>,
     ) -> Becomes<R::Session> {
+        if self.begins_http2(input, cx) {
+            return None;
+        }
         let any_body = self.head_limits(cx);
         while !input.is_empty() {
             if let Some(bytes) = self.repeat(input, router, cx) {
@@ -307,6 +327,21 @@ impl Http {
             }
         }
         None
+    }
+
+    /// Whether a connection begins with HTTP/2, and may: then that is spoken from now on. Its first
+    /// bytes, while they do not tell, look like a head that is not whole.
+    fn begins_http2(&self, input: &[u8], cx: &mut Context<'_>) -> bool {
+        let (may, shared) = (cx.shared.limits.http2, &cx.shared);
+        let begins = !self.has_served
+            && input.starts_with(PREFACE)
+            && may[usize::from(shared.is_tls.get())]
+            && !shared.is_http2.get();
+        if begins {
+            cx.out.extend_from_slice(input);
+            cx.actions.http2 = Some(self.peer);
+        }
+        begins
     }
 
     /// Passes a request whose body is still coming to its gateway.

@@ -36,6 +36,8 @@ pub struct SessionLimits {
     pub connect_timeout_ms: u64,
     /// Milliseconds over which reconnects are spread when the server drains.
     pub drain_jitter_ms: u64,
+    /// Whether HTTP/2 may begin: without TLS, and with it.
+    pub http2: [bool; 2],
 }
 
 impl Default for SessionLimits {
@@ -53,6 +55,7 @@ impl Default for SessionLimits {
             stream_keepalive_ms: 25_000,
             connect_timeout_ms: 10_000,
             drain_jitter_ms: 10_000,
+            http2: [false; 2],
         }
     }
 }

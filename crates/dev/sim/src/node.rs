@@ -131,14 +131,7 @@ impl Node {
             let part = parts.next().flatten();
             assembly.app(shard, mailboxes, Box::new(requests.clone()), part)
         };
-        let stage = Stage::made(
-            net,
-            (shards, listeners),
-            limits,
-            (None, false),
-            is_successor,
-            app,
-        );
+        let stage = Stage::made(net, (shards, listeners), limits, None, is_successor, app);
         Self {
             stage,
             hosts: hosts.hosts,

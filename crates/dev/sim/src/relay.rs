@@ -204,7 +204,7 @@ impl Play {
             &net,
             (shards, 1),
             limits,
-            (tls.as_ref(), way == Way::Streams),
+            tls.as_ref(),
             false,
             |shard, _| Relay::new(shard.index(), shards, gather, way == Way::Streams),
         );

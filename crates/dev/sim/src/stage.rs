@@ -40,7 +40,7 @@ impl<A: App<SimKernel>> Stage<A> {
         limits: ConnLimits,
         app: impl FnMut(ShardId, &[MailboxSender<A::Mail>]) -> A,
     ) -> Self {
-        Self::made(net, (shards, listeners), limits, (None, false), false, app)
+        Self::made(net, (shards, listeners), limits, None, false, app)
     }
 
     /// Takes the ports of another process.
@@ -50,14 +50,13 @@ impl<A: App<SimKernel>> Stage<A> {
         }
     }
 
-    /// Shards with TLS on all listeners if a configuration is given, and with HTTP/2 if it is taken
-    /// without; those that take over from
+    /// Shards with TLS on all listeners if a configuration is given; those that take over from
     /// another process get its ports later.
     pub(crate) fn made(
         net: &Net,
         (shards, listeners): (usize, usize),
         limits: ConnLimits,
-        (tls, takes_http2): (Option<&ServerTls>, bool),
+        tls: Option<&ServerTls>,
         takes_over: bool,
         mut app: impl FnMut(ShardId, &[MailboxSender<A::Mail>]) -> A,
     ) -> Self {
@@ -71,13 +70,8 @@ impl<A: App<SimKernel>> Stage<A> {
         let (builders, mailboxes) = builders_on(parts.collect()).expect("nothing of it can fail");
         let running = builders.into_iter().map(|builder| {
             let app = app(builder.shard(), &mailboxes);
-            Some(
-                builder
-                    .secure(vec![tls.cloned(); listeners])
-                    .with_plain_http2(&vec![takes_http2; listeners])
-                    .with(app)
-                    .start(),
-            )
+            let builder = builder.secure(vec![tls.cloned(); listeners]);
+            Some(builder.with(app).start())
         });
         Self {
             net: net.clone(),

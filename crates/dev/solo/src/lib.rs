@@ -427,6 +427,7 @@ impl<G: Gateway> Solo<G> {
                 hold: self.actions.hold.or(before.hold),
                 forget_held: self.actions.forget_held || before.forget_held,
                 pause: self.actions.pause.or(before.pause),
+                http2: self.actions.http2.or(before.http2),
             };
         }
     }

@@ -29,15 +29,14 @@ pub trait App<K: Kernel = Linux>: Sized {
         now: Now,
     ) -> Option<Accepted<Self::Session>>;
 
-    /// A peer has begun a stream on a connection that it shares (HTTP/2). `None` refuses it. The
-    /// listener and the peer are those of that connection.
+    /// A peer has begun a stream on a connection on which the app has begun HTTP/2, whose session
+    /// this is. `None` refuses it.
     fn accept_stream(
         &mut self,
-        listener: u8,
-        peer: SocketAddr,
-        now: Now,
+        _carrier: &Self::Session,
+        _now: Now,
     ) -> Option<Accepted<Self::Session>> {
-        self.accept(listener, peer, now)
+        None
     }
 
     /// An outgoing connection is established.

@@ -69,8 +69,6 @@ pub fn builders_on<M: Send + 'static, K: Kernel>(
 pub struct ShardBuilder<M, K: Kernel = Linux> {
     parts: ShardParts<K>,
     tls: Vec<Option<ServerTls>>,
-    /// Listeners that take HTTP/2 without TLS, a bit each.
-    plain_http2: u16,
     mail: Mailboxes<M, K>,
 }
 
@@ -85,7 +83,6 @@ impl<M, K: Kernel> ShardBuilder<M, K> {
         Ok(Self {
             parts,
             tls: Vec::new(),
-            plain_http2: 0,
             mail,
         })
     }
@@ -93,13 +90,6 @@ impl<M, K: Kernel> ShardBuilder<M, K> {
     /// Speaks TLS on listeners, by their places; those that are missing or `None` are plain.
     pub fn secure(mut self, tls: Vec<Option<ServerTls>>) -> Self {
         self.tls = tls;
-        self
-    }
-
-    /// Takes HTTP/2 without TLS on listeners, by their places; those that are missing do not.
-    pub fn with_plain_http2(mut self, listeners: &[bool]) -> Self {
-        let bits = { listeners.iter().take(LISTENERS_MAX).enumerate() };
-        self.plain_http2 = bits.fold(0, |bits, (at, takes)| bits | u16::from(*takes) << at);
         self
     }
 
@@ -141,12 +131,7 @@ impl<A: App<K>, K: Kernel> Shard<A, K> {
 
     /// Starts it without running it: the caller takes one turn after the other.
     pub fn start(self) -> Running<A, K> {
-        let ShardBuilder {
-            parts,
-            tls,
-            plain_http2,
-            mail,
-        } = self.builder;
-        Running::new(parts, (tls, plain_http2), mail, self.app)
+        let ShardBuilder { parts, tls, mail } = self.builder;
+        Running::new(parts, tls, mail, self.app)
     }
 }

@@ -23,6 +23,7 @@ mod streams;
 mod write;
 
 use std::io;
+use std::net::IpAddr;
 
 use throng_http2::H2Limits;
 use throng_types::{ConnId, Frame, Frames, Millis, Now, ShardId, Slots};
@@ -86,11 +87,8 @@ mod flag {
     pub(super) const STREAM: u32 = 1 << 17;
     /// Its carrier speaks TLS.
     pub(super) const OVER_TLS: u32 = 1 << 18;
-    /// Not a byte has come, and HTTP/2 may begin without having been agreed on.
+    /// The app has heard nothing: it may begin with HTTP/2.
     pub(super) const FRESH: u32 = 1 << 19;
-    /// The number of the listener by which it came, in the bits from [`LISTENER_AT`] on.
-    pub(super) const LISTENER: u32 = 0xf << LISTENER_AT;
-    pub(super) const LISTENER_AT: u32 = 28;
     /// Nothing new is taken for it or from it.
     pub(super) const LEAVING: u32 = ENDING | LINGERING | CLOSED | READ_END | SLOW;
 }
@@ -108,11 +106,6 @@ pub(crate) struct Slot<S, F> {
 impl<S, F> Slot<S, F> {
     const fn has(&self, flag: u32) -> bool {
         self.flags & flag != 0
-    }
-
-    /// Number of the listener by which it came.
-    const fn listener(&self) -> u8 {
-        ((self.flags & flag::LISTENER) >> flag::LISTENER_AT) as u8
     }
 
     /// Whether it is on its way out and may take longer if the kernel takes bytes.
@@ -384,10 +377,11 @@ impl<S, K: Kernel> Conns<S, K> {
         }
     }
 
-    /// The address of a connection's peer, if the kernel still knows it.
-    pub fn peer(&self, conn: ConnId) -> Option<std::net::SocketAddr> {
+    /// The address of a connection's peer, if the kernel still knows it; of a stream, the client's
+    /// for whom HTTP/2 began.
+    pub fn peer(&self, conn: ConnId) -> Option<IpAddr> {
         match &self.slot(conn)?.socket {
-            Some(socket) => self.kernel.peer(socket),
+            Some(socket) => Some(self.kernel.peer(socket)?.ip().to_canonical()),
             None => self.stream_peer(conn.index()),
         }
     }

@@ -66,8 +66,6 @@ struct Listener<L> {
     waiting: bool,
     /// There was no descriptor for the next one; until [`Running::accept_again_at`].
     paused: bool,
-    /// HTTP/2 may begin without TLS, which would have agreed on it.
-    takes_http2: bool,
 }
 
 impl<L> Listener<L> {
@@ -117,7 +115,7 @@ pub struct Running<A: App<K>, K: Kernel = Linux> {
 impl<A: App<K>, K: Kernel> Running<A, K> {
     pub(crate) fn new(
         parts: ShardParts<K>,
-        (tls, plain_http2): (Vec<Option<ServerTls>>, u16),
+        tls: Vec<Option<ServerTls>>,
         mail: Mailboxes<A::Mail, K>,
         app: A,
     ) -> Self {
@@ -125,18 +123,12 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
             socket: Some(socket),
             waiting: true,
             paused: false,
-            takes_http2: plain_http2 >> number & 1 == 1,
         };
         let mut running = Self {
             app,
             conns: Conns::new(parts.shard, parts.limits, parts.kernel),
             mail,
-            listeners: parts
-                .listeners
-                .into_iter()
-                .enumerate()
-                .map(listener)
-                .collect(),
+            listeners: parts.listeners.into_iter().map(listener).collect(),
             tls,
             accept_again_at: None,
             is_pause_told: false,

@@ -60,9 +60,8 @@ fn counted<K: Kernel>(app: &ShardApp, id: ConnId, tag: u32, conns: &Conns<Sessio
         return Counted::Nobody;
     }
     let known = app.addresses.get(tag).copied();
-    let peer = || conns.peer(id).map(|peer| peer.ip().to_canonical());
     known
-        .or_else(peer)
+        .or_else(|| conns.peer(id))
         .map_or(Counted::Nobody, Counted::Address)
 }
 

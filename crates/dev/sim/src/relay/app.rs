@@ -1,7 +1,7 @@
 //! The app of the runs of the engine alone: it answers each line, and hands it to all connections.
 
 use std::collections::VecDeque;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 
 use throng_engine::{
     Accepted, App, Closed, Conns, Delivery, Effects, End, Kernel, Overflow, Pieces,
@@ -88,11 +88,15 @@ impl<K: Kernel> App<K> for Relay {
         Some(self.accepted(state, now))
     }
 
-    fn accept_stream(&mut self, _: u8, _: SocketAddr, now: Now) -> Option<Accepted<Session>> {
+    fn accept_stream(&mut self, _: &Session, now: Now) -> Option<Accepted<Session>> {
         Some(self.accepted(State::Head, now))
     }
 
     fn bytes(&mut self, id: ConnId, session: &mut Session, input: &mut [u8], fx: &mut Effects<'_>) {
+        if session.state == State::Carrier {
+            fx.actions.http2 = Some(Ipv4Addr::LOCALHOST.into());
+            return fx.out.extend_from_slice(input);
+        }
         fx.set_deadline(Some(fx.now.mono + IDLE_MS));
         for &byte in input.iter() {
             session.line.push(byte);

@@ -49,8 +49,6 @@ impl Carrier {
         let (conn, mut out) = (net.connect(0, kernel_bytes), Vec::new());
         let h2 = Conn::client(&limits, &mut out);
         net.client_send(conn, &out);
-        // By its first bytes the server knows that it is HTTP/2, if they come in one piece.
-        net.arrive(conn, usize::MAX);
         Self {
             conn,
             h2,
@@ -80,6 +78,11 @@ impl Carrier {
         let Some(bytes) = net.client_recv(self.conn, bytes_max) else {
             note!(net, "the end of {} is seen", self.conn);
             self.is_over = true;
+            // A server that has said nothing has looked at nothing: it drained before we came.
+            let is_unheard = !self.h2.is_settled();
+            for end in self.ends.values_mut() {
+                end.is_refused |= is_unheard;
+            }
             net.client_leaves(self.conn, false);
             return true;
         };

@@ -4,7 +4,7 @@ use std::io::Read as _;
 
 use throng_broker::Recovery;
 use throng_gateway_plain::Plain;
-use throng_session::{CloseReason, Event, Gateway as _, PublishOutcome};
+use throng_session::{CloseReason, Event, Gateway as _, Port, PublishOutcome};
 use throng_solo::{Solo, WEBSOCKET, publication};
 use throng_types::{Disconnect, Epoch, Position};
 use throng_ws::{WsDecoder, WsLimits, WsRole};
@@ -253,6 +253,36 @@ fn a_request_that_waits_may_come_in_pieces() {
                 told,
                 "{path} {cut}"
             );
+        }
+    }
+}
+
+#[test]
+fn http2_begins_wherever_its_first_bytes_are_cut() {
+    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+    for (may, is_tls, begins) in [
+        ([true, true], false, true),
+        ([false, true], true, true),
+        ([false, true], false, false),
+        ([false, false], true, false),
+    ] {
+        for cut in 0..PREFACE.len() {
+            let mut shared = throng_solo::shared();
+            shared.limits.http2 = may;
+            shared.is_tls.set(is_tls);
+            let mut solo = Solo::<Plain>::at(Port::Client, shared);
+            let mut came = 0;
+            for end in [cut, PREFACE.len()] {
+                if solo.actions.http2.is_none() && solo.actions.end.is_none() {
+                    solo.feed(&PREFACE[came..end]);
+                    came = end;
+                }
+            }
+            assert_eq!(solo.actions.http2.is_some(), begins, "{cut}");
+            match begins {
+                true => assert_eq!(solo.out, &PREFACE[..came], "{cut}"),
+                false => assert!(solo.told().starts_with("HTTP/1.1 505 "), "{cut}"),
+            }
         }
     }
 }

@@ -4,7 +4,7 @@
 //! or closes; `streams.rs` does.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::net::SocketAddr;
+use std::net::IpAddr;
 
 use throng_http1::{Body, BodyDecoder, HttpLimits, ResponseBody, parse_response};
 use throng_http2::{
@@ -73,7 +73,8 @@ impl Ride {
 #[derive(Save)]
 pub(super) struct Carrier {
     pub(super) conn: Conn,
-    pub(super) peer: SocketAddr,
+    /// Address of the client, whatever proxy is between.
+    pub(super) peer: IpAddr,
     /// Streams whose queues have more, in their order. Bound: the streams.
     #[save(skip)]
     pub(super) waiting: VecDeque<u32>,
@@ -94,12 +95,8 @@ pub(super) struct Held {
 #[derive(Save)]
 pub(super) enum Moved {
     Neither,
-    Carrier {
-        listener: u8,
-        carrier: Box<Carrier>,
-    },
+    Carrier(Box<Carrier>),
     Stream {
-        listener: u8,
         is_over_tls: bool,
         ride: Ride,
         held: Option<Held>,
@@ -109,17 +106,11 @@ pub(super) enum Moved {
 impl Moved {
     /// The flags of its slot.
     pub(super) fn flags(&self) -> u32 {
-        let from = |listener: &u8| u32::from(listener & 0xf) << flag::LISTENER_AT;
         match self {
             Self::Neither => 0,
-            Self::Carrier { listener, .. } => flag::CARRIER | from(listener),
-            Self::Stream {
-                listener,
-                is_over_tls,
-                ..
-            } => {
-                let over = if *is_over_tls { flag::OVER_TLS } else { 0 };
-                flag::STREAM | over | from(listener)
+            Self::Carrier(_) => flag::CARRIER,
+            Self::Stream { is_over_tls, .. } => {
+                flag::STREAM | if *is_over_tls { flag::OVER_TLS } else { 0 }
             }
         }
     }
@@ -133,6 +124,8 @@ pub(super) struct Streams {
     /// Queue: `held bytes of a stream`.
     pub(super) held: BTreeMap<u32, Held>,
     pub(super) scratch: Scratch,
+    /// Bytes that HTTP/2 has just begun with, until they are read. Bound: what one read gives.
+    pub(super) first: Vec<u8>,
     pub(super) out: Vec<u8>,
     pub(super) payload: Vec<u8>,
 }
@@ -385,7 +378,7 @@ mod tests {
     fn a_peer_that_goes_on_is_not_slow_wherever_its_pieces_end() {
         let (mut conns, _peer, id) = alone();
         conns.set_now(at(1000));
-        conns.begin_carrier(id.index());
+        conns.begin_carrier(id.index(), std::net::Ipv4Addr::LOCALHOST.into());
         let mut is_ended = |ms, mut wire: &[u8]| {
             conns.set_now(at(ms));
             while !wire.is_empty() {

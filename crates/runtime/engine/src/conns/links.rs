@@ -138,8 +138,6 @@ pub(crate) enum Intake {
     Sealed,
     /// Takes frames of HTTP/2.
     Frames,
-    /// The first bytes, which say whether they are frames of HTTP/2.
-    Fresh,
     /// Bytes that are dropped: the connection is leaving.
     Nothing,
 }

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use throng_http1::{BodyDecoder, ResponseBody, parse_request};
 use throng_http2::{Conn, answer_upgrade, encode_asked};
@@ -37,19 +37,13 @@ impl<S, K: Kernel> Conns<S, K> {
         }
         let mut out = std::mem::take(&mut self.streams.out);
         let conn = Conn::client(&self.limits.http2, &mut out);
-        self.begin_carrier_of(id.index(), conn, target, out);
+        self.begin_carrier_of(id.index(), conn, target.ip(), out);
         self.watch(id.index());
         Ok(id)
     }
 
     /// Speaks HTTP/2 on a connection from now on, beginning with `out`.
-    pub(super) fn begin_carrier_of(
-        &mut self,
-        index: u32,
-        conn: Conn,
-        peer: SocketAddr,
-        out: Vec<u8>,
-    ) {
+    pub(super) fn begin_carrier_of(&mut self, index: u32, conn: Conn, peer: IpAddr, out: Vec<u8>) {
         if let Some(slot) = self.slots.get_mut(index) {
             slot.flags |= flag::CARRIER;
         }

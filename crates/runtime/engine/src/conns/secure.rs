@@ -106,12 +106,11 @@ impl<S, K: Kernel> Conns<S, K> {
     #[inline]
     pub(crate) fn intake(&self, index: u32) -> Intake {
         let flags = self.slots.get(index).map_or(0, |slot| slot.flags);
-        match flags & (flag::LEAVING | flag::SECURE | flag::CARRIER | flag::FRESH) {
+        match flags & (flag::LEAVING | flag::SECURE | flag::CARRIER) {
             0 => Intake::Plain,
             _ if flags & flag::LEAVING != 0 => Intake::Nothing,
             _ if flags & flag::SECURE != 0 => Intake::Sealed,
-            flag::CARRIER => Intake::Frames,
-            _ => Intake::Fresh,
+            _ => Intake::Frames,
         }
     }
 
@@ -148,9 +147,7 @@ impl<S, K: Kernel> Conns<S, K> {
                 self.wheel.set(index, deadline);
             }
             self.tell(index, |_| TlsNews::Shaken(shaken));
-            if shaken.is_http2 && !is_client {
-                self.begin_carrier(index);
-            } else if !shaken.is_http2 && self.is_carrier(index) {
+            if !shaken.is_http2 && self.is_carrier(index) {
                 // A server that has not agreed on HTTP/2 would make nothing of it.
                 self.close(index, Closed::ByPeer);
             }

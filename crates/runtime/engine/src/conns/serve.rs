@@ -28,26 +28,15 @@ impl<S, K: Kernel> Conns<S, K> {
             generation,
             out: NO_QUEUE,
             tag: accepted.tag,
-            flags: if connecting { flag::CONNECTING } else { 0 },
+            flags: if connecting {
+                flag::CONNECTING
+            } else {
+                flag::FRESH
+            },
             session: accepted.session,
         });
         self.wheel.set(index, accepted.deadline);
         ConnId::new(self.shard, index, generation)
-    }
-
-    /// Notes by which listener a connection came, and whether HTTP/2 may begin on it unannounced.
-    pub(crate) fn note_listener(&mut self, id: ConnId, listener: u8, takes_http2: bool) {
-        if let Some(slot) = self.slots.get_mut(id.index()) {
-            slot.flags |= u32::from(listener & 0xf) << flag::LISTENER_AT;
-            slot.flags |= if takes_http2 { flag::FRESH } else { 0 };
-        }
-    }
-
-    /// Notes that the first bytes of a connection have come.
-    pub(crate) fn is_heard(&mut self, index: u32) {
-        if let Some(slot) = self.slots.get_mut(index) {
-            slot.flags &= !flag::FRESH;
-        }
     }
 
     #[inline]
@@ -176,6 +165,7 @@ impl<S, K: Kernel> Conns<S, K> {
         fx.tag = slot.tag;
         fx.is_tls = slot.has(flag::SECURE | flag::OVER_TLS);
         fx.is_http2 = slot.has(flag::STREAM);
+        slot.flags &= !flag::FRESH;
         act(id, &mut slot.session, &mut fx);
         let Actions {
             deadline,
@@ -183,6 +173,7 @@ impl<S, K: Kernel> Conns<S, K> {
             hold,
             forget_held,
             pause,
+            http2,
         } = fx.actions;
         match pause {
             Some(true) => slot.flags |= flag::PAUSED,
@@ -201,6 +192,9 @@ impl<S, K: Kernel> Conns<S, K> {
             if end.is_some() {
                 self.drain_carrier(index);
             }
+        } else if let Some(peer) = http2.filter(|_| !slot.has(flag::STREAM)) {
+            std::mem::swap(&mut self.streams.first, &mut out);
+            self.begin_carrier(index, peer);
         } else {
             if let Some(deadline) = deadline {
                 self.wheel.set(index, deadline);

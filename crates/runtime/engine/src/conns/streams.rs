@@ -7,8 +7,11 @@
 //! and the carrier's queue have room. So queues hold, drop and count the same things as those of
 //! sockets, and chunks, which only HTTP/1.1 needs, are taken off on the way.
 //!
+//! A payload is copied once, behind the head of its frame: most are small, and what waits in a
+//! carrier's queue is bounded. What waits in a stream's queue is shared, as everywhere.
+//!
 //! Owns each carrier's state of HTTP/2 and each stream's place in it. Never: decides who speaks
-//! HTTP/2; the handshake of TLS does, or a listener that takes it without.
+//! HTTP/2; the app does, by a connection's first bytes ([`throng_types::Actions::http2`]).
 //!
 //! Invariants
 //! - A carrier's queue takes nothing of streams while more than [`CARRIER_BYTES`] wait there, but
@@ -18,7 +21,7 @@
 //!   end first.
 
 use std::mem;
-use std::net::SocketAddr;
+use std::net::IpAddr;
 
 use throng_http1::{LAST_CHUNK, encode_chunk};
 use throng_http2::{Code, Conn, FRAME_BYTES_MAX};
@@ -42,15 +45,8 @@ const IDLE_MS: u64 = 60_000;
 impl<S, K: Kernel> Conns<S, K> {
     // ---- carriers ----
 
-    /// Speaks HTTP/2 on a connection from now on.
-    pub(crate) fn begin_carrier(&mut self, index: u32) {
-        let Some(slot) = self.slots.get(index) else {
-            return;
-        };
-        let peer = { slot.socket.as_ref() }.and_then(|socket| self.kernel.peer(socket));
-        let Some(peer) = peer else {
-            return self.close(index, Closed::ByPeer);
-        };
+    /// Speaks HTTP/2 on a connection from now on, for clients at an address.
+    pub(super) fn begin_carrier(&mut self, index: u32, peer: IpAddr) {
         let mut out = mem::take(&mut self.streams.out);
         let conn = Conn::server(&self.limits.http2, &mut out);
         self.begin_carrier_of(index, conn, peer, out);
@@ -61,6 +57,17 @@ impl<S, K: Kernel> Conns<S, K> {
     pub(crate) fn is_carrier(&self, index: u32) -> bool {
         let slot = self.slots.get(index);
         slot.is_some_and(|slot| slot.has(flag::CARRIER))
+    }
+
+    /// Whether HTTP/2 has just begun on a connection.
+    #[inline]
+    pub(crate) const fn has_begun_http2(&self) -> bool {
+        !self.streams.first.is_empty()
+    }
+
+    /// Takes the bytes that it begins with.
+    pub(crate) fn take_first(&mut self) -> Vec<u8> {
+        mem::take(&mut self.streams.first)
     }
 
     /// Queues what a carrier says, and keeps the buffer.
@@ -247,13 +254,6 @@ impl<S, K: Kernel> Conns<S, K> {
         }
     }
 
-    /// The listener by which a carrier came, and its peer.
-    pub(crate) fn came_by(&self, carrier: u32) -> Option<(u8, SocketAddr)> {
-        let slot = self.slots.get(carrier)?;
-        let peer = self.streams.carriers.peek(carrier)?.peer;
-        Some((slot.listener(), peer))
-    }
-
     /// Refuses a stream that the app does not accept.
     pub(crate) fn refuse_stream(&mut self, carrier: u32, stream: &NewStream) {
         self.with_carrier(carrier, |it, out| {
@@ -275,7 +275,7 @@ impl<S, K: Kernel> Conns<S, K> {
             } else {
                 0
             };
-            secure | slot.flags & (flag::PREFERRED | flag::LISTENER)
+            secure | slot.flags & flag::PREFERRED
         });
         if let Some(slot) = self.slots.get_mut(id.index()) {
             slot.flags |= flag::STREAM | over;
@@ -342,7 +342,7 @@ impl<S, K: Kernel> Conns<S, K> {
         }
     }
 
-    pub(super) fn stream_peer(&self, index: u32) -> Option<SocketAddr> {
+    pub(super) fn stream_peer(&self, index: u32) -> Option<IpAddr> {
         let ride = self.streams.rides.peek(index)?;
         Some(self.streams.carriers.peek(ride.carrier)?.peer)
     }
@@ -507,13 +507,11 @@ impl<S, K: Kernel> Conns<S, K> {
         let Some(slot) = self.slots.get(index) else {
             return;
         };
-        let listener = slot.listener();
         if let Some(carrier) = self.streams.carriers.peek(index) {
-            (1_u8, listener, carrier).save(out);
+            (1_u8, carrier).save(out);
         } else if let Some(ride) = self.streams.rides.peek(index) {
             let held = self.streams.held.get(&index);
-            (2_u8, listener, slot.has(flag::OVER_TLS)).save(out);
-            (ride, held).save(out);
+            (2_u8, slot.has(flag::OVER_TLS), ride, held).save(out);
         } else {
             0_u8.save(out);
         }
@@ -529,7 +527,7 @@ impl<S, K: Kernel> Conns<S, K> {
     pub(super) fn restore_http2(&mut self, index: u32, moved: Moved) {
         match moved {
             Moved::Neither => {}
-            Moved::Carrier { carrier, .. } => self.streams.carriers.insert(index, carrier),
+            Moved::Carrier(carrier) => self.streams.carriers.insert(index, carrier),
             Moved::Stream { mut ride, held, .. } => {
                 ride.flags &= !is::WAITING;
                 self.streams.rides.insert(index, ride);

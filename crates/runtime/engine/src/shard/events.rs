@@ -23,9 +23,6 @@ const LAST_ACCEPTS: usize = 4096;
 /// Milliseconds for which accepting pauses when descriptors have run out, unless one is freed
 /// before. Connections that arrive meanwhile wait in the kernel.
 const ACCEPT_PAUSE_MS: u64 = 500;
-/// Begin of HTTP/2's preface (RFC 9113 section 3.4), by which it is known from HTTP/1.1. The first
-/// bytes of a connection that are fewer are taken for HTTP/1.1.
-const PREFACE: &[u8] = b"PRI ";
 /// Reads from one connection before others have their turn.
 const READS_PER_TURN: usize = 4;
 /// Part of a turn's time for reading that connections of HTTP/2 have, and bytes that are read from
@@ -129,9 +126,6 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
         self.stats.accepted += 1;
         let deadline = accepted.deadline;
         let id = self.conns.insert(Some(socket), accepted, false);
-        let takes_http2 =
-            { self.listeners.get(usize::from(listener)) }.is_some_and(|it| it.takes_http2);
-        self.conns.note_listener(id, listener, takes_http2);
         if self.app.may_use_spares(listener) {
             self.conns.prefer(id);
         }
@@ -220,7 +214,7 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
         if self.unlooked_bytes < LOOK_BYTES {
             return false;
         }
-        let kept_us = match self.conns.takes_frames(index) {
+        let kept_us = match self.conns.is_carrier(index) {
             true => self.reading_us - self.reading_us / FRAMES_PART,
             false => 0,
         };
@@ -275,10 +269,14 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
                     let (app, input) = (&mut self.app, &mut self.buffer[..count]);
                     self.conns
                         .act(index, |id, session, fx| app.bytes(id, session, input, fx));
+                    self.begin_http2(index);
                 }
                 Intake::Sealed => self.read_sealed(index, count),
-                Intake::Frames => self.read_own_frames(index, count),
-                Intake::Fresh => self.read_first(index, count),
+                Intake::Frames => {
+                    let buffer = std::mem::take(&mut self.buffer);
+                    self.read_frames(index, &buffer[..count]);
+                    self.buffer = buffer;
+                }
                 Intake::Nothing => {}
             }
             if count < bytes && !to_end {
@@ -312,6 +310,7 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
             self.conns.act(index, |id, session, fx| {
                 app.bytes(id, session, &mut plain, fx);
             });
+            self.begin_http2(index);
         }
         if taken.has_ended {
             self.conns.read_ended(index);
@@ -323,23 +322,13 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
 }
 
 impl<A: App<K>, K: Kernel> Running<A, K> {
-    /// Takes the first bytes of a connection that may begin with HTTP/2: no request of HTTP/1.1
-    /// begins as its preface does.
-    fn read_first(&mut self, index: u32, count: usize) {
-        self.conns.is_heard(index);
-        if self.buffer[..count].starts_with(PREFACE) {
-            self.conns.begin_carrier(index);
-            return self.read_own_frames(index, count);
+    /// Takes the first frames of a connection on which the app has just begun HTTP/2.
+    #[inline]
+    fn begin_http2(&mut self, index: u32) {
+        if self.conns.has_begun_http2() {
+            let first = self.conns.take_first();
+            self.read_frames(index, &first);
         }
-        let (app, input) = (&mut self.app, &mut self.buffer[..count]);
-        self.conns
-            .act(index, |id, session, fx| app.bytes(id, session, input, fx));
-    }
-
-    fn read_own_frames(&mut self, index: u32, count: usize) {
-        let buffer = std::mem::take(&mut self.buffer);
-        self.read_frames(index, &buffer[..count]);
-        self.buffer = buffer;
     }
 
     /// Takes frames of HTTP/2, and hands its streams what is theirs.
@@ -367,10 +356,9 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
     }
 
     fn begin_stream(&mut self, carrier: u32, stream: &NewStream, head: &mut [u8]) {
-        let accepted = self
-            .conns
-            .came_by(carrier)
-            .and_then(|(listener, peer)| self.app.accept_stream(listener, peer, self.conns.now()));
+        let accepted = { self.conns.id(carrier) }
+            .and_then(|id| self.conns.session(id))
+            .and_then(|session| self.app.accept_stream(session, self.conns.now()));
         let Some(accepted) = accepted else {
             self.stats.refused += 1;
             return self.conns.refuse_stream(carrier, stream);

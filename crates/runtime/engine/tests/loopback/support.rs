@@ -1,6 +1,6 @@
 //! A shard on a thread whose app reports everything and does as the test asks.
 
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -102,6 +102,11 @@ impl App for Probe {
         (!self.refuse).then_some(accepted(self.came))
     }
 
+    fn accept_stream(&mut self, _carrier: &u64, _now: Now) -> Option<Accepted<u64>> {
+        self.came += 1;
+        (!self.refuse).then_some(accepted(self.came))
+    }
+
     fn connected(&mut self, id: ConnId, _session: &mut u64, _fx: &mut Effects<'_>) {
         self.report(Event::Connected(id));
     }
@@ -109,6 +114,11 @@ impl App for Probe {
     fn bytes(&mut self, id: ConnId, _session: &mut u64, input: &mut [u8], fx: &mut Effects<'_>) {
         self.reads.0 += 1;
         self.reads.1 = self.reads.1.max(self.reads.0);
+        // No test begins so by chance.
+        if input.starts_with(b"PRI ") {
+            fx.actions.http2 = Some(Ipv4Addr::LOCALHOST.into());
+            return fx.out.extend_from_slice(input);
+        }
         match self.manner {
             Manner::Echo => fx.out.extend_from_slice(input),
             Manner::Busy => {
@@ -249,9 +259,7 @@ fn rigs_with(
     let shards = builders.into_iter().map(|builder| {
         let (probe, receiver) = Probe::new(manner, count);
         receivers.push(receiver);
-        let builder = builder.secure(vec![tls.cloned()]);
-        // No test begins with its preface by chance.
-        builder.with_plain_http2(&[tls.is_none()]).with(probe)
+        builder.secure(vec![tls.cloned()]).with(probe)
     });
     let shards: Vec<_> = shards.collect();
     let parts = shards.into_iter().zip(mailboxes).zip(addrs).zip(receivers);

@@ -4,7 +4,8 @@ use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::fd::AsFd;
 
-use throng_engine::{Closed, ConnLimits};
+use throng_engine::{Closed, ConnLimits, H2Limits};
+use throng_http2::{Conn, encode_request};
 
 use crate::support::{Event, LIMITS, Manner, connect, fill, pattern, rig};
 
@@ -181,21 +182,35 @@ fn the_app_may_refuse() {
 }
 
 /// A crowd whose bytes take long keeps the shard from nothing else: a turn reads for so long, and
-/// for less from those that may begin HTTP/2.
+/// for less from connections of HTTP/2.
 #[test]
 fn a_turn_reads_for_some_time_and_no_longer() {
     let rig = rig(Manner::Busy, ConnLimits::default());
-    let mut clients: Vec<_> = (0..64).map(|_| rig.client().0).collect();
-    for reads_max in [4, 8] {
+    let (mut hello, mut head, mut block) = (Vec::new(), Vec::new(), Vec::new());
+    let mut http2 = Conn::client(&H2Limits::USUAL, &mut hello);
+    encode_request("GET", "http", "test", "/", None, [], &mut block);
+    http2.open(1, &block, true, &mut head).unwrap();
+    for (hello, says, reads_max) in [(&hello[..], &head[..], 4), (b"", b"x", 8)] {
+        let mut clients: Vec<_> = (0..64).map(|_| rig.client().0).collect();
+        let streams = if hello.is_empty() { 0 } else { 64 };
+        for client in &mut clients {
+            client.write_all(hello).unwrap();
+        }
+        while rig.seen.lock().unwrap().stats.read_bytes < streams * hello.len() as u64 {
+            std::thread::yield_now();
+        }
         rig.ask(|_, app| app.reads.1 = 0);
         // All of them have sent something when the next turn begins.
         let held = rig.hold();
         for client in &mut clients {
-            client.write_all(b"x").unwrap();
+            client.write_all(says).unwrap();
         }
         drop(held);
         // Everybody's turn comes.
-        for client in &mut clients {
+        while rig.ask(|_, app| app.came) < 64 + streams {
+            std::thread::yield_now();
+        }
+        for client in clients.iter_mut().filter(|_| streams == 0) {
             client.read_exact(&mut [0]).unwrap();
         }
         let (_, most) = rig.ask(|_, app| app.reads);
