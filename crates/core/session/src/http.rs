@@ -424,10 +424,17 @@ impl Http {
         raw: &[u8],
         cx: &mut Context<'_>,
     ) -> Becomes<S> {
-        cx.count(Counter::BadRequests);
+        let is_ours = status == 503;
+        if !is_ours {
+            cx.count(Counter::BadRequests);
+        }
         let start = cx.out.len();
         let any_body = self.head_limits(cx);
-        let mut headers = Vec::new();
+        let mut headers = Vec::from(if is_ours {
+            &[("Retry-After", "5")][..]
+        } else {
+            &[]
+        });
         let reader = match parse_request_resumed(raw, 0, &any_body) {
             Ok(Some((request, _))) if is_grpc(&request, cx) => {
                 reject_grpc(&Reject::new(status, sentence), cx);
@@ -464,7 +471,7 @@ impl Http {
         None
     }
 
-    /// Ends the connection for the server. Outside an answer there is nothing to write.
+    /// Ends the connection for the server.
     fn close(&mut self, cx: &mut Context<'_>) {
         // A call of the server API that has begun is answered, and is the last one then.
         let is_call = self.pending.is_some() && !self.is_client();
@@ -472,7 +479,13 @@ impl Http {
             // Answers come within this turn or the next few; they are not cut off.
             Some(pipeline) if !pipeline.is_empty() => pipeline.ends = true,
             _ if is_call => {}
-            _ => cx.end(End::Flush),
+            _ => match self.pending.take() {
+                Some(pending) if !self.awaits_proxy => {
+                    let fault = (503, "the server is going down: send the request again");
+                    self.bad_request::<()>(fault, &pending.raw, cx);
+                }
+                _ => cx.end(End::Flush),
+            },
         }
     }
 

@@ -10,7 +10,7 @@ use std::io;
 use std::time::Duration;
 
 use throng_tls::ServerTls;
-use throng_types::{ConnId, Millis, Now, ShardId};
+use throng_types::{Millis, Now, ShardId};
 
 use crate::conns::Flushed;
 use crate::mailbox::{self, Mailboxes};
@@ -119,7 +119,7 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
         mail: Mailboxes<A::Mail, K>,
         app: A,
     ) -> Self {
-        let listener = |(number, socket)| Listener {
+        let listener = |socket| Listener {
             socket: Some(socket),
             waiting: true,
             paused: false,
@@ -458,8 +458,7 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
     /// Looks at every connection in the next turn, after some were taken out and adopted again:
     /// what the kernel had told of them is forgotten.
     pub fn take_back(&mut self) {
-        let all: Vec<ConnId> = self.conns.movable().collect();
-        for id in all {
+        for (_, id) in self.conns.movable() {
             if self.conns.list_again(id) {
                 self.unread.push(id.index());
             }

@@ -16,13 +16,13 @@ use std::io;
 
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 use throng_engine::{Kernel, Running};
-use throng_types::{ConnId, Parts, Save as _};
+use throng_types::{Parts, Save as _};
 
 use super::state::{save_conn, take_out};
 use super::taking::{CONNECTIONS, END, HUB, Unpacking, WEBHOOKS};
 use crate::shard::ShardApp;
 
-/// Connections in one message; fewer than descriptors may be.
+/// Connections in one message, if those of one socket are not more; fewer than descriptors may be.
 const BATCH: usize = 250;
 /// A message ends when it has so many bytes.
 const BATCH_BYTES: usize = 64 << 10;
@@ -137,18 +137,23 @@ impl<K: Kernel> Parcel<K> {
             farewells: Vec::new(),
             end: Vec::new(),
         };
-        let ids: Vec<ConnId> = conns.movable().collect();
+        let all = conns.movable();
         let (mut batch, mut count, mut before) = (vec![CONNECTIONS], 0, 0);
-        for id in ids {
-            if !(conns.leave_rustls(id) && save_conn(app, id, conns, &mut batch)) {
+        for of_socket in all.chunk_by(|(one, _), (other, _)| one == other) {
+            let start = batch.len();
+            let mut ids = of_socket.iter().map(|&(_, id)| id);
+            let move_all = ids.all(|id| {
+                conns.leave_rustls(id) && save_conn(app, id, conns, &mut batch).is_some()
+            });
+            if !move_all {
+                batch.truncate(start);
                 continue;
             }
-            let Some(socket) = take_out(app, id, conns) else {
-                continue;
-            };
-            parcel.sockets.extend(socket);
-            count += 1;
-            if count == BATCH || batch.len() >= BATCH_BYTES {
+            for &(_, id) in of_socket {
+                parcel.sockets.extend(take_out(app, id, conns).flatten());
+            }
+            count += of_socket.len();
+            if count >= BATCH || batch.len() >= BATCH_BYTES {
                 let sockets = parcel.sockets.len() - before;
                 parcel.conns.push(packer.message(&batch, (count, sockets)));
                 batch.truncate(1);

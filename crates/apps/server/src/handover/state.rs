@@ -30,26 +30,20 @@ pub(super) fn load_piece(app: &mut ShardApp, piece: &[u8]) -> Option<()> {
     Some(())
 }
 
-/// Appends a connection; false, and nothing is appended, if it cannot move.
+/// Appends a connection; `None` if it cannot move, and what was appended is of no use.
 pub(super) fn save_conn<K: Kernel>(
     app: &ShardApp,
     id: ConnId,
     conns: &Conns<Session, K>,
     out: &mut Vec<u8>,
-) -> bool {
-    let start = out.len();
-    let (Some(session), Some(tag)) = (conns.session(id), conns.tag(id)) else {
-        return false;
-    };
+) -> Option<()> {
+    let (session, tag) = (conns.session(id)?, conns.tag(id)?);
     conns.save(id, out);
     counted(app, id, tag, conns).save(out);
     app.parts.shared.forwarded.client_of(id).save(out);
     app.parts.shared.users.counted_as(id).save(out);
     let moves = app.gateways.save(id, session, out) && app.parts.hub.save_subscriptions(id, out);
-    if !moves {
-        out.truncate(start);
-    }
-    moves
+    moves.then_some(())
 }
 
 fn counted<K: Kernel>(app: &ShardApp, id: ConnId, tag: u32, conns: &Conns<Session, K>) -> Counted {

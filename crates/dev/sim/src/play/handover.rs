@@ -69,7 +69,7 @@ impl Play {
         let mut successor = self.node.successor(&self.net);
         let all_move = |node: &Node| -> Vec<usize> {
             let running = node.stage.running();
-            running.map(|it| it.conns().movable().count()).collect()
+            running.map(|it| it.conns().movable().len()).collect()
         };
         let moves = all_move(&self.node);
         let parcels = self.node.pack();

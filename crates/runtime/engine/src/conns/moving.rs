@@ -5,6 +5,9 @@
 //!
 //! A connection keeps its place and its generation, so that its id stays what it was.
 
+use std::collections::BTreeSet;
+
+use throng_http2::Code;
 use throng_tls::TlsLink;
 use throng_types::{ConnId, Millis, Save};
 
@@ -47,19 +50,26 @@ impl SavedConn {
 }
 
 impl<S, K: Kernel> Conns<S, K> {
-    /// Connections that can move: established, not on their way out, of a peer that reads, and in
-    /// plain text or with TLS whose keys can be taken out. In the order in which [`Conns::adopt`]
-    /// wants them.
-    pub fn movable(&self) -> impl Iterator<Item = ConnId> {
-        let can_move = move |index, slot: &Slot<S, K::Socket>| {
+    /// Connections that can move, each behind the place of the one that has its socket: those of
+    /// one socket, which move together or not at all, are side by side. They are established, not
+    /// on their way out, of peers that read, and in plain text or with TLS whose keys can be taken
+    /// out.
+    pub fn movable(&self) -> Vec<(u32, ConnId)> {
+        let (mut all, mut stay) = (Vec::new(), BTreeSet::new());
+        for (index, slot) in self.slots.iter() {
+            let ride = self.streams.rides.peek(index);
+            let socket = ride.map_or(index, |ride| ride.carrier);
             let link = self.secured.links.peek(index).map(|entry| &entry.link);
-            !slot.has(STAYS) && self.reads(slot.out) && link.is_none_or(TlsLink::can_move)
-        };
-        let slots = self.slots.iter().filter(move |(index, slot)| {
-            let carrier = self.carrier_of(*index);
-            can_move(*index, slot) && carrier.is_none_or(|(index, slot)| can_move(index, slot))
-        });
-        slots.map(|(index, slot)| ConnId::new(self.shard, index, slot.generation))
+            let moves =
+                !slot.has(STAYS) && self.reads(slot.out) && link.is_none_or(TlsLink::can_move);
+            match moves {
+                true => all.push((socket, self.id_of(index, slot))),
+                false => drop(stay.insert(socket)),
+            }
+        }
+        all.retain(|(socket, _)| !stay.contains(socket));
+        all.sort_by_key(|&(socket, _)| socket);
+        all
     }
 
     /// The tag of a connection that is still there.
@@ -123,11 +133,17 @@ impl<S, K: Kernel> Conns<S, K> {
     }
 
     /// Takes nothing in from the connections that are left: what they ask would be carried out
-    /// where nobody sees it. What they are told still leaves.
+    /// where nobody sees it. What they are told still leaves. Peers that share a connection hear
+    /// which of their streams was the last, and may repeat those behind it elsewhere.
     pub fn pause_all(&mut self) {
         let all: Vec<u32> = self.slots.iter().map(|(index, _)| index).collect();
         for index in all {
-            if let Some(slot) = self.slots.get_mut(index) {
+            if self.is_carrier(index) {
+                // It is read, since answers need windows.
+                self.with_carrier(index, |carrier, out| {
+                    carrier.conn.close(Code::NO_ERROR, "", out);
+                });
+            } else if let Some(slot) = self.slots.get_mut(index) {
                 slot.flags |= flag::PAUSED;
             }
         }

@@ -88,7 +88,7 @@ impl<S, K: Kernel> Conns<S, K> {
     }
 
     /// Lets a carrier act, and queues what it says.
-    fn with_carrier<R>(
+    pub(super) fn with_carrier<R>(
         &mut self,
         carrier: u32,
         act: impl FnOnce(&mut Carrier, &mut Vec<u8>) -> R,
@@ -495,12 +495,6 @@ impl<S, K: Kernel> Conns<S, K> {
     }
 
     // ---- in a hand-over ----
-
-    /// The carrier of a stream, if it is one and its carrier is there.
-    pub(super) fn carrier_of(&self, stream: u32) -> Option<(u32, &super::Slot<S, K::Socket>)> {
-        let carrier = self.streams.rides.peek(stream)?.carrier;
-        Some((carrier, self.slots.get(carrier)?))
-    }
 
     /// Appends what a [`Moved`] is loaded from.
     pub(super) fn save_http2(&self, index: u32, out: &mut Vec<u8>) {

@@ -23,8 +23,7 @@ fn shard(manner: Manner) -> (Running<Probe>, Receiver<Event>, SocketAddr) {
     let (builders, _mailboxes) = throng_engine::builders(vec![options]).unwrap();
     let builder = builders.into_iter().next().unwrap();
     let (probe, events) = Probe::new(manner, 1);
-    let shard = builder.with_plain_http2(&[true]).with(probe);
-    (shard.start(), events, address)
+    (builder.with(probe).start(), events, address)
 }
 
 /// Another process has the same listener by then, and such a connection is for that one.
@@ -79,9 +78,9 @@ fn bytes_that_a_stream_has_not_taken_move_with_it() {
     while old.still_turn().unwrap() {}
     let (mut new, events, _) = shard(Manner::Report);
     let (conns, ours) = (old.parts_mut().1, new.parts_mut().1);
-    let all: Vec<_> = conns.movable().collect();
+    let all = conns.movable();
     assert_eq!(all.len(), 2);
-    for id in all {
+    for (_, id) in all {
         let mut saved = Vec::new();
         conns.save(id, &mut saved);
         let (socket, session) = conns.take_out(id).unwrap();
