@@ -563,6 +563,9 @@ impl<S, K: Kernel> Conns<S, K> {
         };
         let is_orderly = !has_queue && matches!(why, Closed::ByApp | Closed::ByPeer);
         let is_done = self.with_carrier(ride.carrier, |carrier, out| {
+            if ride.has(is::WAITING) {
+                carrier.waiting.retain(|&stream| stream != index);
+            }
             if ride.has(is::OURS) && !ride.has(is::TUNNEL) {
                 carrier.conn.reset(ride.id, Code::CANCEL, out);
             } else if let Part::Body(body) = &ride.part {

@@ -152,7 +152,7 @@ impl<S, K: Kernel> Conns<S, K> {
         queue.lagged |= full;
         let ask = full && !slot.has(flag::WATCHED | flag::STREAM);
         let is_carrier = slot.has(flag::CARRIER);
-        let has_room = is_carrier && queue.bytes() <= CARRIER_BYTES / 2;
+        let has_room = is_carrier && queue.bytes() < CARRIER_BYTES;
         if slot.flags & (flag::UNREAD | flag::LISTED | flag::PAUSED) == flag::UNREAD
             && queue.bytes() <= self.limits.unread_above_bytes
         {

@@ -2,30 +2,40 @@
 
 use super::*;
 
-/// A place of a stream on a connection, with the head of an answer that goes on.
-fn carried(conns: &mut Conns<u32>, carrier: u32) -> u32 {
-    let (mut out, mut block) = (Vec::new(), Vec::new());
-    let mut client = throng_http2::Conn::client(&H2Limits::USUAL, &mut out);
-    throng_http2::encode_request("GET", "http", "test", "/", None, [], &mut block);
-    client.open(0, &block, true, &mut out).unwrap();
-    conns.begin_carrier(carrier);
-    let (mut input, mut bytes) = (&out[..], Vec::new());
-    let stream = loop {
-        assert!(!input.is_empty(), "no stream has begun");
-        if let StreamNews::Begins(stream) = conns.read_frames(carrier, &mut input, &mut bytes) {
-            break stream;
-        }
+/// Places of streams on a connection, each with the head of an answer that goes on.
+fn carried(conns: &mut Conns<u32>, carrier: u32, count: usize) -> Vec<u32> {
+    let limits = H2Limits {
+        stream_window: 1 << 20,
+        connection_window: 1 << 20,
+        ..H2Limits::USUAL
     };
-    let index = { conns.insert_stream(carrier, &stream, accepted(None)) }.index();
-    conns.act(index, |_, _, fx| fx.out.extend(b"HTTP/1.1 200 \r\n\r\n"));
-    conns.write_stream(index, &mut Flushed::default());
-    index
+    let (mut out, mut block) = (Vec::new(), Vec::new());
+    let mut client = throng_http2::Conn::client(&limits, &mut out);
+    throng_http2::encode_request("GET", "http", "test", "/", None, [], &mut block);
+    for _ in 0..count {
+        client.open(0, &block, true, &mut out).unwrap();
+    }
+    conns.begin_carrier(carrier, std::net::Ipv4Addr::LOCALHOST.into());
+    let (mut input, mut bytes, mut streams) = (&out[..], Vec::new(), Vec::new());
+    while !input.is_empty() {
+        if let StreamNews::Begins(stream) = conns.read_frames(carrier, &mut input, &mut bytes) {
+            let id = conns.insert_stream(carrier, &stream, accepted(None));
+            conns.act(id.index(), |_, _, fx| {
+                fx.out.extend(b"HTTP/1.1 200 \r\n\r\n")
+            });
+            conns.write_stream(id.index(), &mut Flushed::default());
+            streams.push(id.index());
+        }
+    }
+    streams
 }
 
 #[test]
 fn what_is_to_gather_waits_for_its_stream() {
     let (mut conns, _peer, id) = alone();
-    let stream = carried(&mut conns, id.index());
+    let [stream] = carried(&mut conns, id.index(), 1)[..] else {
+        panic!("one stream was asked for");
+    };
     let parts = [Frame::new(b"some"), Frame::new(b"more")];
     // Joined bytes are never looked at.
     let delivery = Delivery {
@@ -36,4 +46,35 @@ fn what_is_to_gather_waits_for_its_stream() {
     conns.deliver(stream, &delivery);
     let stream = conns.id(stream).unwrap();
     assert_eq!(conns.queued_bytes(stream), 8);
+}
+
+#[test]
+fn streams_wait_for_room_in_turn_and_not_beyond_their_end() {
+    let (mut conns, _peer, id) = alone();
+    let streams = carried(&mut conns, id.index(), 3);
+    let frame = Frame::new(&[b'x'; 16_000]);
+    let mut flushed = Flushed::default();
+    // More than the connection's queue takes of one.
+    for &index in &streams {
+        for _ in 0..10 {
+            conns.deliver(index, &delivery(&frame, false));
+        }
+        // One frame may be more than there is room for.
+        for _ in 0..2 {
+            conns.write_stream(index, &mut flushed);
+        }
+    }
+    let waiting = |conns: &Conns<u32>| {
+        let carrier = conns.streams.carriers.peek(id.index());
+        Vec::from_iter(carrier.unwrap().waiting.iter().copied())
+    };
+    assert_eq!(waiting(&conns), streams);
+    conns.close(streams[1], Closed::ByPeer);
+    assert_eq!(gone(&mut conns).len(), 1);
+    assert_eq!(waiting(&conns), [streams[0], streams[2]]);
+    // The kernel takes a little: no more than others might fill again.
+    let queue = conns.slots.get(id.index()).unwrap().out;
+    conns.queues.get_mut(queue).unwrap().sent(20_000);
+    conns.wrote(id.index(), true, &mut flushed);
+    assert_eq!(waiting(&conns), [0; 0]);
 }
