@@ -27,8 +27,8 @@ const ACCEPT_PAUSE_MS: u64 = 500;
 const READS_PER_TURN: usize = 4;
 /// Part of a turn's time for reading that connections of HTTP/2 have, and bytes that are read from
 /// one at once: a few bytes of theirs ask for much, and others do not wait for all of it.
-const FRAMES_PART: u64 = 10;
-const FRAMES_BYTES: usize = 8 << 10;
+const FRAMES_PART: u64 = 20;
+const FRAMES_BYTES: usize = LOOK_BYTES;
 
 impl<A: App<K>, K: Kernel> Running<A, K> {
     pub(super) fn connections_wait(&mut self, listener: u8) {
