@@ -106,3 +106,10 @@ def percentile_us(found, wanted):
 def lost(found):
     totals = found["totals"]
     return sum(totals["counters"]["lost"].values()) + totals["deliveries"]["missing"]
+
+
+def doubts(found):
+    """Reasons for which a run of `throng bench` is not to be believed, if there are some."""
+    verdict = found["verdict"]
+    is_valid = verdict["verdict"] == "valid"
+    return "" if is_valid else f"{verdict['verdict']}: {'; '.join(verdict.get('reasons', []))}"
