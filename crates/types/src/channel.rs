@@ -11,27 +11,18 @@ use crate::{Load, Save, Saved};
 /// The longest channel name, in bytes of UTF-8. Centrifugo's default limit is the same.
 pub const CHANNEL_BYTES_MAX: usize = 255;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChannelError {
     /// Names have at least one byte.
+    #[error("channel name is empty")]
     Empty,
     /// Longer than [`CHANNEL_BYTES_MAX`], or than another bound that it had to keep.
+    #[error("channel name is longer than {CHANNEL_BYTES_MAX} bytes")]
     TooLong,
     /// Control characters would break line-based formats and logs.
+    #[error("channel name has a control character")]
     ControlCharacter,
 }
-
-impl fmt::Display for ChannelError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Empty => f.write_str("channel name is empty"),
-            Self::TooLong => write!(f, "channel name is longer than {CHANNEL_BYTES_MAX} bytes"),
-            Self::ControlCharacter => f.write_str("channel name has a control character"),
-        }
-    }
-}
-
-impl std::error::Error for ChannelError {}
 
 /// The name of a channel: 1 to [`CHANNEL_BYTES_MAX`] bytes of UTF-8 without control characters, or
 /// more where [`ChannelName::with_bound`] made it.

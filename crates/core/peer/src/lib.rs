@@ -25,7 +25,6 @@
 pub mod task;
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::path::PathBuf;
 
 use throng_types::{Millis, Now};
@@ -202,23 +201,17 @@ pub struct DialTls {
     pub http2: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Ended {
     /// The other side closed it, behind all of its bytes.
+    #[error("it closed the connection")]
     ByPeer,
     /// The link could not be established; the text has the reason.
+    #[error("{0}")]
     Unreachable(String),
     /// The link broke, and bytes behind those received may be missing; the text has the reason.
+    #[error("{0}")]
     Broken(String),
-}
-
-impl fmt::Display for Ended {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::ByPeer => f.write_str("it closed the connection"),
-            Self::Unreachable(why) | Self::Broken(why) => f.write_str(why),
-        }
-    }
 }
 
 /// Whether the host reads more input of a link.

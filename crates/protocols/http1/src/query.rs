@@ -4,7 +4,6 @@
 //! become U+FFFD, as in browsers, or are refused by [`utf8_pairs`].
 
 use std::borrow::Cow;
-use std::fmt;
 
 use memchr::memchr2;
 use throng_types::form_decoded;
@@ -16,16 +15,9 @@ pub fn pairs(query: &str) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> 
 }
 
 /// A name or a value that is not UTF-8 once it is decoded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("The percent-encoding of the query is not that of UTF-8.")]
 pub struct NotUtf8;
-
-impl fmt::Display for NotUtf8 {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("The percent-encoding of the query is not that of UTF-8.")
-    }
-}
-
-impl std::error::Error for NotUtf8 {}
 
 /// Like [`pairs`], for names that must not be confused with each other.
 pub fn utf8_pairs(

@@ -44,24 +44,15 @@ pub struct Message<'a> {
     pub payload: &'a [u8],
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
+    #[error("the server sent a line that is too long")]
     LineTooLong,
+    #[error("the server sent a message that is too long")]
     MessageTooLong,
+    #[error("the server does not speak NATS")]
     Malformed,
 }
-
-impl std::fmt::Display for DecodeError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::LineTooLong => "the server sent a line that is too long",
-            Self::MessageTooLong => "the server sent a message that is too long",
-            Self::Malformed => "the server does not speak NATS",
-        })
-    }
-}
-
-impl std::error::Error for DecodeError {}
 
 /// Takes bytes in any pieces, gives operations.
 #[derive(Debug)]

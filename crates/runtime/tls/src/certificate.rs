@@ -22,14 +22,27 @@ const DAY_S: i64 = 86_400;
 const SOON_DAYS: i64 = 14;
 
 /// Why a certificate or key cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CertificateError {
+    #[error(
+        "there is no certificate in it; it needs lines from -----BEGIN CERTIFICATE----- to \
+         -----END CERTIFICATE-----"
+    )]
     NoCertificate,
+    #[error(
+        "there is no private key in it; it needs lines from -----BEGIN PRIVATE KEY----- (or EC, \
+         or RSA) on, without a password"
+    )]
     NoKey,
+    #[error("the key does not belong to the certificate; both must come from the same order")]
     OtherKey,
-    /// The key belongs to a certificate that comes later in the text.
+    #[error(
+        "the key belongs to a later certificate of the file; put the server's own first, then the \
+         one that signed it, and so on"
+    )]
     KeyOfLater,
     /// The text is not a certificate or key, or that one is of no use; says why.
+    #[error("{0}")]
     Unusable(String),
 }
 
@@ -39,67 +52,24 @@ impl CertificateError {
     }
 }
 
-impl fmt::Display for CertificateError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoCertificate => f.write_str(
-                "there is no certificate in it; it needs lines from -----BEGIN CERTIFICATE----- to \
-                 -----END CERTIFICATE-----",
-            ),
-            Self::NoKey => f.write_str(
-                "there is no private key in it; it needs lines from -----BEGIN PRIVATE KEY----- \
-                 (or EC, or RSA) on, without a password",
-            ),
-            Self::OtherKey => f.write_str(
-                "the key does not belong to the certificate; both must come from the same order",
-            ),
-            Self::KeyOfLater => f.write_str(
-                "the key belongs to a later certificate of the file; put the server's own first, \
-                 then the one that signed it, and so on",
-            ),
-            Self::Unusable(why) => f.write_str(why),
-        }
-    }
-}
-
-impl std::error::Error for CertificateError {}
-
 /// Finding that is allowed but probably not meant.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Finding {
-    /// The certificate has expired so many days ago.
+    #[error("the certificate expired {0} days ago: clients refuse it; renew it")]
     Expired(i64),
-    /// The certificate expires in so many days.
+    #[error("the certificate expires in {0} days: renew it")]
     Soon(i64),
-    /// The certificate is not valid yet, and will be in so many days.
+    /// The certificate is not valid yet.
+    #[error("the certificate does not hold before {0} days have passed; check the clock")]
     Early(i64),
     /// The certificate of this place (from 1) was not signed by the one that follows.
+    #[error(
+        "certificate {0} of the file was not signed by the one after it; put the server's own \
+         first, then the one that signed it, and so on"
+    )]
     Order(usize),
+    #[error("the certificate is not for {0}")]
     OtherName(String),
-}
-
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Expired(days) => write!(
-                f,
-                "the certificate expired {days} days ago: clients refuse it; renew it"
-            ),
-            Self::Soon(days) => {
-                write!(f, "the certificate expires in {days} days: renew it")
-            }
-            Self::Early(days) => write!(
-                f,
-                "the certificate does not hold before {days} days have passed; check the clock"
-            ),
-            Self::Order(place) => write!(
-                f,
-                "certificate {place} of the file was not signed by the one after it; put the \
-                 server's own first, then the one that signed it, and so on"
-            ),
-            Self::OtherName(name) => write!(f, "the certificate is not for {name}"),
-        }
-    }
 }
 
 /// When a certificate holds, in Unix seconds.
