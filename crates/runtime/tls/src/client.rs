@@ -26,8 +26,8 @@ pub enum Trust {
 /// TLS settings of a client for one server. Clones share the configuration.
 #[derive(Clone)]
 pub struct ClientTls {
-    config: Arc<ClientConfig>,
-    name: ServerName<'static>,
+    pub(crate) config: Arc<ClientConfig>,
+    pub(crate) name: ServerName<'static>,
 }
 
 impl fmt::Debug for ClientTls {
@@ -80,14 +80,6 @@ impl ClientTls {
             config: Arc::new(config),
             name: self.name.clone(),
         }
-    }
-
-    pub(crate) const fn config(&self) -> &Arc<ClientConfig> {
-        &self.config
-    }
-
-    pub(crate) const fn name(&self) -> &ServerName<'static> {
-        &self.name
     }
 }
 

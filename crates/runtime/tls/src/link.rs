@@ -12,10 +12,8 @@
 //! - A link that has failed takes and gives nothing more.
 
 use std::mem;
-use std::sync::Arc;
 
 use rustls::client::UnbufferedClientConnection;
-use rustls::pki_types::ServerName;
 use rustls::server::UnbufferedServerConnection;
 use rustls::{CommonState, HandshakeKind, ProtocolVersion};
 use throng_types::{Load, Save, Saved};
@@ -52,11 +50,11 @@ pub struct TlsLink {
 impl TlsLink {
     /// The server's end of a new connection. Fails if there is no randomness to be had.
     pub fn server(tls: &ServerTls) -> Result<Self, TlsFault> {
-        let config = Arc::clone(tls.config());
+        let config = tls.config.clone();
         let side = UnbufferedServerConnection::new(config).map_err(TlsFault::Refused)?;
         let aside = Aside {
             is_for_lean: tls.is_lean(),
-            preface: tls.preface().map(Preface::new),
+            preface: tls.preface.map(Preface::new),
             opening: Some(Opening::default()),
             ..Aside::default()
         };
@@ -66,8 +64,8 @@ impl TlsLink {
     /// The client's end of a new connection to the server of this name. Fails if there is no
     /// randomness to be had.
     pub fn client(tls: &ClientTls) -> Result<Self, TlsFault> {
-        let name: ServerName<'static> = tls.name().clone();
-        let config = Arc::clone(tls.config());
+        let name = tls.name.clone();
+        let config = tls.config.clone();
         let side = UnbufferedClientConnection::new(config, name).map_err(TlsFault::Refused)?;
         Ok(Self::new(Side::Client(Box::new(side)), Aside::default()))
     }

@@ -105,9 +105,9 @@ impl ResolvesServerCert for Certificates {
 /// TLS settings of a listening port. Clones share the ticket keys.
 #[derive(Clone, Debug)]
 pub struct ServerTls {
-    config: Arc<ServerConfig>,
+    pub(crate) config: Arc<ServerConfig>,
     records: RecordLayer,
-    preface: Option<PrefaceLength>,
+    pub(crate) preface: Option<PrefaceLength>,
 }
 
 impl ServerTls {
@@ -164,14 +164,6 @@ impl ServerTls {
     pub const fn behind(mut self, preface: PrefaceLength) -> Self {
         self.preface = Some(preface);
         self
-    }
-
-    pub(crate) const fn preface(&self) -> Option<PrefaceLength> {
-        self.preface
-    }
-
-    pub(crate) const fn config(&self) -> &Arc<ServerConfig> {
-        &self.config
     }
 
     pub(crate) fn is_lean(&self) -> bool {

@@ -17,11 +17,53 @@ impl From<TlsFault> for io::Error {
 pub struct TlsStream<S> {
     socket: S,
     link: TlsLink,
-    /// Plain bytes that were read and not taken.
-    plain: Vec<u8>,
+    plain: Plain,
+}
+
+/// Plain bytes that were read and not taken.
+#[derive(Default)]
+struct Plain {
+    bytes: Vec<u8>,
     taken: usize,
     /// The peer has said that nothing more comes.
     has_ended: bool,
+}
+
+impl Plain {
+    /// Hands out bytes; where there are none, `fill` reads more, once.
+    fn read(
+        &mut self,
+        into: &mut [u8],
+        mut fill: impl FnMut(&mut Self) -> io::Result<()>,
+    ) -> io::Result<usize> {
+        while self.bytes.len() == self.taken {
+            if self.has_ended {
+                return Ok(0);
+            }
+            self.bytes.clear();
+            self.taken = 0;
+            fill(self)?;
+        }
+        let rest = &self.bytes[self.taken..];
+        let count = rest.len().min(into.len());
+        into[..count].copy_from_slice(&rest[..count]);
+        self.taken += count;
+        Ok(count)
+    }
+}
+
+/// Reads once, and sends what the link says to it.
+fn fill(socket: &mut (impl Read + Write), link: &mut TlsLink, plain: &mut Plain) -> io::Result<()> {
+    let mut bytes = [0; READ_BYTES];
+    let count = socket.read(&mut bytes)?;
+    let mut wire = Vec::new();
+    let result = link.receive(&mut bytes[..count], &mut plain.bytes, &mut wire);
+    // An alert may be in it that tells the server why.
+    if !wire.is_empty() {
+        socket.write_all(&wire)?;
+    }
+    plain.has_ended = result? || count == 0;
+    Ok(())
 }
 
 impl<S: Read + Write> TlsStream<S> {
@@ -39,67 +81,43 @@ impl<S: Read + Write> TlsStream<S> {
         Self::shake(socket, TlsLink::server(tls)?, &[])
     }
 
-    fn shake(socket: S, link: TlsLink, wire: &[u8]) -> io::Result<Self> {
-        let mut stream = Self {
-            socket,
-            link,
-            plain: Vec::new(),
-            taken: 0,
-            has_ended: false,
-        };
-        stream.socket.write_all(wire)?;
-        while stream.link.shaken().is_none() {
-            if !stream.fill()? {
+    fn shake(mut socket: S, mut link: TlsLink, wire: &[u8]) -> io::Result<Self> {
+        let mut plain = Plain::default();
+        socket.write_all(wire)?;
+        while link.shaken().is_none() {
+            if plain.has_ended {
                 return Err(TlsFault::Gone.into());
             }
+            fill(&mut socket, &mut link, &mut plain)?;
         }
-        Ok(stream)
-    }
-
-    /// The socket below, for its options.
-    pub const fn socket(&self) -> &S {
-        &self.socket
+        Ok(Self {
+            socket,
+            link,
+            plain,
+        })
     }
 
     /// As two halves for two threads; `writes` is the same socket once more.
     pub fn split(self, writes: S) -> (ReadHalf<S>, WriteHalf<S>) {
-        let read = (self.plain, self.taken, self.has_ended);
-        halves((self.socket, writes), self.link, read)
-    }
-
-    /// Reads once; false at the end.
-    fn fill(&mut self) -> io::Result<bool> {
-        if self.has_ended {
-            return Ok(false);
-        }
-        let mut bytes = [0; READ_BYTES];
-        let count = self.socket.read(&mut bytes)?;
-        let mut wire = Vec::new();
-        let input = &mut bytes[..count];
-        let result = self.link.receive(input, &mut self.plain, &mut wire);
-        // An alert may be in it that tells the server why.
-        if !wire.is_empty() {
-            self.socket.write_all(&wire)?;
-        }
-        self.has_ended = result? || count == 0;
-        Ok(count > 0)
+        let (link, unsent) = (self.link, Vec::new());
+        let shared = Arc::new(Mutex::new(Shared { link, unsent }));
+        let read = ReadHalf {
+            socket: self.socket,
+            shared: shared.clone(),
+            plain: self.plain,
+        };
+        let write = WriteHalf {
+            socket: writes,
+            shared,
+        };
+        (read, write)
     }
 }
 
 impl<S: Read + Write> Read for TlsStream<S> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        while self.plain.len() == self.taken {
-            self.plain.clear();
-            self.taken = 0;
-            if !self.fill()? {
-                return Ok(0);
-            }
-        }
-        let rest = &self.plain[self.taken..];
-        let count = rest.len().min(into.len());
-        into[..count].copy_from_slice(&rest[..count]);
-        self.taken += count;
-        Ok(count)
+        let fill = |plain: &mut Plain| fill(&mut self.socket, &mut self.link, plain);
+        self.plain.read(into, fill)
     }
 }
 
@@ -129,10 +147,7 @@ fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
 pub struct ReadHalf<S> {
     socket: S,
     shared: Arc<Mutex<Shared>>,
-    /// Plain bytes that were read and not taken.
-    plain: Vec<u8>,
-    taken: usize,
-    has_ended: bool,
+    plain: Plain,
 }
 
 pub struct WriteHalf<S> {
@@ -140,62 +155,17 @@ pub struct WriteHalf<S> {
     shared: Arc<Mutex<Shared>>,
 }
 
-/// Makes halves of a connection that has done its handshake.
-pub(crate) fn halves<S>(
-    (reads, writes): (S, S),
-    link: TlsLink,
-    (plain, taken, has_ended): (Vec<u8>, usize, bool),
-) -> (ReadHalf<S>, WriteHalf<S>) {
-    let unsent = Vec::new();
-    let shared = Arc::new(Mutex::new(Shared { link, unsent }));
-    let read = ReadHalf {
-        socket: reads,
-        shared: shared.clone(),
-        plain,
-        taken,
-        has_ended,
-    };
-    let write = WriteHalf {
-        socket: writes,
-        shared,
-    };
-    (read, write)
-}
-
-impl<S> ReadHalf<S> {
-    /// The socket below, for its options.
-    pub const fn socket(&self) -> &S {
-        &self.socket
-    }
-}
-
-impl<S> WriteHalf<S> {
-    /// The socket below, for its options.
-    pub const fn socket(&self) -> &S {
-        &self.socket
-    }
-}
-
 impl<S: Read> Read for ReadHalf<S> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        while self.plain.len() == self.taken {
-            if self.has_ended {
-                return Ok(0);
-            }
-            self.plain.clear();
-            self.taken = 0;
+        self.plain.read(into, |plain| {
             let mut bytes = [0; READ_BYTES];
             let count = self.socket.read(&mut bytes)?;
             let mut shared = lock(&self.shared);
             let Shared { link, unsent } = &mut *shared;
-            let is_over = link.receive(&mut bytes[..count], &mut self.plain, unsent)?;
-            self.has_ended = is_over || count == 0;
-        }
-        let rest = &self.plain[self.taken..];
-        let count = rest.len().min(into.len());
-        into[..count].copy_from_slice(&rest[..count]);
-        self.taken += count;
-        Ok(count)
+            let is_over = link.receive(&mut bytes[..count], &mut plain.bytes, unsent)?;
+            plain.has_ended = is_over || count == 0;
+            Ok(())
+        })
     }
 }
 

@@ -116,7 +116,7 @@ fn http_1_0_is_a_protocol_of_the_port() {
         (&["h2", "http/1.1"], Some("http/1.1")),
         (&[], None),
     ] {
-        let mut config = ClientConfig::clone(client.config());
+        let mut config = ClientConfig::clone(&client.config);
         config.alpn_protocols = offers.iter().map(|name| name.as_bytes().to_vec()).collect();
         let (one, other) = connected(&server, &client.with_config(config));
         assert!(one.link.shaken().is_some(), "{offers:?}: {:?}", one.fault);

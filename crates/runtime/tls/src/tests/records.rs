@@ -63,7 +63,7 @@ impl KeyLog for Told {
 
 /// Both ends before the handshake; the client's keys can be taken out of it.
 fn capturing(server: &ServerTls, client: &ClientTls, told: &Arc<Told>) -> (End, End) {
-    let mut config = ClientConfig::clone(client.config());
+    let mut config = ClientConfig::clone(&client.config);
     config.enable_secret_extraction = true;
     config.key_log = told.clone();
     ends(server, &client.with_config(config))
@@ -498,8 +498,8 @@ struct AsLibrary {
 
 impl AsLibrary {
     fn new(client: &ClientTls) -> Self {
-        let config = Arc::new(ClientConfig::clone(client.config()));
-        let name = client.name().clone();
+        let config = Arc::new(ClientConfig::clone(&client.config));
+        let name = client.name.clone();
         Self {
             connection: rustls::ClientConnection::new(config, name).unwrap(),
             heard: Vec::new(),
