@@ -135,7 +135,7 @@ impl<S: Read + Write, C: FnMut() -> Millis> Http2Stream<S, C> {
                     }
                 }
                 Some(H2Event::Writable) => writable = true,
-                Some(H2Event::Request { .. } | H2Event::Pong | H2Event::GoAway { .. }) | None => {}
+                Some(H2Event::Request { .. } | H2Event::GoAway { .. }) | None => {}
             }
         }
         match writable {

@@ -286,7 +286,7 @@ impl<T> Carrier<T> {
                 let what = format!("it takes no more calls: code {}", code.0);
                 return self.end_where(is_unserved, |_| Outcome::Unserved(what.clone()));
             }
-            H2Event::Request { .. } | H2Event::Writable | H2Event::Pong => return,
+            H2Event::Request { .. } | H2Event::Writable => return,
         };
         let call = self.calls.get_mut(&tag);
         if let Some(outcome) = call.and_then(|call| call.hear(event)) {

@@ -26,9 +26,6 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// The window of streams and connections where nobody has said another one (section 6.9.2).
 const WINDOW: u32 = 65_535;
 
-/// Pings that may be without an answer at once.
-const PINGS_MAX: u8 = 4;
-
 /// Bounds of a connection, and what the peer is told of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct H2Limits {
@@ -103,8 +100,6 @@ pub enum H2Event<'a> {
     Reset { id: u32, tag: u32, code: Code },
     /// Streams may go on, see [`Conn::next_writable`].
     Writable,
-    /// An answer to [`Conn::ping`].
-    Pong,
     /// The peer opens and takes no more streams; those of ours above `last` were not looked at.
     GoAway { last: u32, code: Code },
 }
@@ -192,7 +187,6 @@ pub struct Conn {
     /// The highest stream of the peer that is served, once it was told that.
     served: Option<u32>,
     peer_leaves: bool,
-    pings: u8,
     /// Data have left since the peer's last ping: clients of gRPC measure the way of data by one.
     has_sent: bool,
     /// The peer was told that our blocks use no table.
@@ -260,7 +254,6 @@ impl Conn {
             peer_connects: false,
             served: None,
             peer_leaves: false,
-            pings: 0,
             has_sent: false,
             told_no_table: false,
         }
@@ -553,16 +546,6 @@ impl Conn {
         if self.remove(id, Gone::WeReset, out).is_some() {
             write_number(Kind::RstStream, id, code.0, out);
         }
-    }
-
-    /// Asks the peer whether it is there; false if it has not answered for long.
-    pub fn ping(&mut self, out: &mut Vec<u8>) -> bool {
-        let may = self.pings < PINGS_MAX;
-        if may {
-            self.pings += 1;
-            write_frame(Kind::Ping, 0, 0, &[0; 8], out);
-        }
-        may
     }
 
     /// Asks the peer to open no more streams here; what it opens before it knows is served. Once no

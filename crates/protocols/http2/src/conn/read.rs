@@ -377,13 +377,8 @@ impl Conn {
                 None => self.charge(budget::IGNORED, aids).map(|()| None),
             },
             Kind::Settings => self.settings(head.has(ACK), payload, aids),
-            Kind::Ping if head.has(ACK) => {
-                if self.pings == 0 {
-                    return self.charge(budget::ANSWERED, aids).map(|()| None);
-                }
-                self.pings -= 1;
-                Ok(Some(H2Event::Pong))
-            }
+            // We send no pings.
+            Kind::Ping if head.has(ACK) => self.charge(budget::ANSWERED, aids).map(|()| None),
             Kind::Ping => {
                 if !std::mem::take(&mut self.has_sent) {
                     self.charge(budget::ANSWERED, aids)?;

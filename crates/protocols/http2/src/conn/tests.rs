@@ -218,7 +218,6 @@ fn note(events: &mut VecDeque<String>, event: &H2Event<'_>) {
         H2Event::Trailers { id, tag, fields } => format!("trailers {id}/{tag}{}", listed(*fields)),
         H2Event::Reset { id, tag, code } => format!("reset {id}/{tag} {}", code.0),
         H2Event::Writable => "writable".into(),
-        H2Event::Pong => "pong".into(),
         H2Event::GoAway { last, code } => format!("goaway {last} {}", code.0),
     };
     events.push_back(text);
@@ -491,10 +490,6 @@ impl AssertingStage for Room {
             "reset" => {
                 let (id, code) = ids(rest);
                 self.conn.reset(id, Code(code), &mut self.out);
-            }
-            "ping" => {
-                let may = self.conn.ping(&mut self.out);
-                self.events.push_back(format!("ping {may}"));
             }
             "drain" => self.conn.drain(&mut self.out),
             "close" => self.conn.close(Code::NO_ERROR, "", &mut self.out),

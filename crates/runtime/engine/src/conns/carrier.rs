@@ -365,7 +365,6 @@ pub(super) fn hear(event: H2Event<'_>, bytes: &mut Vec<u8>) -> Heard {
             write_answer(&response, bytes);
             Heard::Answer { tag, ends }
         }
-        H2Event::Pong => Heard::Nothing,
     }
 }
 

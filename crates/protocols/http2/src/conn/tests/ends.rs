@@ -67,7 +67,7 @@ impl Side {
                 .conn
                 .read(&mut input, Millis(0), &self.limits, scratch, out);
             match event.expect("both keep the rules") {
-                None | Some(H2Event::Writable | H2Event::Pong | H2Event::GoAway { .. }) => {}
+                None | Some(H2Event::Writable | H2Event::GoAway { .. }) => {}
                 Some(H2Event::Request { id, ends, .. }) => {
                     let body = self.bodies.entry(id).or_default();
                     body.has_end = ends;
