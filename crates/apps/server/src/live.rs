@@ -164,7 +164,6 @@ fn limits(config: &Config) -> SessionLimits {
         ping_interval_ms: config.websocket.ping_interval_ms,
         pong_timeout_ms: config.websocket.pong_timeout_ms,
         stream_keepalive_ms: config.stream.keepalive_interval_ms,
-        drain_jitter_ms: config.drain.jitter_ms,
         http2: [http2 == Http2::Plain, http2 != Http2::Off],
         ..SessionLimits::default()
     }

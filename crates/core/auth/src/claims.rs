@@ -107,25 +107,6 @@ pub struct Allow {
 }
 
 impl Claims {
-    /// Whether the token itself opens this channel for subscribing: by `allow`, or because the
-    /// token names it in `channels`, `subs` or `channel`. If not, the channel's own options may
-    /// still do so.
-    #[must_use]
-    pub fn may_subscribe(&self, channel: &str) -> bool {
-        let allow = self.allow.as_ref();
-        allow.is_some_and(|allow| covers(&allow.subscribe, channel))
-            || self.subs.contains_key(channel)
-            || self.channels.iter().any(|name| &**name == channel)
-            || self.channel.as_deref() == Some(channel)
-    }
-
-    /// Whether the token itself opens this channel for publishing, which only `allow` does.
-    #[must_use]
-    pub fn may_publish(&self, channel: &str) -> bool {
-        let allow = self.allow.as_ref();
-        allow.is_some_and(|allow| covers(&allow.publish, channel))
-    }
-
     /// End of the connection or subscription unless it is refreshed, in Unix seconds; `None` for
     /// never.
     #[must_use]
@@ -224,10 +205,6 @@ impl Claims {
 pub(crate) struct Audience {
     pub(crate) aud: Vec<Box<str>>,
     pub(crate) iss: Option<Box<str>>,
-}
-
-fn covers(patterns: &[ChannelPattern], channel: &str) -> bool {
-    patterns.iter().any(|pattern| pattern.covers(channel))
 }
 
 fn json_text(json: &RawValue) -> Box<str> {

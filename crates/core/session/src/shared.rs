@@ -34,8 +34,6 @@ pub struct SessionLimits {
     pub stream_keepalive_ms: u64,
     /// Milliseconds until a client must have sent its `connect` or its equivalent.
     pub connect_timeout_ms: u64,
-    /// Milliseconds over which reconnects are spread when the server drains.
-    pub drain_jitter_ms: u64,
     /// Whether HTTP/2 may begin: without TLS, and with it.
     pub http2: [bool; 2],
 }
@@ -54,7 +52,6 @@ impl Default for SessionLimits {
             pong_timeout_ms: 8_000,
             stream_keepalive_ms: 25_000,
             connect_timeout_ms: 10_000,
-            drain_jitter_ms: 10_000,
             http2: [false; 2],
         }
     }

@@ -129,12 +129,9 @@ fn accepted(claims: &Claims) {
     for text in texts.into_iter().chain(of_subs).flatten() {
         assert!(is_json(text.as_bytes()), "{text}");
     }
-    for channel in &claims.channels {
-        assert!(claims.may_subscribe(channel));
-    }
     let is_connection = claims.check_connection().is_ok();
     assert_eq!(is_connection, claims.channel.is_none());
-    let _ = (claims.may_publish("chat:a"), claims.ends_at_unix_s());
+    let _ = claims.ends_at_unix_s();
 }
 
 /// Texts that clients bring back: cursors of event streams, public ids of connections. What is

@@ -1,12 +1,9 @@
-//! Processors: how many, which, and how much of their time was used.
-//!
-//! Owns: thread placement and CPU accounting. Never: decides which shard runs where.
+//! Processors: how many, and how much of their time was used.
 
 use std::io;
 use std::mem::MaybeUninit;
 
 use rustix::param::clock_ticks_per_second;
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuTime {
@@ -25,30 +22,6 @@ impl CpuTime {
 /// least 1.
 pub fn count() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
-}
-
-/// The kernel's numbers of the cores the calling thread may run on, ascending.
-///
-/// A container or `taskset` may leave holes, so shard `n` belongs on `allowed()[n]`, not on `n`.
-/// Ask before pinning: afterwards the answer is the pinned core. Errors: those of
-/// sched_getaffinity(2).
-pub fn allowed() -> io::Result<Vec<usize>> {
-    let set = sched_getaffinity(None)?;
-    Ok((0..CpuSet::MAX_CPU)
-        .filter(|&core| set.is_set(core))
-        .collect())
-}
-
-/// Binds the calling thread, and threads it starts later, to one core by the kernel's number.
-/// Errors: `InvalidInput` when the core does not exist, is off, or is outside what this thread may
-/// use.
-pub fn pin(core: usize) -> io::Result<()> {
-    if CpuSet::MAX_CPU <= core {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    let mut set = CpuSet::new();
-    set.set(core);
-    Ok(sched_setaffinity(None, &set)?)
 }
 
 /// CPU time of a process since its start, all threads; `None` is this process.
@@ -111,31 +84,6 @@ fn parse_stat(stat: &str, ticks_per_s: u64) -> Option<CpuTime> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn pinning_holds_for_the_thread_alone() {
-        let before = allowed().unwrap();
-        assert!(1 <= count() && !before.is_empty());
-        let last = before[before.len() - 1];
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                pin(last).unwrap();
-                assert_eq!(allowed().unwrap(), [last]);
-            });
-        });
-        assert_eq!(allowed().unwrap(), before);
-    }
-
-    #[test]
-    fn a_core_that_cannot_be_is_refused() {
-        for core in [CpuSet::MAX_CPU - 1, CpuSet::MAX_CPU, usize::MAX] {
-            assert_eq!(
-                pin(core).unwrap_err().kind(),
-                io::ErrorKind::InvalidInput,
-                "{core}"
-            );
-        }
-    }
 
     #[test]
     fn time_grows_with_work() {

@@ -1,8 +1,8 @@
 //! Memory: the allocator's manners, and what a process and the kernel hold.
 //!
 //! Owns: glibc's malloc settings, what is given back after the start, readings of `smaps_rollup`,
-//! `meminfo`, `sockstat` and `slabinfo`. Never: allocates for others, or guesses a value that a
-//! file does not give.
+//! `meminfo` and `sockstat`. Never: allocates for others, or guesses a value that a file does not
+//! give.
 
 use std::io;
 use std::path::Path;
@@ -88,7 +88,7 @@ unsafe extern "C" fn forget_program(
     1
 }
 
-/// The size of a page in bytes; `tcp_mem` and `sockstat` count in pages.
+/// The size of a page in bytes; `tcp_mem` counts in pages.
 pub fn page_bytes() -> u64 {
     rustix::param::page_size() as u64
 }
@@ -100,8 +100,6 @@ pub struct ProcessMemory {
     pub rss_bytes: u64,
     /// Resident pages, each shared one divided by its sharers: sums over processes are true.
     pub pss_bytes: u64,
-    /// Resident pages of this process alone: what its end would free.
-    pub private_bytes: u64,
 }
 
 /// Memory of a process; `None` is this one. Kernel memory, hence sockets, is not in it. Errors:
@@ -118,7 +116,7 @@ pub fn process(pid: Option<u32>) -> io::Result<ProcessMemory> {
 
 /// Memory and sockets of the whole machine; `None` where the kernel's file is missing or
 /// unreadable.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SystemMemory {
     /// All memory of the machine, `MemTotal`.
     pub total_bytes: Option<u64>,
@@ -126,40 +124,9 @@ pub struct SystemMemory {
     pub available_bytes: Option<u64>,
     /// The kernel's object caches, where sockets live, `Slab`.
     pub slab_bytes: Option<u64>,
-    /// The part of the caches that cannot be dropped, `SUnreclaim`.
-    pub slab_unreclaimable_bytes: Option<u64>,
     /// TCP sockets in use, of both ends and all processes, this network namespace.
     pub tcp_in_use: Option<u64>,
-    /// Sockets without a process, still closing.
-    pub tcp_orphans: Option<u64>,
-    /// Number of connections in `TIME_WAIT`.
-    pub tcp_time_wait: Option<u64>,
-    /// Pages of TCP buffers (not of the sockets themselves); `tcp_mem` bounds this.
-    pub tcp_buffer_pages: Option<u64>,
-    /// The caches of one connection's objects; empty unless `slabinfo` is readable (root).
-    pub caches: Vec<SlabCache>,
 }
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SlabCache {
-    /// The kernel's name, such as `TCP`.
-    pub name: String,
-    pub objects: u64,
-    pub object_bytes: u64,
-}
-
-/// The caches that a TCP connection draws on.
-const CONNECTION_CACHES: [&str; 9] = [
-    "TCP",
-    "TCPv6",
-    "sock_inode_cache",
-    "filp",
-    "dentry",
-    "eventpoll_epi",
-    "ep_head",
-    "tw_sock_TCP",
-    "request_sock_TCP",
-];
 
 /// Reads the kernel's own books.
 pub fn system() -> SystemMemory {
@@ -174,12 +141,7 @@ pub fn system_below(root: &Path) -> SystemMemory {
         total_bytes: kib_field(&meminfo, "MemTotal:"),
         available_bytes: kib_field(&meminfo, "MemAvailable:"),
         slab_bytes: kib_field(&meminfo, "Slab:"),
-        slab_unreclaimable_bytes: kib_field(&meminfo, "SUnreclaim:"),
-        tcp_in_use: sockstat_field(&sockstat, "inuse"),
-        tcp_orphans: sockstat_field(&sockstat, "orphan"),
-        tcp_time_wait: sockstat_field(&sockstat, "tw"),
-        tcp_buffer_pages: sockstat_field(&sockstat, "mem"),
-        caches: parse_slabinfo(&read("proc/slabinfo")),
+        tcp_in_use: sockets_in_use(&sockstat),
     }
 }
 
@@ -191,44 +153,17 @@ fn kib_field(text: &str, name: &str) -> Option<u64> {
 }
 
 fn parse_rollup(text: &str) -> Option<ProcessMemory> {
-    let private =
-        kib_field(text, "Private_Clean:")?.checked_add(kib_field(text, "Private_Dirty:")?)?;
     Some(ProcessMemory {
         rss_bytes: kib_field(text, "Rss:")?,
         pss_bytes: kib_field(text, "Pss:")?,
-        private_bytes: private,
     })
 }
 
-/// The line `TCP: inuse 5 orphan 0 tw 2 alloc 7 mem 1`: names and values in turn.
-fn sockstat_field(text: &str, name: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix("TCP:"))?;
-    let mut words = line.split_ascii_whitespace();
-    while let Some(word) = words.next() {
-        let value = words.next()?;
-        if word == name {
-            return value.parse().ok();
-        }
-    }
-    None
-}
-
-/// Columns of slabinfo(5): name, active objects, all objects, object size.
-fn parse_slabinfo(text: &str) -> Vec<SlabCache> {
-    let parse = |line: &str| {
-        let mut words = line.split_ascii_whitespace();
-        let name = words
-            .next()
-            .filter(|name| CONNECTION_CACHES.contains(name))?;
-        let objects = words.next()?.parse().ok()?;
-        let object_bytes = words.nth(1)?.parse().ok()?;
-        Some(SlabCache {
-            name: name.to_owned(),
-            objects,
-            object_bytes,
-        })
-    };
-    text.lines().filter_map(parse).collect()
+/// The number in the line `TCP: inuse 5 orphan 0 tw 2 alloc 7 mem 1`.
+fn sockets_in_use(text: &str) -> Option<u64> {
+    let mut lines = text.lines();
+    let rest = lines.find_map(|line| line.strip_prefix("TCP: inuse "))?;
+    rest.split_ascii_whitespace().next()?.parse().ok()
 }
 
 #[cfg(test)]
@@ -279,8 +214,7 @@ mod tests {
     #[test]
     fn this_process_has_memory() {
         let memory = process(None).unwrap();
-        assert!(0 < memory.private_bytes && memory.private_bytes <= memory.pss_bytes);
-        assert!(memory.pss_bytes <= memory.rss_bytes);
+        assert!(0 < memory.pss_bytes && memory.pss_bytes <= memory.rss_bytes);
         assert!(process(Some(std::process::id())).is_ok());
         assert_eq!(
             process(Some(u32::MAX)).unwrap_err().kind(),
@@ -291,15 +225,13 @@ mod tests {
 
     #[test]
     fn rollup_needs_every_field() {
-        let text = "5-7 ---p 0 0:0 0 [rollup]\nRss:  10 kB\nPss:  8 kB\nPss_Dirty: 1 kB\n\
-                    Private_Clean: 2 kB\nPrivate_Dirty: 3 kB\n";
+        let text = "5-7 ---p 0 0:0 0 [rollup]\nRss:  10 kB\nPss:  8 kB\nPss_Dirty: 1 kB\n";
         let expect = ProcessMemory {
             rss_bytes: 10_240,
             pss_bytes: 8_192,
-            private_bytes: 5_120,
         };
         assert_eq!(parse_rollup(text), Some(expect));
-        for missing in ["Rss:", "Pss:", "Private_Clean:", "Private_Dirty:"] {
+        for missing in ["Rss:", "Pss:"] {
             assert_eq!(
                 parse_rollup(&text.replace(missing, "Other:")),
                 None,
@@ -309,33 +241,13 @@ mod tests {
     }
 
     #[test]
-    fn sockstat_fields_are_found_by_name() {
+    fn sockets_in_use_are_those_of_tcp() {
         let text =
             "sockets: used 9\nTCP: inuse 5 orphan 1 tw 2 alloc 7 mem 3\nUDP: inuse 4 mem 8\n";
-        for (name, expect) in [
-            ("inuse", Some(5)),
-            ("orphan", Some(1)),
-            ("tw", Some(2)),
-            ("mem", Some(3)),
-            ("used", None),
-        ] {
-            assert_eq!(sockstat_field(text, name), expect, "{name}");
-        }
+        assert_eq!(sockets_in_use(text), Some(5));
         for bad in ["", "TCP:", "TCP: inuse", "TCP: inuse many"] {
-            assert_eq!(sockstat_field(bad, "inuse"), None, "{bad:?}");
+            assert_eq!(sockets_in_use(bad), None, "{bad:?}");
         }
-    }
-
-    #[test]
-    fn slabinfo_keeps_what_a_connection_draws_on() {
-        let text = "slabinfo - version: 2.1\n# name <active_objs> <num_objs> <objsize>\n\
-                    TCP  26  39  2368  13  8 : tunables 0 0 0\nkmalloc-8 1 2 8 512 1\nfilp 4\n";
-        let expect = SlabCache {
-            name: "TCP".into(),
-            objects: 26,
-            object_bytes: 2368,
-        };
-        assert_eq!(parse_slabinfo(text), [expect]);
     }
 
     #[test]
