@@ -4,7 +4,7 @@ mod access;
 mod channel;
 pub(crate) mod servers;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 use std::net::SocketAddr;
 
@@ -78,6 +78,34 @@ impl Checks<'_> {
 
     fn failed_under(&self, prefix: &str) -> bool {
         self.failed.iter().any(|path| path.starts_with(prefix))
+    }
+
+    /// Checks what tells the sections of a list apart: each has the option, as a name of so many
+    /// bytes at most if that is given, and no other section has the same.
+    fn distinct(
+        &mut self,
+        (section, key): (&str, &str),
+        bytes_max: Option<usize>,
+        values: impl IntoIterator<Item: Into<String>>,
+    ) {
+        let mut seen = HashSet::new();
+        for (index, value) in values.into_iter().enumerate() {
+            let path = element(section, index);
+            let (at, name) = (format!("{path}.{key}"), value.into());
+            if self.failed.contains(&at) {
+                // The value itself has a problem already.
+            } else if name.is_empty() {
+                self.problem(&path, format!("{path} has no {key}: add {key} = \"…\""));
+            } else if let Some(most) = bytes_max.filter(|most| !is_name(&name, *most)) {
+                let text = format!(
+                    "expected 1 to {most} ASCII letters, digits, \"-\", \"_\" or \".\", found \
+                     {name:?}"
+                );
+                self.wrong(&at, text);
+            } else if !seen.insert(name.clone()) {
+                self.wrong(&at, format!("{name:?} appears twice"));
+            }
+        }
     }
 
     fn is_set(&self, path: &str) -> bool {
@@ -258,26 +286,14 @@ impl Checks<'_> {
 
     fn channels(&mut self) {
         self.channel("channel", &self.config.channel);
-        let mut seen = BTreeSet::new();
+        let names = self.config.namespaces.iter().map(|it| &it.name);
+        self.distinct(("namespace", "name"), Some(NAMESPACE_BYTES_MAX), names);
         for (index, namespace) in self.config.namespaces.iter().enumerate() {
             let path = element("namespace", index);
             let name = &namespace.name;
-            let at = format!("{path}.name");
-            if !self.is_set(&at) {
-                self.problem(&path, format!("{path} has no name: add name = \"…\""));
-            } else if !name.is_empty() && !is_name(name, NAMESPACE_BYTES_MAX) {
-                let text = format!(
-                    "expected 1 to {NAMESPACE_BYTES_MAX} ASCII letters, digits, \"-\", \"_\" or \
-                     \".\", found {name:?}"
-                );
-                self.wrong(&at, text);
-            } else if !name.is_empty() && !seen.insert(name) {
-                let text =
-                    format!("the namespace {name:?} appears twice; join the two or rename one");
-                self.wrong(&at, text);
-            } else if RESERVED.contains(&&**name) {
+            if RESERVED.contains(&&**name) {
                 let text = format!("{name:?} is for Throng's own channels: choose another name");
-                self.wrong(&at, text);
+                self.wrong(&format!("{path}.name"), text);
             }
             self.channel(&path, &namespace.options);
         }
@@ -311,16 +327,8 @@ impl Checks<'_> {
                  connect",
             );
         }
-        let mut seen = BTreeSet::new();
-        for (index, project) in appwrite.projects.iter().enumerate() {
-            let path = element("appwrite.project", index);
-            let at = format!("{path}.id");
-            if !self.is_set(&at) {
-                self.problem(&path, format!("{path} has no id: add id = \"…\""));
-            } else if !project.id.is_empty() && !seen.insert(&project.id) {
-                self.wrong(&at, format!("the project {:?} appears twice", project.id));
-            }
-        }
+        let ids = appwrite.projects.iter().map(|it| &it.id);
+        self.distinct(("appwrite.project", "id"), None, ids);
     }
 
     fn grip(&mut self) {
@@ -336,17 +344,13 @@ impl Checks<'_> {
                 ));
             }
         }
-        let mut seen = BTreeSet::new();
+        self.distinct(
+            ("grip.route", "path"),
+            None,
+            grip.routes.iter().map(|it| &it.path),
+        );
         for (index, route) in grip.routes.iter().enumerate() {
             let path = element("grip.route", index);
-            if !self.is_set(&format!("{path}.path")) {
-                let message = format!("{path} has no path: add path = \"/\" or a longer one");
-                self.problem(&path, message);
-            } else if !route.path.is_empty() && !seen.insert(&route.path) {
-                let text = "appears twice; list all backends in one route";
-                let text = format!("the path {:?} {text}", route.path);
-                self.wrong(&format!("{path}.path"), text);
-            }
             let at = format!("{path}.origin");
             if route.origin.is_empty() && !self.failed.contains(&at) {
                 let place = if self.is_set(&at) { &at } else { &path };

@@ -101,6 +101,16 @@ pub(crate) struct Rule {
     pub(crate) file: bool,
 }
 
+/// Declares setters of a field each.
+macro_rules! words {
+    ($($word:ident $(($value:ident: $Type:ty))? = $set:expr;)+) => {$(
+        pub(crate) const fn $word(mut self $(, $value: $Type)?) -> Self {
+            self.$word = $set;
+            self
+        }
+    )+};
+}
+
 /// The setters are the words of the table of options.
 impl Rule {
     pub(crate) const ANY: Self = Self {
@@ -120,39 +130,14 @@ impl Rule {
         Self { min, max, ..self }
     }
 
-    pub(crate) const fn zero(mut self, meaning: &'static str) -> Self {
-        self.zero = Some(meaning);
-        self
-    }
-
-    pub(crate) const fn flag(mut self, flag: &'static str) -> Self {
-        self.flag = Some(flag);
-        self
-    }
-
-    pub(crate) const fn example(mut self, example: &'static str) -> Self {
-        self.example = example;
-        self
-    }
-
-    pub(crate) const fn unset(mut self, unset: &'static str) -> Self {
-        self.unset = unset;
-        self
-    }
-
-    pub(crate) const fn secret(mut self) -> Self {
-        self.secret = true;
-        self
-    }
-
-    pub(crate) const fn restart(mut self) -> Self {
-        self.restart = true;
-        self
-    }
-
-    pub(crate) const fn file(mut self) -> Self {
-        self.file = true;
-        self
+    words! {
+        zero(meaning: &'static str) = Some(meaning);
+        flag(flag: &'static str) = Some(flag);
+        example(example: &'static str) = example;
+        unset(unset: &'static str) = unset;
+        secret = true;
+        restart = true;
+        file = true;
     }
 
     pub(crate) const fn permission(mut self) -> Self {
@@ -264,68 +249,53 @@ impl Kind for Count {
     }
 }
 
-/// Milliseconds, written with a unit.
-pub(crate) struct Duration;
+/// Declares kinds of numbers with a unit, written as texts: examples for messages, the function
+/// that reads a text, the one that writes it, and whether a bare number is one too.
+macro_rules! measures {
+    ($(
+        $(#[$doc:meta])+
+        $kind:ident($name:literal, $examples:literal, $parse:ident, $text:ident, $is_plain:literal);
+    )+) => {$(
+        $(#[$doc])+
+        pub(crate) struct $kind;
 
-impl Kind for Duration {
-    type Field = u64;
+        impl Kind for $kind {
+            type Field = u64;
 
-    fn name() -> String {
-        "duration".to_owned()
-    }
+            fn name() -> String {
+                $name.to_owned()
+            }
 
-    fn expected(rule: &Rule) -> String {
-        let bounds = rule.bounds(|ms| quoted(&duration_text(ms)));
-        if bounds.is_empty() {
-            return "a duration such as \"250ms\" or \"5m\"".to_owned();
+            fn expected(rule: &Rule) -> String {
+                let bounds = rule.bounds(|value| quoted(&$text(value)));
+                let such = if bounds.is_empty() { concat!(" such as ", $examples) } else { "" };
+                format!("a {}{bounds}{such}", $name)
+            }
+
+            fn read(given: &Input<'_>, rule: &Rule) -> Result<u64, Fault> {
+                let value = match given {
+                    Input::Toml(value) if $is_plain && value.get_ref().is_integer() => {
+                        integer(value.get_ref())
+                    }
+                    _ => given.as_str().and_then(|text| $parse(text).ok()),
+                };
+                value
+                    .filter(|&value| rule.admits(value))
+                    .map_or_else(|| Self::refuse(given, rule), Ok)
+            }
+
+            fn write(value: &u64) -> Option<String> {
+                Some(quoted(&$text(*value)))
+            }
         }
-        format!("a duration{bounds}")
-    }
-
-    fn read(given: &Input<'_>, rule: &Rule) -> Result<u64, Fault> {
-        given
-            .as_str()
-            .and_then(|text| parse_duration_ms(text).ok())
-            .filter(|&ms| rule.admits(ms))
-            .map_or_else(|| Self::refuse(given, rule), Ok)
-    }
-
-    fn write(value: &u64) -> Option<String> {
-        Some(quoted(&duration_text(*value)))
-    }
+    )+};
 }
 
-/// Bytes, written with a unit or as a bare number.
-pub(crate) struct Size;
-
-impl Kind for Size {
-    type Field = u64;
-
-    fn name() -> String {
-        "size".to_owned()
-    }
-
-    fn expected(rule: &Rule) -> String {
-        let bounds = rule.bounds(|bytes| quoted(&size_text(bytes)));
-        if bounds.is_empty() {
-            return "a size such as \"64KiB\" or \"1MiB\"".to_owned();
-        }
-        format!("a size{bounds}")
-    }
-
-    fn read(given: &Input<'_>, rule: &Rule) -> Result<u64, Fault> {
-        let bytes = match given {
-            Input::Toml(value) if value.get_ref().is_integer() => integer(value.get_ref()),
-            _ => given.as_str().and_then(|text| parse_size_bytes(text).ok()),
-        };
-        bytes
-            .filter(|&bytes| rule.admits(bytes))
-            .map_or_else(|| Self::refuse(given, rule), Ok)
-    }
-
-    fn write(value: &u64) -> Option<String> {
-        Some(quoted(&size_text(*value)))
-    }
+measures! {
+    /// Milliseconds, written with a unit.
+    Duration("duration", "\"250ms\" or \"5m\"", parse_duration_ms, duration_text, false);
+    /// Bytes, written with a unit or as a bare number.
+    Size("size", "\"64KiB\" or \"1MiB\"", parse_size_bytes, size_text, true);
 }
 
 fn integer(value: &DeValue<'_>) -> Option<u64> {

@@ -1,6 +1,5 @@
 //! Checks of secrets, keys and TLS options. Certificates are checked where the files are read.
 
-use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use super::{Checks, NAMESPACE_BYTES_MAX, is_name};
@@ -192,19 +191,18 @@ impl Checks<'_> {
     }
 
     fn sites(&mut self) {
-        let mut seen = BTreeSet::new();
-        for (index, site) in self.config.tls.sites.iter().enumerate() {
+        let sites = self.config.tls.sites.iter();
+        self.distinct(
+            ("tls.site", "name"),
+            None,
+            sites.map(|it| it.name.to_ascii_lowercase()),
+        );
+        for index in 0..self.config.tls.sites.len() {
             let path = element("tls.site", index);
-            for key in ["name", "certificate", "key"] {
+            for key in ["certificate", "key"] {
                 if !self.is_set(&format!("{path}.{key}")) {
                     self.problem(&path, format!("{path} has no {key}: add {key} = \"…\""));
                 }
-            }
-            if !site.name.is_empty() && !seen.insert(site.name.to_ascii_lowercase()) {
-                self.wrong(
-                    &format!("{path}.name"),
-                    format!("{} appears twice", site.name),
-                );
             }
         }
     }

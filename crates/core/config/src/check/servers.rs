@@ -117,21 +117,13 @@ impl Checks<'_> {
         for name in &proxy.rpc_namespaces {
             self.methods("proxy", name, &mut methods);
         }
-        let mut seen = BTreeSet::from([DEFAULT_BACKEND]);
+        let names = proxy.backends.iter().map(|it| &it.name);
+        self.distinct(("proxy.backend", "name"), Some(NAMESPACE_BYTES_MAX), names);
         for (index, backend) in proxy.backends.iter().enumerate() {
             let path = element("proxy.backend", index);
-            let at = format!("{path}.name");
-            let name = backend.name.as_str();
-            if !self.is_set(&at) {
-                self.problem(&path, format!("{path} has no name: add name = \"…\""));
-            } else if !name.is_empty() && !is_name(name, NAMESPACE_BYTES_MAX) {
-                self.wrong(&at, "expected ASCII letters, digits, \"-\", \"_\" or \".\"");
-            } else if !name.is_empty() && !seen.insert(name) {
-                let text = match name {
-                    DEFAULT_BACKEND => format!("{name:?} is the backend of [proxy]"),
-                    _ => format!("the backend {name:?} appears twice"),
-                };
-                self.wrong(&at, text);
+            if backend.name == DEFAULT_BACKEND {
+                let text = format!("{DEFAULT_BACKEND:?} is the backend of [proxy]");
+                self.wrong(&format!("{path}.name"), text);
             }
             let at = format!("{path}.endpoint");
             if backend.endpoint.is_none() && !self.failed.contains(&at) {
@@ -180,21 +172,11 @@ const SUBJECT_BYTES_MAX: usize = 1024;
 impl Checks<'_> {
     pub(super) fn feeds(&mut self) {
         let feeds = &self.config.feeds;
+        let names = feeds.iter().map(|it| &it.name);
+        self.distinct(("feed", "name"), Some(NAMESPACE_BYTES_MAX), names);
         for (index, feed) in feeds.iter().enumerate() {
             let path = element("feed", index);
             let at = |key: &str| format!("{path}.{key}");
-            let name = feed.name.as_str();
-            if self.failed_under(&at("name")) {
-                // The value itself has a problem already.
-            } else if name.is_empty() {
-                let message = format!("{path} has no name: add name = \"orders\", or another");
-                self.problem(&path, message);
-            } else if !is_name(name, NAMESPACE_BYTES_MAX) {
-                let text = "a name has 1 to 64 ASCII letters, digits, \"-\", \"_\" and \".\"";
-                self.wrong(&at("name"), text);
-            } else if feeds.iter().take(index).any(|other| other.name == name) {
-                self.wrong(&at("name"), format!("another feed is named {name:?} too"));
-            }
             let kind = feed.kind.word();
             let schemes = feed.kind.schemes();
             match &feed.url {
