@@ -12,6 +12,7 @@ extern crate self as throng_types;
 mod channel;
 mod connection;
 pub mod date;
+pub mod fill;
 mod frame;
 pub mod json;
 mod publication;

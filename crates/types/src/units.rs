@@ -279,6 +279,16 @@ pub fn format_bytes(bytes: f64) -> String {
     format!("{} TiB", three_digits(value))
 }
 
+/// Writes a measured size; a difference below zero is noise around something small.
+#[must_use]
+pub fn measured_bytes(bytes: f64) -> String {
+    if bytes < 0.0 {
+        "not measurable".to_owned()
+    } else {
+        format_bytes(bytes)
+    }
+}
+
 fn three_digits(value: f64) -> String {
     let decimals = if value >= 100.0 || value.fract() == 0.0 {
         0
@@ -352,6 +362,8 @@ mod tests {
         assert_eq!(format_us(12_345_678.0), "12.3 s");
         assert_eq!(format_bytes(512.0), "512 B");
         assert_eq!(format_bytes(16.02 * 1024.0 * 1024.0 * 1024.0), "16.0 GiB");
+        assert_eq!(measured_bytes(-246.0), "not measurable");
+        assert_eq!(measured_bytes(140.0), "140 B");
         assert_eq!(grouped(0), "0");
         assert_eq!(grouped(1000), "1,000");
         assert_eq!(grouped(12_345_678), "12,345,678");

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::Results;
-use crate::fill::find;
+use throng_types::fill::find;
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Chart {

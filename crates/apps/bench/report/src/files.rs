@@ -4,9 +4,9 @@ use serde_json::json;
 
 use throng_bench_measure::LogWriter;
 
-use crate::fill::fill;
 use crate::html::report_page;
 use crate::results::{Results, ResultsError};
+use throng_types::fill::fill;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResultFile {

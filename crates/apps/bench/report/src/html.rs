@@ -6,11 +6,11 @@
 use serde_json::{Value, json};
 
 use throng_types::date;
+use throng_types::fill::fill_page;
 
 use crate::Results;
 use crate::charts::{self, Chart};
 use crate::compare::{Row, compare, percent};
-use crate::fill::fill_page;
 use crate::view::view;
 
 pub fn report_page(results: &Results) -> String {

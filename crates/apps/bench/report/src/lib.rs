@@ -8,7 +8,6 @@
 mod charts;
 mod compare;
 mod files;
-mod fill;
 mod html;
 pub mod live;
 mod results;

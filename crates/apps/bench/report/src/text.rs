@@ -49,23 +49,3 @@ pub(crate) fn measured(result: &CheckResult) -> String {
 pub(crate) fn time(us: Option<u64>) -> String {
     us.map_or_else(|| "–".into(), |us| format_us(us as f64))
 }
-
-/// Writes a measured size; a difference below zero is noise around something small.
-pub(crate) fn measured_bytes(bytes: f64) -> String {
-    if bytes < 0.0 {
-        "not measurable".to_owned()
-    } else {
-        format_bytes(bytes)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn memory_below_zero_is_not_told_as_a_figure() {
-        assert_eq!(measured_bytes(-246.0), "not measurable");
-        assert_eq!(measured_bytes(140.0), "140 B");
-    }
-}

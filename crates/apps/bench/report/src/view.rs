@@ -8,10 +8,10 @@ use serde_json::{Map, Value, json};
 use throng_bench_measure::{LatencySummary, PERCENTILES, RunCounters};
 use throng_bench_plan::check::{Figure, LatencyKind, Metric};
 use throng_types::date;
-use throng_types::units::{format_bytes, format_us, grouped};
+use throng_types::fill::fill;
+use throng_types::units::{format_bytes, format_us, grouped, measured_bytes};
 
-use crate::fill::fill;
-use crate::text::{measured, measured_bytes, reasons};
+use crate::text::{measured, reasons};
 use crate::{CheckResult, Results, ServerTotals, StepResult};
 
 /// Most notes that the summary prints; the page has them all.

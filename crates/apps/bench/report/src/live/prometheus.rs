@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use throng_bench_measure::Latency;
 
 use crate::Snapshot;
-use crate::fill::fill;
 use crate::text::reasons;
+use throng_types::fill::fill;
 
 /// Writes all metrics. Every name begins with `throng_bench_`.
 pub(super) fn metrics(snapshot: &Snapshot<'_>) -> String {

@@ -16,7 +16,7 @@ use throng_bench_measure::{Histograms, LatencySummary, Sample};
 use throng_bench_plan::StatsdExport;
 
 use crate::Snapshot;
-use crate::fill::fill;
+use throng_types::fill::fill;
 
 /// Sender of each row; when it is dropped, every gauge falls to zero.
 #[derive(Debug)]

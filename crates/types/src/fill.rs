@@ -1,4 +1,4 @@
-//! Filler of templates: texts with marks in braces, and a view of a run, which is JSON.
+//! Filler of templates: texts with marks in braces, and a view of what they tell, which is JSON.
 //!
 //! | mark | becomes |
 //! |---|---|
@@ -16,17 +16,17 @@
 
 use serde_json::Value;
 
-use throng_types::units::{format_bytes, format_us, grouped};
-
-use crate::text::measured_bytes;
+use crate::units::{format_bytes, format_us, grouped, measured_bytes};
 
 /// Fills a template whose values need no escaping.
-pub(crate) fn fill(template: &str, view: &Value) -> String {
+#[must_use]
+pub fn fill(template: &str, view: &Value) -> String {
     fill_with(template, view, |text| text)
 }
 
 /// Fills a template that is HTML.
-pub(crate) fn fill_page(template: &str, view: &Value) -> String {
+#[must_use]
+pub fn fill_page(template: &str, view: &Value) -> String {
     fill_with(template, view, |text| escaped(&text))
 }
 
@@ -102,7 +102,7 @@ impl<'t> Filler<'t> {
             let mark = after.split_once('}').map_or("", |(mark, _)| mark);
             let name = mark.trim_start_matches(['#', '?', '!', '/']);
             let is_plain =
-                |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "_. ".contains(c);
+                |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_. ".contains(c);
             if (name.is_empty() && mark != "/") || !name.chars().all(is_plain) {
                 continue;
             }
@@ -120,7 +120,8 @@ impl<'t> Filler<'t> {
 }
 
 /// Finds the value at a path; null if there is none.
-pub(crate) fn find<'v>(items: &[&'v Value], path: &str) -> &'v Value {
+#[must_use]
+pub fn find<'v>(items: &[&'v Value], path: &str) -> &'v Value {
     let Some(innermost) = items.last() else {
         return &Value::Null;
     };
@@ -164,6 +165,7 @@ fn shown(value: &Value, forms: &str) -> String {
         "bytes" => format_bytes(number),
         "measured" => measured_bytes(number),
         "percent" => format!("{:.0} %", number * 100.0),
+        "tenths" => format!("{number:.1}"),
         "thousandths" if value.is_number() => format!("{number:.3}"),
         "ms" => format!("{:.3}", number / 1000.0),
         "signed_ms" => format!("{:+.3}", number / 1000.0),
@@ -171,6 +173,7 @@ fn shown(value: &Value, forms: &str) -> String {
         // What stands before and behind the blank in 12.5 ms.
         "number" => text.split(' ').take(1).collect(),
         "unit" => text.split(' ').skip(1).collect(),
+        "dash" if value.is_null() => "-".to_owned(),
         "left10" => format!("{text:<10}"),
         "left12" => format!("{text:<12}"),
         "right10" => format!("{text:>10}"),
