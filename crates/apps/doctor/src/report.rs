@@ -165,7 +165,7 @@ impl LimitCheck {
 }
 
 /// Judgement of all limits against one plan.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Report {
     /// Role of the machine in the plan.
     pub role: Role,

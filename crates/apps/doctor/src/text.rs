@@ -3,10 +3,11 @@
 use std::fmt::Write as _;
 
 use serde::Serialize;
-use throng_types::units::grouped;
+use serde_json::json;
+use throng_types::fill::fill;
+use throng_types::units::{format_bytes, grouped};
 
 use crate::apply::Applied;
-use crate::plan::Role;
 use crate::report::{CheckStatus, Fix, LimitCheck, Report};
 
 /// Renders a report: the verdict, one line per limit, and how to lift those that are short.
@@ -14,59 +15,48 @@ use crate::report::{CheckStatus, Fix, LimitCheck, Report};
 /// Every line of the table starts with its status in a column of its own, so a caller that
 /// wants colour can paint lines by their first word.
 pub fn render_text(report: &Report) -> String {
-    let mut out = String::new();
-    verdict(report, &mut out);
-    out.push('\n');
-    table(report, &mut out);
-    for check in report.checks.iter().filter(|check| !check.fix.is_empty()) {
-        // Writing to a String cannot fail.
-        let _ = write!(out, "\n{} ({})\n", check.id, check.title);
-        wrap(&format!("why:  {}.", check.why), &mut out);
-        let _ = writeln!(out, "  cost: {}.", check.cost);
-        out.push_str("  lift:\n");
-        for fix in &check.fix {
-            // Advice is a comment, so that the block can go through a shell as a whole.
-            let hash = if matches!(fix, Fix::Advice(_)) {
-                "# "
-            } else {
-                ""
-            };
-            let _ = writeln!(out, "    {hash}{}", fix.line());
-        }
+    // Advice is a comment, so that the block can go through a shell as a whole.
+    let line = |fix: &Fix| match fix {
+        Fix::Advice(text) => format!("# {text}"),
+        _ => fix.line(),
+    };
+    let lift = |check: &LimitCheck| {
+        json!({
+            "id": check.id, "title": check.title, "cost": check.cost,
+            "why": wrapped(&format!("why:  {}.", check.why)),
+            "fix": check.fix.iter().map(line).collect::<Vec<_>>(),
+        })
+    };
+    let mut summary = summary_line(report);
+    if let Some(start) = summary.get_mut(..1) {
+        start.make_ascii_uppercase();
     }
-    steps(report, &mut out);
-    out
-}
-
-/// Writes the first steps, at the end, which stays on the screen.
-fn steps(report: &Report, out: &mut String) {
+    let short = report.checks.iter().filter(|check| !check.fix.is_empty());
     let steps = report.steps();
-    let title = match steps.len() {
-        0 => "Nothing has to be done",
-        1 => "Do this",
-        2 => "Do these two",
-        _ => "Do these three",
-    };
-    out.push('\n');
-    out.push_str(title);
-    out.push_str(if steps.is_empty() { ".\n" } else { ":\n" });
-    for (n, (check, fix)) in steps.iter().enumerate() {
-        // Writing to a String cannot fail.
-        let _ = writeln!(out, "  {}. {}: {}", n + 1, check.id, fix.line());
-    }
-    let short = report.checks.iter();
-    let short = short
-        .filter(|check| check.status >= CheckStatus::Warn)
-        .count();
-    let _ = match (report.connections, short.saturating_sub(steps.len())) {
-        (None, _) => writeln!(
-            out,
-            "To have every limit judged, say how many connections you want: `throng doctor \
-             --connections 100k`."
-        ),
-        (Some(_), 0) => Ok(()),
-        (Some(_), left) => writeln!(out, "Then ask again: {left} more are above."),
-    };
+    let warned = report
+        .checks
+        .iter()
+        .filter(|check| check.status >= CheckStatus::Warn);
+    let left = warned.count().saturating_sub(steps.len());
+    let steps_told = (1_u32..).zip(&steps);
+    let steps_told = steps_told.map(|(n, (check, fix))| {
+        let line = fix.line();
+        json!({"n": n, "id": check.id, "line": line})
+    });
+    let view = json!({
+        "report": report,
+        "summary": summary,
+        "table": table(report),
+        "short": short.map(lift).collect::<Vec<_>>(),
+        "steps": steps_told.collect::<Vec<_>>(),
+        "these": match steps.len() {
+            1 => "this",
+            2 => "these two",
+            _ => "these three",
+        },
+        "left": report.connections.is_some().then_some(left).filter(|left| *left > 0),
+    });
+    fill(include_str!("report.txt"), &view)
 }
 
 /// Sums a report up in one sentence, for a server's banner.
@@ -106,35 +96,7 @@ pub fn summary_line(report: &Report) -> String {
     line
 }
 
-fn verdict(report: &Report, out: &mut String) {
-    let mut sentence = summary_line(report);
-    if let Some(start) = sentence.get_mut(..1) {
-        start.make_ascii_uppercase();
-    }
-    let place = if report.container {
-        ", in a container"
-    } else {
-        ""
-    };
-    // Writing to a String cannot fail.
-    let _ = writeln!(
-        out,
-        "Role {}{place}; {} bytes of memory per idle connection.",
-        report.role.name(),
-        grouped(report.connection_bytes)
-    );
-    let _ = writeln!(out, "{sentence}.");
-    if report.connections.is_none() {
-        let _ = writeln!(
-            out,
-            "Limits are compared with {} connections, which memory would allow; only the one that \
-             binds first is judged.",
-            grouped(report.goal)
-        );
-    }
-}
-
-fn table(report: &Report, out: &mut String) {
+fn table(report: &Report) -> String {
     let header = ["", "LIMIT", "HOLDS", "NEEDED", "NOW"].map(String::from);
     let rows = report.checks.iter().map(|check| {
         let status = match check.status {
@@ -168,12 +130,10 @@ fn table(report: &Report, out: &mut String) {
             .unwrap_or_default()
     };
     let [a, b, c, d] = std::array::from_fn(width);
-    for [status, limit, holds, needed, now] in &rows {
-        let _ = writeln!(
-            out,
-            "{status:<a$}  {limit:<b$}  {holds:>c$}  {needed:>d$}  {now}"
-        );
-    }
+    let line = |[status, limit, holds, needed, now]: &[String; 5]| {
+        format!("{status:<a$}  {limit:<b$}  {holds:>c$}  {needed:>d$}  {now}\n")
+    };
+    rows.iter().map(line).collect()
 }
 
 /// Writes a number of connections; above all that a machine can hold it only confuses.
@@ -186,8 +146,9 @@ fn holds(connections: u64) -> String {
 }
 
 /// Breaks a paragraph at 96 columns, indented; lines after the first align with its text.
-fn wrap(paragraph: &str, out: &mut String) {
+fn wrapped(paragraph: &str) -> String {
     const WIDTH: usize = 96;
+    let mut out = String::new();
     let mut line = String::from(" ");
     for word in paragraph.split(' ') {
         if WIDTH < line.len() + 1 + word.len() {
@@ -199,17 +160,12 @@ fn wrap(paragraph: &str, out: &mut String) {
         line.push_str(word);
     }
     out.push_str(&line);
-    out.push('\n');
+    out
 }
 
-/// Writes a size in the largest unit that keeps it above one.
+/// Writes a size as people read it.
 pub(crate) fn bytes(bytes: u64) -> String {
-    let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
-    let mut units = units.into_iter().map(|(name, bits)| (name, 1_u64 << bits));
-    match units.find(|(_, unit)| *unit <= bytes) {
-        None => format!("{bytes} B"),
-        Some((name, unit)) => format!("{}.{} {name}", bytes / unit, bytes % unit * 10 / unit),
-    }
+    format_bytes(bytes as f64)
 }
 
 /// Version of the layout that [`render_json`] writes.
@@ -221,15 +177,8 @@ pub fn render_json(report: &Report, applied: &[Applied]) -> Result<String, serde
     let document = Document {
         schema: SCHEMA,
         status: report.status(),
-        role: report.role,
-        container: report.container,
-        connections: report.connections,
-        goal: report.goal,
-        connection_bytes: report.connection_bytes,
-        holds_connections: report.holds_connections,
-        binds_first: report.binds_first,
         summary: summary_line(report),
-        checks: &report.checks,
+        report,
         steps: { report.steps().into_iter() }
             .map(|(check, fix)| Step {
                 id: check.id,
@@ -247,15 +196,9 @@ pub fn render_json(report: &Report, applied: &[Applied]) -> Result<String, serde
 struct Document<'a> {
     schema: u32,
     status: CheckStatus,
-    role: Role,
-    container: bool,
-    connections: Option<u64>,
-    goal: u64,
-    connection_bytes: u64,
-    holds_connections: Option<u64>,
-    binds_first: Option<&'a str>,
     summary: String,
-    checks: &'a [LimitCheck],
+    #[serde(flatten)]
+    report: &'a Report,
     steps: Vec<Step<'a>>,
     applied: &'a [Applied],
 }
@@ -271,23 +214,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_have_units() {
-        for (size, expect) in [
-            (0, "0 B"),
-            (1_023, "1023 B"),
-            (1_536, "1.5 KiB"),
-            (16 << 30, "16.0 GiB"),
-            (u64::MAX, "16777215.9 TiB"),
-        ] {
-            assert_eq!(bytes(size), expect);
-        }
-    }
-
-    #[test]
     fn paragraphs_break_between_words() {
-        let mut out = String::new();
-        let words = vec!["word"; 60].join(" ");
-        wrap(&words, &mut out);
+        let out = wrapped(&vec!["word"; 60].join(" "));
         assert!(
             out.lines()
                 .all(|line| line.len() <= 96 && line.starts_with("  "))
