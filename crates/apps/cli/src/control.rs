@@ -38,7 +38,8 @@ pub(crate) struct Control(UnixListener);
 /// Client of the control socket that waits for an answer.
 pub(crate) struct UpgradeCaller {
     stream: UnixStream,
-    patience: Duration,
+    /// Time that the new process may take until it is ready.
+    pub(crate) patience: Duration,
 }
 
 impl Control {
@@ -81,11 +82,6 @@ impl Control {
 }
 
 impl UpgradeCaller {
-    /// Returns the time that the new process may take until it is ready.
-    pub(crate) const fn patience(&self) -> Duration {
-        self.patience
-    }
-
     /// Sends the outcome: the id of the new process, or why there is none.
     pub(crate) fn answer(&self, result: &Result<u32, String>) {
         let line = match result {

@@ -152,8 +152,12 @@ pub(crate) fn run(args: &Args) -> Result {
         // A successor serves its clients by now, who would wait for it.
         throng_sys::memory::forget_start();
     }
-    let path = args.config.config.clone();
-    let current = calls::Current::new(path, flags, config, level);
+    let current = calls::Current {
+        path: args.config.config.clone(),
+        flags,
+        config,
+        level,
+    };
     calls::run(calls, handle, current, &mut upgrade)
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -13,7 +13,7 @@ use throng_auth::{
     Algorithm, AllowClaim, ChannelPattern, Claims, KeyConfig, KeyError, NewToken, SigningKey,
     TokenFault, Verifier, sign,
 };
-use throng_config::signing_secret_fault;
+use throng_config::{Auth, signing_secret_fault};
 use throng_types::ChannelName;
 
 use crate::commands::publish;
@@ -41,12 +41,47 @@ fn now_unix_s() -> u64 {
     throng_sys::clock::unix_ms() / 1000
 }
 
-/// Reads the file of --key-file; also returns its name for errors.
-fn key_file(file: &Path) -> Result<(String, String)> {
-    let place = format!("--key-file {}", file.display());
-    let text = std::fs::read_to_string(file)
-        .map_err(|error| Failure::failed(format!("{place}: {error}")))?;
-    Ok((text.trim().to_owned(), place))
+#[derive(Debug, clap::Args)]
+struct KeyArgs {
+    /// Use this HMAC secret
+    #[arg(long, conflicts_with = "key_file")]
+    secret: Option<String>,
+    /// Use the key in this file: in PEM the private one to sign, the public one to check, or else
+    /// an HMAC secret
+    #[arg(long, value_name = "FILE")]
+    key_file: Option<PathBuf>,
+    #[command(flatten)]
+    config: ConfigFlag,
+}
+
+impl KeyArgs {
+    /// Returns the text of the key that was given, and its place for errors; none leaves it to the
+    /// configuration.
+    fn given(&self) -> Result<Option<(String, String)>> {
+        if let Some(secret) = &self.secret {
+            return Ok(Some((secret.clone(), "--secret".to_owned())));
+        }
+        let Some(file) = &self.key_file else {
+            return Ok(None);
+        };
+        let place = format!("--key-file {}", file.display());
+        let text = std::fs::read_to_string(file)
+            .map_err(|error| Failure::failed(format!("{place}: {error}")))?;
+        Ok(Some((text.trim().to_owned(), place)))
+    }
+
+    /// Returns the keys of the configuration.
+    fn configured(&self) -> Result<Auth> {
+        let loaded = load::complete(self.config.config.as_deref(), Vec::new())?;
+        Ok(loaded.config.auth)
+    }
+}
+
+/// Says that there is no key for what was asked.
+fn no_key(purpose: &str, configured: &str) -> Failure {
+    Failure::usage(format!("there is no key to {purpose} with"))
+        .advise("give --secret SECRET or --key-file FILE,")
+        .advise(format!("or --config FILE of a server {configured}"))
 }
 
 /// Print a token for a client
@@ -58,14 +93,8 @@ pub(crate) struct CreateArgs {
     /// The user that the token is for; "" is an anonymous one
     #[arg(long)]
     user: String,
-    /// Sign with this secret (HS256)
-    #[arg(long, conflicts_with = "key_file")]
-    secret: Option<String>,
-    /// Sign with the key in this file: a private key in PEM, or else an HMAC secret
-    #[arg(long, value_name = "FILE")]
-    key_file: Option<PathBuf>,
     #[command(flatten)]
-    config: ConfigFlag,
+    key: KeyArgs,
     /// Lifetime of the token: 90s, 15m, 1h, 30d, or never
     #[arg(long, default_value = "1h", value_parser = ttl)]
     ttl: Ttl,
@@ -115,7 +144,7 @@ fn raw_json(text: &str) -> std::result::Result<Box<RawValue>, String> {
 }
 
 fn create(args: &CreateArgs) -> Result {
-    let key = key(args)?;
+    let key = key(&args.key)?;
     let now = now_unix_s();
     let allow = AllowClaim {
         subscribe: args.allow_subscribe.iter().map(String::as_str).collect(),
@@ -150,26 +179,18 @@ struct Key {
     issuer: Option<String>,
 }
 
-fn key(args: &CreateArgs) -> Result<Key> {
-    let plain = |text: String, place: String| Key {
-        text,
-        place,
-        audience: None,
-        issuer: None,
-    };
-    if let Some(secret) = &args.secret {
-        return Ok(plain(secret.clone(), "--secret".to_owned()));
+fn key(args: &KeyArgs) -> Result<Key> {
+    if let Some((text, place)) = args.given()? {
+        return Ok(Key {
+            text,
+            place,
+            audience: None,
+            issuer: None,
+        });
     }
-    if let Some(file) = &args.key_file {
-        let (text, place) = key_file(file)?;
-        return Ok(plain(text, place));
-    }
-    let loaded = load::complete(args.config.config.as_deref(), Vec::new())?;
-    let auth = loaded.config.auth;
+    let auth = args.configured()?;
     let Some(secret) = auth.hmac_secret else {
-        return Err(Failure::usage("there is no key to sign with")
-            .advise("give --secret SECRET or --key-file FILE,")
-            .advise("or --config FILE of a server whose auth.hmac_secret is set"));
+        return Err(no_key("sign", "whose auth.hmac_secret is set"));
     };
     Ok(Key {
         text: secret.expose().to_owned(),
@@ -225,21 +246,15 @@ const TOKEN_BYTES_MAX: u64 = 1 << 20;
 pub(crate) struct CheckArgs {
     /// The token; `-` reads standard input
     token: String,
-    /// Check with this HMAC secret
-    #[arg(long, conflicts_with = "key_file")]
-    secret: Option<String>,
-    /// Check with the key in this file: a public key in PEM, or else an HMAC secret
-    #[arg(long, value_name = "FILE")]
-    key_file: Option<PathBuf>,
     #[command(flatten)]
-    config: ConfigFlag,
+    key: KeyArgs,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
 }
 
 fn check(args: &CheckArgs) -> Result {
-    let verifier = verifier(args)?;
+    let verifier = verifier(&args.key)?;
     let token = token(&args.token)?;
     let now = now_unix_s();
     let verdict = verifier.verify(&token, now);
@@ -286,33 +301,27 @@ fn token(given: &str) -> Result<String> {
     Ok(text.trim().to_owned())
 }
 
-fn verifier(args: &CheckArgs) -> Result<Verifier> {
-    if let Some(secret) = &args.secret {
-        return of_secret(secret).map_err(|error| Failure::usage(format!("--secret: {error}")));
+fn verifier(args: &KeyArgs) -> Result<Verifier> {
+    if let Some((text, place)) = args.given()? {
+        return of_text(&text).map_err(|error| Failure::failed(format!("{place}: {error}")));
     }
-    if let Some(file) = &args.key_file {
-        let (text, place) = key_file(file)?;
-        return of_file(&text).map_err(|error| Failure::failed(format!("{place}: {error}")));
-    }
-    let loaded = load::complete(args.config.config.as_deref(), Vec::new())?;
-    let auth = &loaded.config.auth;
-    let key_source = throng_server::fetch_keys(auth)
+    let auth = args.configured()?;
+    let key_source = throng_server::fetch_keys(&auth)
         .map_err(|why| Failure::failed(format!("auth.jwks_url: {why}")))?;
     let config = KeyConfig {
         key_source,
-        ..load::key_config(auth)
+        ..load::key_config(&auth)
     };
-    Verifier::new(config).map_err(|_| {
-        Failure::usage("there is no key to check the token with")
-            .advise("give --secret SECRET or --key-file FILE,")
-            .advise("or --config FILE of a server with keys in [auth]")
-    })
+    Verifier::new(config).map_err(|_| no_key("check the token", "with keys in [auth]"))
 }
 
 /// A PEM text tells by its content which key it is, so each kind is tried.
-fn of_file(text: &str) -> std::result::Result<Verifier, KeyError> {
+fn of_text(text: &str) -> std::result::Result<Verifier, KeyError> {
     if !text.contains("-----BEGIN") {
-        return of_secret(text);
+        return Verifier::new(KeyConfig {
+            hmac_secret: Some(text.as_bytes().into()),
+            ..KeyConfig::default()
+        });
     }
     let try_as = |put: fn(&mut KeyConfig, Option<Box<str>>)| {
         let mut config = KeyConfig::default();
@@ -322,13 +331,6 @@ fn of_file(text: &str) -> std::result::Result<Verifier, KeyError> {
     try_as(|config, pem| config.eddsa_public_pem = pem)
         .or_else(|_| try_as(|config, pem| config.ecdsa_public_pem = pem))
         .or_else(|_| try_as(|config, pem| config.rsa_public_pem = pem))
-}
-
-fn of_secret(secret: &str) -> std::result::Result<Verifier, KeyError> {
-    Verifier::new(KeyConfig {
-        hmac_secret: Some(secret.as_bytes().into()),
-        ..KeyConfig::default()
-    })
 }
 
 /// The claims as they stand in the token, whether they are true or not.

@@ -3,11 +3,10 @@
 //! Reads the channel that the dashboard reads, on the API port: one sample a second while somebody
 //! watches.
 
-use std::fmt::Write as _;
 use std::io::IsTerminal as _;
 
 use serde_json::Value;
-use throng_types::units::{format_bytes, format_us, grouped};
+use throng_types::fill::fill;
 
 use crate::commands::publish::said;
 use crate::console;
@@ -80,116 +79,19 @@ fn refused(api: &str, stream: &mut Answer) -> Failure {
 
 /// One sample as a screen of at most 80 columns.
 fn screen(api: &str, sample: &Value) -> String {
-    let at = |path: &str| sample.pointer(path);
-    let number = |path: &str| at(path).and_then(Value::as_u64);
-    let dash = || "-".to_owned();
-    let whole = |path: &str| number(path).map_or_else(dash, grouped);
-    let bytes = |path: &str| number(path).map_or_else(dash, |n| format_bytes(n as f64));
-    let flag = |path: &str| at(path).and_then(Value::as_bool) == Some(true);
-    let kinds = ["websocket", "sse", "stream", "http"];
-    let by_kind = kinds.map(|kind| format!("{kind} {}", whole(&format!("/connections/{kind}"))));
-    let kinds = kinds.map(|kind| number(&format!("/connections/{kind}")).unwrap_or(0));
-    let total: u64 = kinds.iter().sum();
-    let holds = match (number("/holds_connections"), at("/binds_first")) {
-        (Some(holds), Some(Value::String(first))) => {
-            format!("this machine holds {}, {first} binds first", grouped(holds))
-        }
-        _ => "the capacity of this machine is not known".to_owned(),
+    let is = |name: &str| sample[name] == true;
+    let mut view = sample.clone();
+    view["api"] = api.into();
+    view["up"] = span(sample["uptime_s"].as_u64().unwrap_or(0)).into();
+    view["state"] = match (is("draining"), is("accept_paused")) {
+        (true, _) => "draining".into(),
+        (_, true) => "paused: out of descriptors".into(),
+        _ => "accepting".into(),
     };
-    let state = match (flag("/draining"), flag("/accept_paused")) {
-        (true, _) => "draining",
-        (_, true) => "paused: out of descriptors",
-        _ => "accepting",
-    };
-    let access = if flag("/open_mode") {
-        ", open mode"
-    } else {
-        ""
-    };
-    let turn = number("/turn_p99_us").map_or_else(dash, |us| format_us(us as f64));
-    let cpu = at("/cpu_percent").and_then(Value::as_f64).unwrap_or(0.0);
-    let version = at("/version").and_then(Value::as_str).unwrap_or("?");
-    let rows = [
-        ("state", format!("{state}{access}")),
-        (
-            "connections",
-            format!("{}   {}", grouped(total), by_kind.join(", ")),
-        ),
-        (
-            "",
-            format!(
-                "{}/s opened, {}/s closed, {}/s refused",
-                whole("/connections_per_s"),
-                whole("/closed_per_s"),
-                whole("/refused_per_s")
-            ),
-        ),
-        ("", holds),
-        (
-            "messages",
-            format!(
-                "{}/s published, {}/s delivered",
-                whole("/publications_per_s"),
-                whole("/deliveries_per_s")
-            ),
-        ),
-        (
-            "traffic",
-            format!(
-                "{}/s out, {}/s in",
-                bytes("/bytes_out_per_s"),
-                bytes("/bytes_in_per_s")
-            ),
-        ),
-        (
-            "channels",
-            format!(
-                "{}, with {} subscriptions",
-                whole("/channels"),
-                whole("/subscriptions")
-            ),
-        ),
-        (
-            "history",
-            format!(
-                "{} publications, {}",
-                whole("/history_publications"),
-                bytes("/history_bytes")
-            ),
-        ),
-        (
-            "slow",
-            format!(
-                "{} consumers; dropped: close {}, drop-oldest {}, latest-only {}",
-                whole("/slow_consumers"),
-                whole("/dropped/close"),
-                whole("/dropped/drop-oldest"),
-                whole("/dropped/latest-only")
-            ),
-        ),
-        (
-            "process",
-            format!(
-                "{}, {cpu:.1} % of a CPU, {} of {} descriptors",
-                bytes("/memory_bytes"),
-                whole("/descriptors/open"),
-                whole("/descriptors/max")
-            ),
-        ),
-        ("turn, p99", turn),
-    ];
-    let mut text = format!(
-        "Throng {version} at {api}, up {}, {} shards, pid {}\n\n",
-        span(number("/uptime_s").unwrap_or(0)),
-        whole("/shards"),
-        number("/pid").unwrap_or(0)
-    );
-    for (name, value) in rows {
-        // Writing to a String cannot fail.
-        let _ = writeln!(text, "{name:<12} {value}");
-    }
-    text.push('\n');
-    text
+    let kinds = sample["connections"].as_object().into_iter().flatten();
+    let total: u64 = kinds.filter_map(|(_, count)| count.as_u64()).sum();
+    view["total"] = total.into();
+    fill(include_str!("top.txt"), &view)
 }
 
 #[cfg(test)]

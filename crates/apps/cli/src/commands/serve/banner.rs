@@ -1,11 +1,12 @@
 //! Banner of a server that serves: where to connect, where to publish, who may, and how many
 //! fit.
 
-use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use serde_json::json;
 use throng_config::{CONNECTIONS_PER_IP, Config};
 use throng_doctor::{Report, summary_line};
+use throng_types::fill::fill;
 
 use crate::console::Paint;
 use crate::load::access;
@@ -24,52 +25,35 @@ pub(super) struct Facts<'a> {
 }
 
 pub(super) fn text(facts: &Facts<'_>, paint: Paint) -> String {
-    let mut out = format!("{}\n", paint.bold(&format!("Throng {VERSION}")));
-    let mut row = |name: &str, text: &str| {
-        // Writing to a String cannot fail.
-        let _ = writeln!(out, "  {name:<10} {text}");
-    };
-    let token = if facts.config.anonymous_allowed() {
-        ""
-    } else {
-        "&token=TOKEN"
-    };
-    for (address, listener) in facts.clients.iter().zip(&facts.config.listen.client) {
-        let at = reachable(*address);
+    let config = facts.config;
+    let clients = facts.clients.iter().zip(&config.listen.client);
+    let clients = clients.map(|(address, listener)| {
         let s = if listener.is_tls { "s" } else { "" };
-        let grip = facts.config.grip.as_ref();
-        if grip.is_some_and(|grip| !grip.own_endpoints) {
-            let text = format!("http{s}://{at}/   (GRIP: where there is no route, as below)");
-            row("connect", &text);
-        }
-        row("connect", &format!("ws{s}://{at}/ws?channel=news{token}"));
-        row("", &format!("http{s}://{at}/sse?channel=news{token}"));
-        row("", &format!("http{s}://{at}/stream?channel=news{token}"));
-        let sdks = format!("ws{s}://{at}/connection/websocket   (Centrifugo SDKs)");
-        row("", &sdks);
-    }
-    let api = reachable(facts.api);
-    row("publish", &curl(facts));
-    for (option, address) in facts.grip {
+        json!({"at": reachable(*address), "s": s})
+    });
+    let grip = facts.grip.iter().map(|(option, address)| {
         let scheme = if option.starts_with("zmq") {
             "tcp"
         } else {
             "http"
         };
-        let text = format!("{scheme}://{}   (GRIP, {option})", reachable(*address));
-        row("", &text);
-    }
-    let scheme = api_scheme(facts);
-    row("dashboard", &format!("{scheme}://{api}/"));
-    for line in access(facts.config) {
-        row("access", &line);
-    }
-    row("limits", &per_address(facts.config));
-    let queued = facts.queued_bytes_max >> 20;
-    let queued = format!("{queued} MiB for all clients that do not read (limits.queued_bytes_max)");
-    row("", &queued);
-    row("room", &summary_line(facts.report));
-    out
+        json!({"scheme": scheme, "at": reachable(*address), "option": option})
+    });
+    let view = json!({
+        "title": paint.bold(&format!("Throng {VERSION}")),
+        "clients": clients.collect::<Vec<_>>(),
+        "routes": config.grip.as_ref().is_some_and(|grip| !grip.own_endpoints),
+        "token": if config.anonymous_allowed() { "" } else { "&token=TOKEN" },
+        "key": if config.auth.api_keys_set() { " -H 'X-API-Key: KEY'" } else { "" },
+        "scheme": if config.listen.api.is_tls { "https" } else { "http" },
+        "api": reachable(facts.api),
+        "grip": grip.collect::<Vec<_>>(),
+        "access": access(config),
+        "per_address": per_address(config),
+        "queued": facts.queued_bytes_max >> 20,
+        "room": summary_line(facts.report),
+    });
+    fill(include_str!("banner.txt"), &view)
 }
 
 fn per_address(config: &Config) -> String {
@@ -106,28 +90,6 @@ pub(super) fn log(facts: &Facts<'_>, warnings: &[String]) {
     );
     for warning in warnings {
         tracing::warn!("{warning}");
-    }
-}
-
-/// Returns a command line for publishing, ready to be pasted.
-fn curl(facts: &Facts<'_>) -> String {
-    let key = if facts.config.auth.api_keys_set() {
-        " -H 'X-API-Key: KEY'"
-    } else {
-        ""
-    };
-    format!(
-        "curl -d hello{key} '{}://{}/pub?channel=news'",
-        api_scheme(facts),
-        reachable(facts.api)
-    )
-}
-
-fn api_scheme(facts: &Facts<'_>) -> &'static str {
-    if facts.config.listen.api.is_tls {
-        "https"
-    } else {
-        "http"
     }
 }
 

@@ -203,27 +203,13 @@ fn filter(level: LogLevel) -> LevelFilter {
 
 /// Configuration that the server runs with, and where it was read.
 pub(super) struct Current {
-    path: Option<PathBuf>,
-    flags: Vec<(String, String)>,
-    config: Config,
-    level: Level,
+    pub(super) path: Option<PathBuf>,
+    pub(super) flags: Vec<(String, String)>,
+    pub(super) config: Config,
+    pub(super) level: Level,
 }
 
 impl Current {
-    pub(super) fn new(
-        path: Option<PathBuf>,
-        flags: Vec<(String, String)>,
-        config: Config,
-        level: Level,
-    ) -> Self {
-        Self {
-            path,
-            flags,
-            config,
-            level,
-        }
-    }
-
     /// Reads it again; the log says who asked for it, and the outcome.
     pub(super) fn reload(&mut self, handle: &Handle, is_api: bool) -> Reloaded {
         let by = if is_api { "API" } else { "SIGHUP" };

@@ -72,7 +72,7 @@ impl Upgrade {
         if asker.is_none() && !self.signal.swap(false, Ordering::SeqCst) {
             return false;
         }
-        self.program.patience = asker.as_ref().map_or(PATIENCE, UpgradeCaller::patience);
+        self.program.patience = asker.as_ref().map_or(PATIENCE, |asker| asker.patience);
         let result = self.hand_over(handle);
         if result.is_ok() {
             // The new process listens there from now on.
