@@ -327,7 +327,7 @@ impl EventHub {
         }
         self.test_event_at = now.mono + TEST_EVENT_MS;
         if let Some(event) = test_event(now) {
-            self.spread(&Arc::new(event), self.history.position(), connections);
+            self.spread(&Arc::new(event), self.history.last, connections);
         }
     }
 
@@ -340,7 +340,7 @@ impl EventHub {
         connections: &mut impl Connections,
     ) {
         let missed = since.and_then(|since| self.history.since(since));
-        let Position { epoch, offset } = self.history.position();
+        let Position { epoch, offset } = self.history.last;
         let recovered = missed.is_some();
         let mut out = Vec::new();
         ws_text(&mut out, |text| {

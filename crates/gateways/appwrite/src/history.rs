@@ -33,7 +33,7 @@ pub(super) struct History {
     /// Bound: `bytes_max` of the options, and the age of `history_ms`.
     entries: VecDeque<Entry>,
     bytes: usize,
-    last: Position,
+    pub(super) last: Position,
 }
 
 impl History {
@@ -49,10 +49,6 @@ impl History {
                 offset: 0,
             },
         }
-    }
-
-    pub(super) const fn position(&self) -> Position {
-        self.last
     }
 
     /// Starts a new epoch: earlier events have a gap behind them.

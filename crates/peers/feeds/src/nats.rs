@@ -137,12 +137,12 @@ fn jitter_ms(setup: &mut Setup) -> u64 {
 
 impl Source for Subjects {
     async fn take(&mut self) -> Result<Vec<Event>, Fault> {
-        match self.turn.stage() {
+        match self.turn.stage {
             Stage::Watches => self.watch().await?,
             Stage::Gathers => self.gather().await?,
             Stage::Reads => self.receive(LOOK_MS, self.batch_max).await?,
         }
-        match self.turn.stage() {
+        match self.turn.stage {
             Stage::Reads => self.next_batch().await,
             _ => Ok(Vec::new()),
         }
@@ -217,7 +217,7 @@ impl Subjects {
     async fn watch(&mut self) -> Result<(), Fault> {
         let look = self.look().await?;
         self.turn.watched(&look, self.now());
-        if self.turn.stage() == Stage::Watches {
+        if self.turn.stage == Stage::Watches {
             self.listen(LOOK_MS).await?;
         }
         Ok(())
@@ -228,7 +228,7 @@ impl Subjects {
         let missing = self.turn.unacknowledged().saturating_sub(self.held.len());
         self.receive(LOOK_MS, self.held.len() + missing.max(1))
             .await?;
-        if self.turn.stage() != Stage::Gathers {
+        if self.turn.stage != Stage::Gathers {
             return Ok(());
         }
         let look = self.look().await?;
@@ -241,7 +241,7 @@ impl Subjects {
     /// Reads until there are so many messages in hand, no more for now, or it has waited.
     async fn receive(&mut self, wait_ms: u64, wanted: usize) -> Result<(), Fault> {
         let until = self.now() + wait_ms;
-        while self.turn.stage() != Stage::Watches && !self.has_enough(wanted) {
+        while self.turn.stage != Stage::Watches && !self.has_enough(wanted) {
             let now = self.now();
             match &self.pull {
                 None => self.pull(wanted.saturating_sub(self.held.len())).await?,
@@ -260,7 +260,7 @@ impl Subjects {
     }
 
     fn has_enough(&self, wanted: usize) -> bool {
-        let is_reading = self.turn.stage() == Stage::Reads;
+        let is_reading = self.turn.stage == Stage::Reads;
         let is_over = self.pull.is_none() || self.undelivered == 0;
         let has_some = !self.held.is_empty() && (is_over || self.held_bytes >= PULL_BYTES_MAX);
         self.held.len() >= wanted || (is_reading && has_some)

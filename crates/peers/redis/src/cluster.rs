@@ -57,7 +57,8 @@ pub(crate) struct Part {
     /// Servers that the cluster has named. Bound: [`LEARNED_MAX`].
     learned: Arc<Mutex<Vec<Address>>>,
     slot: u32,
-    tag: String,
+    /// Hash tag of all names of this part.
+    pub(crate) tag: String,
 }
 
 impl Part {
@@ -83,11 +84,6 @@ impl Part {
             slot: slot(tag.as_bytes()),
             tag,
         })
-    }
-
-    /// Hash tag of all names of this part.
-    pub(crate) fn tag(&self) -> &str {
-        &self.tag
     }
 
     /// Finds the server that has the part. All that are known are asked in turn, each within

@@ -119,7 +119,7 @@ impl Target {
     pub(crate) fn prefix(&self, prefix: &str) -> String {
         match self {
             Self::One(_) => prefix.to_owned(),
-            Self::Part(part) => format!("{prefix}:{{{}}}", part.tag()),
+            Self::Part(part) => format!("{prefix}:{{{}}}", part.tag),
         }
     }
 

@@ -56,7 +56,7 @@ pub(super) enum Gathered {
 }
 
 pub(super) struct Turn {
-    stage: Stage,
+    pub(super) stage: Stage,
     /// After so long the consumer gives again what is not acknowledged.
     ack_wait_ms: u64,
     /// Time that differs between nodes.
@@ -85,10 +85,6 @@ impl Turn {
             unacknowledged: 0,
             next: 0,
         }
-    }
-
-    pub(super) const fn stage(&self) -> Stage {
-        self.stage
     }
 
     pub(super) const fn unacknowledged(&self) -> usize {

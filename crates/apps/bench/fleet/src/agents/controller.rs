@@ -153,7 +153,7 @@ impl Controller {
 
     pub(crate) fn summaries(&self) -> Vec<AgentSummary> {
         let summary = |link: &Link| {
-            let clock = link.clock.estimate();
+            let clock = link.clock.best;
             AgentSummary {
                 name: link.name.clone(),
                 alive: link.counters.alive(),
@@ -234,7 +234,7 @@ impl Controller {
         self.started = true;
         let Outcome { messages, events } = &mut self.outcome;
         for (agent, link) in self.links.iter_mut().enumerate() {
-            if let (AgentState::Ready, Some(clock)) = (link.state, link.clock.estimate()) {
+            if let (AgentState::Ready, Some(clock)) = (link.state, link.clock.best) {
                 link.state = AgentState::Running;
                 let (at_us, offset_us) = (clock.to_agent_us(at_us), clock.offset_us);
                 messages.push((agent, ToAgent::Start { at_us, offset_us }));
@@ -371,13 +371,13 @@ impl Link {
     ) -> Result<(), ProtocolError> {
         self.clock
             .on_probe(sent_us, received_us, replied_us, returned_us);
-        if self.clock.probes() < PROBES {
+        if self.clock.probes < PROBES {
             let sent_us = returned_us;
             let probe = ToAgent::Probe { sent_us };
             outcome.messages.push((agent, probe));
             return Ok(());
         }
-        let Some(estimate) = self.clock.estimate() else {
+        let Some(estimate) = self.clock.best else {
             let why = "its clock runs backwards: no probe gave an offset";
             return Err(ProtocolError::Malformed(why.into()));
         };
@@ -407,6 +407,7 @@ impl ClockEstimate {
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ClockEstimator {
+    /// Best estimate so far; none without a usable probe.
     best: Option<ClockEstimate>,
     probes: usize,
 }
@@ -443,15 +444,6 @@ impl ClockEstimator {
                 error_us,
             });
         }
-    }
-
-    pub(crate) const fn probes(&self) -> usize {
-        self.probes
-    }
-
-    /// Best estimate so far; none without a usable probe.
-    pub(crate) const fn estimate(&self) -> Option<ClockEstimate> {
-        self.best
     }
 }
 

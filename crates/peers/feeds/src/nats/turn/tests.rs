@@ -177,7 +177,7 @@ impl Node {
             return;
         }
         self.hear(number, model);
-        match self.turn.stage() {
+        match self.turn.stage {
             Stage::Watches => self.turn.watched(&model.look(), now),
             Stage::Gathers => {
                 let look = model.look();
@@ -196,7 +196,7 @@ impl Node {
             }
             Stage::Reads => self.pull(number, BATCH, model),
         }
-        if self.turn.stage() == Stage::Gathers && self.inbox.is_empty() && !self.has_pull {
+        if self.turn.stage == Stage::Gathers && self.inbox.is_empty() && !self.has_pull {
             self.gather(number, model);
         }
     }
@@ -301,16 +301,16 @@ fn a_node_begins_when_nobody_reads() {
     let mut turn = Turn::new(ACK_WAIT_MS, 0);
     assert!(!turn.came(&delivery(1, 1, 1)), "it is nobody's turn");
     turn.watched(&look(7, 0), at(0));
-    assert_eq!(turn.stage(), Stage::Watches, "one look is none");
+    assert_eq!(turn.stage, Stage::Watches, "one look is none");
     let waits = Look {
         waiting: 1,
         ..look(7, 0)
     };
     turn.watched(&waits, at(1000));
     turn.watched(&look(7, 0), at(1100));
-    assert_eq!(turn.stage(), Stage::Watches, "somebody waited a moment ago");
+    assert_eq!(turn.stage, Stage::Watches, "somebody waited a moment ago");
     turn.watched(&look(7, 0), at(1400));
-    assert_eq!(turn.stage(), Stage::Reads);
+    assert_eq!(turn.stage, Stage::Reads);
     assert!(turn.came(&delivery(1, 8, 8)) && turn.came(&delivery(1, 9, 9)));
     assert!(
         !turn.came(&delivery(1, 11, 11)),
@@ -336,12 +336,12 @@ fn what_was_given_back_is_taken_soon_and_what_was_not_later() {
         let mut turn = Turn::new(ACK_WAIT_MS, 0);
         turn.watched(&look(7, 2), at(0));
         turn.watched(&look(7, 2), at(1000));
-        assert_eq!((turn.stage(), turn.unacknowledged()), (Stage::Gathers, 2));
+        assert_eq!((turn.stage, turn.unacknowledged()), (Stage::Gathers, 2));
         let times = if is_given_back { 2 } else { 1 };
         assert!(turn.came(&delivery(times, 8, 8)) && turn.came(&delivery(times, 9, 9)));
         if is_given_back {
             assert_eq!(turn.gathered(&look(9, 2), 2), Gathered::All);
-            assert_eq!(turn.stage(), Stage::Reads);
+            assert_eq!(turn.stage, Stage::Reads);
             continue;
         }
         // Two others came.
@@ -349,15 +349,15 @@ fn what_was_given_back_is_taken_soon_and_what_was_not_later() {
         turn.leave(0);
         turn.watched(&look(9, 4), at(1100));
         turn.watched(&look(9, 4), at(9000));
-        assert_eq!(turn.stage(), Stage::Watches);
+        assert_eq!(turn.stage, Stage::Watches);
         turn.watched(&look(9, 4), at(9100));
-        assert_eq!(turn.stage(), Stage::Gathers);
+        assert_eq!(turn.stage, Stage::Gathers);
         // Of the four one was deleted meanwhile.
         assert!((10..=12).all(|number| turn.came(&delivery(2, number, number))));
         for _ in 0..IN_VAIN {
             assert_eq!(turn.gathered(&look(12, 4), 3), Gathered::Some);
         }
         assert_eq!(turn.gathered(&look(12, 4), 3), Gathered::All);
-        assert_eq!(turn.stage(), Stage::Reads);
+        assert_eq!(turn.stage, Stage::Reads);
     }
 }
