@@ -158,7 +158,7 @@ impl<A: App<SimKernel>> Stage<A> {
     /// act between two rounds, and returns whether they did. Only a short wait is waited for: a
     /// shard that would sleep longer has nothing to do, or believes so.
     pub(crate) fn rest(&mut self, mut others: impl FnMut() -> bool) {
-        for _ in 0..100_000 {
+        for _ in 0..1_000_000 {
             let mut busy = others();
             for shard in 0..self.len() {
                 if self.is_awake(shard) {
