@@ -140,7 +140,7 @@ impl PusherConnection {
     fn message(&mut self, text: &str, cx: &mut Cx<'_>) {
         let frame = ClientFrame::parse(text);
         let work = match &frame {
-            Ok(ClientFrame::Subscribe { .. }) => Work::Subscribe,
+            Ok(ClientFrame::Subscribe(_)) => Work::Subscribe,
             Ok(ClientFrame::Event { .. }) => Work::Command,
             _ => Work::Message,
         };
@@ -151,24 +151,21 @@ impl PusherConnection {
         match frame {
             Ok(ClientFrame::Ping) => ws_text(cx.out, |out| out.extend_from_slice(PONG)),
             Ok(ClientFrame::Pong | ClientFrame::Other) => {}
-            Ok(ClientFrame::Subscribe {
-                channel,
-                auth,
-                channel_data,
-            }) => {
-                let data = channel_data.as_deref();
-                if let Err((failure, status, why)) = self.subscribe(app, &channel, &auth, data, cx)
-                {
+            Ok(ClientFrame::Subscribe(wanted)) => {
+                let channel = &wanted.channel;
+                let auth = wanted.auth.as_deref().unwrap_or_default();
+                let data = wanted.channel_data.as_deref();
+                if let Err((failure, status, why)) = self.subscribe(app, channel, auth, data, cx) {
                     cx.shared
                         .notices
-                        .refused("subscribe", &channel, self.user(), why);
+                        .refused("subscribe", channel, self.user(), why);
                     ws_text(cx.out, |out| {
-                        throng_pusher::subscription_error(&channel, failure, why, status, out);
+                        throng_pusher::subscription_error(channel, failure, why, status, out);
                     });
                 }
             }
             Ok(ClientFrame::Unsubscribe { channel }) => self.unsubscribe(app, &channel, cx),
-            Ok(ClientFrame::SignIn { auth, user_data }) => self.sign_in(app, &auth, &user_data, cx),
+            Ok(ClientFrame::SignIn(user)) => self.sign_in(app, &user.auth, &user.user_data, cx),
             Ok(ClientFrame::Event {
                 event,
                 channel,

@@ -55,7 +55,7 @@ impl PusherConnection {
 
     /// Makes a user that has signed in online, and begins to watch those of its list.
     pub(crate) fn be_online(&mut self, app: &PusherApp, user: &SignedInUser, cx: &mut Cx<'_>) {
-        let watched = user.watchlist.iter().filter(|id| **id != user.id);
+        let watched = { user.watchlist.iter().flatten() }.filter(|id| **id != user.id);
         for id in [&user.id].into_iter().chain(watched.take(WATCHED_MAX)) {
             let Some(channel) = forms::online_channel(app, id) else {
                 continue;

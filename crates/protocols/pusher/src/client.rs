@@ -3,8 +3,8 @@
 //! `data` of the protocol's own events may be an object, or a JSON string that contains one:
 //! libraries differ. What is signed is kept as it came.
 
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use throng_types::{coded_enum, error_text};
 
@@ -17,21 +17,11 @@ const CLIENT_EVENT: &str = "client-";
 pub enum ClientFrame<'a> {
     Ping,
     Pong,
-    Subscribe {
-        channel: String,
-        /// `KEY:SIGNATURE`; empty for none.
-        auth: String,
-        /// Member of a presence channel, as its back end signed it.
-        channel_data: Option<String>,
-    },
+    Subscribe(SubscribeFields),
     Unsubscribe {
         channel: String,
     },
-    SignIn {
-        auth: String,
-        /// User as the back end signed it: JSON that [`SignedInUser::parse`] reads.
-        user_data: String,
-    },
+    SignIn(SignInFields),
     /// An event for the other subscribers of a channel; its name begins with `client-`.
     Event {
         event: String,
@@ -61,30 +51,25 @@ error_text!(MalformedFrame.reason);
 #[derive(Deserialize)]
 struct Envelope<'a> {
     event: String,
-    #[serde(default)]
     channel: Option<String>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     data: Option<&'a RawValue>,
 }
 
-#[derive(Deserialize)]
-struct Subscription {
-    channel: String,
-    #[serde(default)]
-    auth: Option<String>,
-    #[serde(default)]
-    channel_data: Option<String>,
+#[derive(Debug, Deserialize)]
+pub struct SubscribeFields {
+    pub channel: String,
+    /// The text `KEY:SIGNATURE` of the back end.
+    pub auth: Option<String>,
+    /// Member of a presence channel, as its back end signed it.
+    pub channel_data: Option<String>,
 }
 
-#[derive(Deserialize)]
-struct Named {
-    channel: String,
-}
-
-#[derive(Deserialize)]
-struct Credentials {
-    auth: String,
-    user_data: String,
+#[derive(Debug, Deserialize)]
+pub struct SignInFields {
+    pub auth: String,
+    /// User as the back end signed it: JSON that [`SignedInUser::parse`] reads.
+    pub user_data: String,
 }
 
 impl<'a> ClientFrame<'a> {
@@ -98,27 +83,11 @@ impl<'a> ClientFrame<'a> {
         Ok(match &*event {
             "pusher:ping" => Self::Ping,
             "pusher:pong" => Self::Pong,
-            "pusher:subscribe" => {
-                let Subscription {
-                    channel,
-                    auth,
-                    channel_data,
-                } = inner(data)?;
-                let auth = auth.unwrap_or_default();
-                Self::Subscribe {
-                    channel,
-                    auth,
-                    channel_data,
-                }
-            }
-            "pusher:unsubscribe" => {
-                let Named { channel } = inner(data)?;
-                Self::Unsubscribe { channel }
-            }
-            "pusher:signin" => {
-                let Credentials { auth, user_data } = inner(data)?;
-                Self::SignIn { auth, user_data }
-            }
+            "pusher:subscribe" => Self::Subscribe(inner(data)?),
+            "pusher:unsubscribe" => Self::Unsubscribe {
+                channel: inner::<SubscribeFields>(data)?.channel,
+            },
+            "pusher:signin" => Self::SignIn(inner(data)?),
             name if name.starts_with(CLIENT_EVENT) => Self::Event {
                 event,
                 channel: channel.ok_or(MalformedFrame::Data)?,
@@ -141,84 +110,62 @@ fn inner<T: DeserializeOwned>(data: Option<&RawValue>) -> Result<T, MalformedFra
     result.map_err(|_| MalformedFrame::Data)
 }
 
-/// A user id: a string or a number. Numbers are written as texts from then on.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum UserId {
-    Text(String),
-    Number(serde_json::Number),
-}
-
-impl UserId {
-    /// The id as text; `None` if it is empty.
-    fn into_text(self) -> Option<String> {
-        let text = match self {
-            Self::Text(text) => text,
-            Self::Number(number) => number.to_string(),
-        };
-        (!text.is_empty()).then_some(text)
+/// Reads a user id: a string or a number. Numbers are written as texts from then on; an empty one
+/// is refused.
+fn user_id<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Id {
+        Text(String),
+        Number(serde_json::Number),
+    }
+    match Id::deserialize(from)? {
+        Id::Text(text) if text.is_empty() => Err(D::Error::custom("an empty id")),
+        Id::Text(text) => Ok(text),
+        Id::Number(number) => Ok(number.to_string()),
     }
 }
 
+/// Reads JSON as it came.
+fn raw<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    let json = Option::<&RawValue>::deserialize(from)?;
+    Ok(json.map(|json| json.get().to_owned()))
+}
+
 /// A member of a presence channel, as its back end signed it in `channel_data`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct ChannelUser {
+    #[serde(deserialize_with = "user_id")]
     pub user_id: String,
     /// JSON about the user, as it came; `None` if there was none.
+    #[serde(default, deserialize_with = "raw")]
     pub user_info: Option<String>,
 }
 
 /// A user that a back end signed for a sign-in, in `user_data`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct SignedInUser {
+    #[serde(deserialize_with = "user_id")]
     pub id: String,
     /// JSON about the user, as it came; `None` if there was none.
+    #[serde(default, deserialize_with = "raw")]
     pub user_info: Option<String>,
     /// Ids of users of whom the client wants to hear that they come online or go offline: as many
     /// as came.
-    pub watchlist: Vec<String>,
+    pub watchlist: Option<Vec<String>>,
 }
 
 impl ChannelUser {
     /// Reads `channel_data`. An id that is a number counts as its text; an empty one is refused.
     pub fn parse(channel_data: &str) -> Result<Self, MalformedFrame> {
-        #[derive(Deserialize)]
-        struct Fields<'a> {
-            user_id: UserId,
-            #[serde(borrow, default)]
-            user_info: Option<&'a RawValue>,
-        }
-        let fields = serde_json::from_str::<Fields<'_>>(channel_data).ok();
-        let parsed = fields.and_then(|fields| {
-            Some(Self {
-                user_id: fields.user_id.into_text()?,
-                user_info: fields.user_info.map(|info| info.get().to_owned()),
-            })
-        });
-        parsed.ok_or(MalformedFrame::Member)
+        serde_json::from_str(channel_data).map_err(|_| MalformedFrame::Member)
     }
 }
 
 impl SignedInUser {
     /// Reads `user_data`, with ids as in [`ChannelUser::parse`]; pusher-js wants a string.
     pub fn parse(user_data: &str) -> Result<Self, MalformedFrame> {
-        #[derive(Deserialize)]
-        struct Fields<'a> {
-            id: UserId,
-            #[serde(borrow, default)]
-            user_info: Option<&'a RawValue>,
-            #[serde(default)]
-            watchlist: Option<Vec<String>>,
-        }
-        let fields = serde_json::from_str::<Fields<'_>>(user_data).ok();
-        let parsed = fields.and_then(|fields| {
-            Some(Self {
-                id: fields.id.into_text()?,
-                user_info: fields.user_info.map(|info| info.get().to_owned()),
-                watchlist: fields.watchlist.unwrap_or_default(),
-            })
-        });
-        parsed.ok_or(MalformedFrame::User)
+        serde_json::from_str(user_data).map_err(|_| MalformedFrame::User)
     }
 }
 
@@ -240,7 +187,7 @@ mod tests {
         let object = r#"{"event":"pusher:subscribe","data":{"channel":"a","auth":"k:s"}}"#;
         let text = r#"{"event":"pusher:subscribe","data":"{\"channel\":\"a\",\"auth\":\"k:s\"}"}"#;
         assert_eq!(shown(object), shown(text));
-        assert!(shown(object).contains(r#"channel: "a", auth: "k:s", channel_data: None"#));
+        assert!(shown(object).contains(r#"channel: "a", auth: Some("k:s"), channel_data: None"#));
     }
 
     #[test]
@@ -266,7 +213,10 @@ mod tests {
                     r#"{"event":"pusher:subscribe","#,
                     r#""data":{"channel":"a","auth":"","channel_data":null}}"#,
                 ),
-                r#"Subscribe { channel: "a", auth: "", channel_data: None }"#,
+                concat!(
+                    r#"Subscribe(SubscribeFields { channel: "a", "#,
+                    r#"auth: Some(""), channel_data: None })"#,
+                ),
             ),
             (
                 r#"{"event":"pusher:unsubscribe","data":{"channel":"a"}}"#,
@@ -274,7 +224,7 @@ mod tests {
             ),
             (
                 r#"{"event":"pusher:signin","data":{"auth":"k:s","user_data":"{}"}}"#,
-                r#"SignIn { auth: "k:s", user_data: "{}" }"#,
+                r#"SignIn(SignInFields { auth: "k:s", user_data: "{}" })"#,
             ),
             (r#"{"event":"pusher:new","data":{}}"#, "Other"),
             ("[]", "the message is not a JSON object with an event"),
@@ -320,7 +270,7 @@ mod tests {
             );
         }
         let user = SignedInUser::parse(r#"{"id":"7","watchlist":["8","9"]}"#).unwrap();
-        assert_eq!((&*user.id, user.watchlist.len()), ("7", 2));
+        assert_eq!((&*user.id, user.watchlist.unwrap().len()), ("7", 2));
         assert_eq!(SignedInUser::parse(r#"{"id":7}"#).unwrap().id, "7");
         for wrong in ["", r#"{"id":{}}"#, r#"{"id":""}"#] {
             assert_eq!(

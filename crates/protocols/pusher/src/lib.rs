@@ -20,7 +20,9 @@ mod server;
 mod sign;
 
 pub use channel::{ChannelAccess, ChannelKind, NAME_BYTES_MAX, server_to_user};
-pub use client::{ChannelUser, ClientFrame, MalformedFrame, SignedInUser};
+pub use client::{
+    ChannelUser, ClientFrame, MalformedFrame, SignInFields, SignedInUser, SubscribeFields,
+};
 pub use code::CloseCode;
 pub use server::{
     ErrorScope, EventData, PING, PONG, SUBSCRIPTION_COUNT, SubscriptionFailure, append_delivery,

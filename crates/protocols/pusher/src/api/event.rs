@@ -83,13 +83,9 @@ error_text!(BadEvent.reason);
 struct Fields {
     name: String,
     data: String,
-    #[serde(default)]
     channel: Option<String>,
-    #[serde(default)]
     channels: Option<Vec<String>>,
-    #[serde(default)]
     socket_id: Option<String>,
-    #[serde(default)]
     info: Option<String>,
 }
 
