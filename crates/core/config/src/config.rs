@@ -2,8 +2,6 @@
 
 use std::net::SocketAddr;
 
-use throng_types::ChannelName;
-
 use crate::kind::{Fault, Input, Kind, ListenAddress, Rule, Text};
 use crate::options::{
     AppOptions, Appwrite, Auth, Broker, ChannelOptions, Drain, Engine, Feed, Grip, History, Limits,
@@ -26,7 +24,7 @@ pub struct Config {
     pub history: History,
     /// `[channel]`: the options of channels without a namespace.
     pub channel: ChannelOptions,
-    pub namespaces: Namespaces,
+    pub namespaces: Vec<Namespace>,
     pub feeds: Vec<Feed>,
     pub log: Log,
     pub proxy: Option<Proxy>,
@@ -49,16 +47,6 @@ impl Config {
     #[must_use]
     pub fn anonymous_allowed(&self) -> bool {
         self.auth.anonymous.unwrap_or_else(|| self.unrestricted())
-    }
-
-    /// The options of a channel; `None` if its name begins with a namespace that is not configured,
-    /// and then every use of it is refused.
-    #[must_use]
-    pub fn channel_options(&self, channel: &ChannelName) -> Option<&ChannelOptions> {
-        match channel.namespace() {
-            None => Some(&self.channel),
-            Some(namespace) => self.namespaces.find(namespace),
-        }
     }
 
     /// Every address that takes connections from outside, with the option that names it.
@@ -267,28 +255,5 @@ impl Section for Namespace {
             return Text::write(&self.name);
         }
         self.options.text(key)
-    }
-}
-
-/// Configured namespaces, in the order of the file.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Namespaces(pub(crate) Vec<Namespace>);
-
-impl Namespaces {
-    #[must_use]
-    pub fn find(&self, name: &str) -> Option<&ChannelOptions> {
-        // Namespaces are few, and a subscription is looked up once.
-        let found = self.0.iter().find(|namespace| namespace.name == name)?;
-        Some(&found.options)
-    }
-
-    pub fn iter(&self) -> impl Iterator<Item = &Namespace> {
-        self.0.iter()
-    }
-}
-
-impl FromIterator<Namespace> for Namespaces {
-    fn from_iter<I: IntoIterator<Item = Namespace>>(namespaces: I) -> Self {
-        Self(namespaces.into_iter().collect())
     }
 }

@@ -3,62 +3,23 @@
 
 use throng_types::nearest;
 
-use crate::config::{Config, Namespace};
-use crate::options::{
-    AppOptions, Appwrite, AppwriteProject, Auth, Broker, ChannelOptions, Drain, Engine, Feed, Grip,
-    GripRoute, History, Limits, Listen, Log, NamedApiKey, Proxy, ProxyBackend, PusherOptions,
-    Stream, Tls, TlsSite, WebhookOptions, Websocket,
-};
-use crate::section::{OptionSpec, Section, Sections};
+use crate::config::Config;
+use crate::section::{OptionSpec, Section, Sections, Shape};
 
-/// Number of times that a section may stand in the file, and the meaning of its absence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shape {
-    /// Once; absent, its defaults hold.
-    Once,
-    /// Once; absent, the feature is off.
-    Optional,
-    /// Any number of times, in double brackets.
-    Repeated,
-}
-
-impl Shape {
-    pub(crate) fn heading(self, name: &str) -> String {
-        match self {
-            Self::Once | Self::Optional => format!("[{name}]"),
-            Self::Repeated => format!("[[{name}]]"),
-        }
-    }
-}
-
+/// A section of every kind with its defaults, each before those that it has inside.
 pub(crate) fn sections() -> Vec<(Shape, Box<dyn Section>)> {
-    vec![
-        (Shape::Once, Box::new(Listen::default())),
-        (Shape::Once, Box::new(Tls::default())),
-        (Shape::Repeated, Box::new(TlsSite::default())),
-        (Shape::Once, Box::new(Engine::default())),
-        (Shape::Once, Box::new(Limits::default())),
-        (Shape::Once, Box::new(Websocket::default())),
-        (Shape::Once, Box::new(Stream::default())),
-        (Shape::Once, Box::new(Auth::default())),
-        (Shape::Repeated, Box::new(NamedApiKey::default())),
-        (Shape::Once, Box::new(Drain::default())),
-        (Shape::Once, Box::new(Broker::default())),
-        (Shape::Once, Box::new(History::default())),
-        (Shape::Once, Box::new(ChannelOptions::default())),
-        (Shape::Repeated, Box::new(Namespace::default())),
-        (Shape::Repeated, Box::new(Feed::default())),
-        (Shape::Once, Box::new(Log::default())),
-        (Shape::Optional, Box::new(Proxy::default())),
-        (Shape::Repeated, Box::new(ProxyBackend::default())),
-        (Shape::Optional, Box::new(Appwrite::default())),
-        (Shape::Repeated, Box::new(AppwriteProject::default())),
-        (Shape::Optional, Box::new(Grip::default())),
-        (Shape::Repeated, Box::new(GripRoute::default())),
-        (Shape::Once, Box::new(PusherOptions::default())),
-        (Shape::Repeated, Box::new(AppOptions::default())),
-        (Shape::Repeated, Box::new(WebhookOptions::default())),
-    ]
+    let mut all = Vec::new();
+    for sections in Config::default().sections() {
+        let (shape, section) = sections.kind();
+        let inner: Vec<_> = section
+            .lists()
+            .iter()
+            .map(|(_, list)| list.kind())
+            .collect();
+        all.push((shape, section));
+        all.extend(inner);
+    }
+    all
 }
 
 /// The headings of the sections that stand at the top of a file, by name.
@@ -79,79 +40,51 @@ pub(crate) fn settable() -> Vec<OptionSpec> {
         .collect()
 }
 
-impl Config {
-    pub(crate) fn once_mut(&mut self) -> [&mut dyn Section; 13] {
-        [
-            &mut self.listen,
-            &mut self.tls,
-            &mut self.engine,
-            &mut self.limits,
-            &mut self.websocket,
-            &mut self.stream,
-            &mut self.auth,
-            &mut self.drain,
-            &mut self.broker,
-            &mut self.history,
-            &mut self.channel,
-            &mut self.log,
-            &mut self.pusher,
-        ]
-    }
+macro_rules! layout {
+    ($($sections:ident)+) => {
+        impl Config {
+            pub(crate) fn sections(&self) -> Vec<&dyn Sections> {
+                vec![$(&self.$sections),+]
+            }
 
-    /// Every section that is there, with the prefix of its values' paths, in reading order.
-    pub(crate) fn present(&self) -> Vec<(String, Shape, &dyn Section)> {
-        let mut all = Present::default();
-        let sections: [&dyn Section; 11] = [
-            &self.listen,
-            &self.tls,
-            &self.engine,
-            &self.limits,
-            &self.websocket,
-            &self.stream,
-            &self.auth,
-            &self.drain,
-            &self.broker,
-            &self.history,
-            &self.channel,
-        ];
-        for section in sections {
-            all.add(Shape::Once, section);
+            pub(crate) fn sections_mut(&mut self) -> Vec<&mut dyn Sections> {
+                vec![$(&mut self.$sections),+]
+            }
+
+            /// Takes what only a restart changes from the running configuration.
+            pub(crate) fn keep(&mut self, running: &Self) {
+                $(self.$sections.keep(&running.$sections);)+
+            }
         }
-        all.add_list(&self.namespaces.0);
-        all.add_list(&self.feeds);
-        all.add(Shape::Once, &self.log);
-        if let Some(proxy) = &self.proxy {
-            all.add(Shape::Optional, proxy);
-        }
-        if let Some(appwrite) = &self.appwrite {
-            all.add(Shape::Optional, appwrite);
-        }
-        if let Some(grip) = &self.grip {
-            all.add(Shape::Optional, grip);
-        }
-        all.add(Shape::Once, &self.pusher);
-        all.add_list(&self.apps);
-        all.add_list(&self.webhooks);
-        all.0
-    }
+    };
 }
 
-#[derive(Default)]
-struct Present<'a>(Vec<(String, Shape, &'a dyn Section)>);
+layout! {
+    listen tls engine limits websocket stream auth drain broker history channel namespaces feeds log
+    proxy appwrite grip pusher apps webhooks
+}
 
-impl<'a> Present<'a> {
-    fn add(&mut self, shape: Shape, section: &'a dyn Section) {
-        self.0.push((section.name().to_owned(), shape, section));
-        for (_, list) in section.lists() {
-            self.add_list(list);
+impl Config {
+    /// Every section that is there, with the prefix of its values' paths, in reading order.
+    pub(crate) fn present(&self) -> Vec<(String, Shape, &dyn Section)> {
+        fn add<'a>(sections: &'a dyn Sections, all: &mut Vec<(String, Shape, &'a dyn Section)>) {
+            let (shape, _) = sections.kind();
+            for (index, section) in sections.all().into_iter().enumerate() {
+                let path = match shape {
+                    Shape::Repeated => element(section.name(), index),
+                    Shape::Once | Shape::Optional => section.name().to_owned(),
+                };
+                all.push((path, shape, section));
+                for (_, list) in section.lists() {
+                    add(list, all);
+                }
+            }
         }
-    }
-
-    fn add_list(&mut self, list: &'a dyn Sections) {
-        for (index, section) in list.all().into_iter().enumerate() {
-            self.0
-                .push((element(section.name(), index), Shape::Repeated, section));
+        let mut all = Vec::new();
+        for sections in self.sections() {
+            add(sections, &mut all);
         }
+        all
     }
 }
 

@@ -30,7 +30,7 @@ mod sources;
 #[cfg(test)]
 mod tests;
 
-pub use config::{AuthFile, Config, Namespace, Namespaces};
+pub use config::{AuthFile, Config, Namespace};
 pub use kind::{ForwardedFor, ListenAddress, ProxyStatus};
 pub use options::{
     Acknowledge, ApiRole, AppOptions, Appwrite, AppwriteProject, Auth, Broker, BrokerKind,
@@ -42,5 +42,5 @@ pub use options::{
 pub use reload::Renewal;
 pub use secret::{Secret, signing_secret_fault};
 pub use section::OptionSpec;
-pub use show::{Shown, init_text, options, reference_text};
+pub use show::{init_text, options, reference_text};
 pub use sources::{ConfigFile, ConfigProblem, Loaded, Origin, Sources};

@@ -13,12 +13,11 @@ use crate::check::check;
 use crate::config::Config;
 use crate::kind::{Fault, Input};
 use crate::layout::{
-    Shape, element, settable, top_sections, unknown_option, unknown_path, unknown_top,
-    unknown_variable,
+    element, settable, top_sections, unknown_option, unknown_path, unknown_top, unknown_variable,
 };
 use crate::options::{AppOptions, ChannelOptions};
 use crate::pushpin;
-use crate::section::{OptionSpec, Section, Sections};
+use crate::section::{OptionSpec, Section, Sections, Shape};
 use crate::sources::{
     ConfigFile, ConfigProblem, Loaded, Origin, Places, Sources, ValueOrigins, entry,
 };
@@ -116,16 +115,19 @@ impl<'a> Loader<'a> {
 
     fn fill(&mut self, root: &DeTable<'_>, config: &mut Config) {
         self.unknown_sections(root);
-        for section in config.once_mut() {
-            self.section(root, section);
+        for sections in config.sections_mut() {
+            let (shape, model) = sections.kind();
+            let is_set = |spec: &OptionSpec| {
+                self.variable(spec).is_some() || self.flag_values(spec).next().is_some()
+            };
+            let name = model.name();
+            match shape {
+                Shape::Repeated => self.repeated(root, name, name, sections),
+                Shape::Optional
+                    if entry(root, name).is_none() && !model.specs().iter().any(is_set) => {}
+                Shape::Once | Shape::Optional => self.section(root, sections.add()),
+            }
         }
-        self.repeated(root, "namespace", "namespace", &mut config.namespaces.0);
-        self.repeated(root, "feed", "feed", &mut config.feeds);
-        self.optional(root, &mut config.proxy);
-        self.optional(root, &mut config.appwrite);
-        self.optional(root, &mut config.grip);
-        self.repeated(root, "app", "app", &mut config.apps);
-        self.repeated(root, "webhook", "webhook", &mut config.webhooks);
         for file in &self.sources.apps {
             self.app_file(file, &mut config.apps);
         }
@@ -143,18 +145,6 @@ impl<'a> Loader<'a> {
         let main = self.places.replace(places);
         self.take_table(&path, Shape::Repeated, &table, apps.add());
         self.places = main;
-    }
-
-    /// Fills a section that is there by its heading or by any of its options.
-    fn optional<S: Section + Default>(&mut self, root: &DeTable<'_>, slot: &mut Option<S>) {
-        let mut section = S::default();
-        let is_set = |spec: &OptionSpec| {
-            self.variable(spec).is_some() || self.flag_values(spec).next().is_some()
-        };
-        if entry(root, section.name()).is_some() || section.specs().iter().any(is_set) {
-            self.section(root, &mut section);
-            *slot = Some(section);
-        }
     }
 
     fn table<'t, 'i>(&mut self, parent: &'t DeTable<'i>, name: &str) -> Option<&'t DeTable<'i>> {
@@ -403,7 +393,7 @@ impl<'a> Loader<'a> {
             }
         };
         resolve("channel", &mut config.channel);
-        for (index, namespace) in config.namespaces.0.iter_mut().enumerate() {
+        for (index, namespace) in config.namespaces.iter_mut().enumerate() {
             resolve(&element("namespace", index), &mut namespace.options);
         }
     }

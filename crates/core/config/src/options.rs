@@ -13,7 +13,7 @@ use throng_proxy::Block;
 
 use crate::kind::{
     Address, AddressBlock, Bool, Choice, Count, Duration, HostName, HttpUrl, List, ListenAddress,
-    Listener, Named, OPEN, Opt, Pem, SecretText, SigningSecret, Size, Text, WebOrigin, choice,
+    Listener, OPEN, Opt, Pem, SecretText, SigningSecret, Size, Text, WebOrigin, choice,
 };
 use crate::secret::Secret;
 use crate::section::section;
@@ -419,14 +419,6 @@ choice! {
         Debug = "debug",
         /// Also everything else, for development.
         Trace = "trace",
-    }
-}
-
-impl LogLevel {
-    /// The level's text, as tracing filters spell it.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        self.word()
     }
 }
 

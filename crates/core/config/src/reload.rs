@@ -10,8 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::check::check;
 use crate::config::Config;
-use crate::layout::Shape;
-use crate::section::Section as _;
+use crate::section::Shape;
 use crate::sources::{ConfigProblem, Loaded, Origin};
 
 #[derive(Clone, Debug)]
@@ -93,21 +92,7 @@ impl Loaded {
 
 impl Config {
     fn keep_fixed(&mut self, running: &Self) {
-        self.listen.keep_fixed(&running.listen);
-        self.tls.keep_fixed(&running.tls);
-        self.engine.keep_fixed(&running.engine);
-        self.limits.keep_fixed(&running.limits);
-        self.history.keep_fixed(&running.history);
-        self.websocket.keep_fixed(&running.websocket);
-        self.stream.keep_fixed(&running.stream);
-        self.auth.keep_fixed(&running.auth);
-        self.drain.keep_fixed(&running.drain);
-        self.broker.keep_fixed(&running.broker);
-        self.channel.keep_fixed(&running.channel);
-        self.log.keep_fixed(&running.log);
-        if let (Some(new), Some(running)) = (&mut self.proxy, &running.proxy) {
-            new.keep_fixed(running);
-        }
+        self.keep(running);
         // The number of addresses and which they are is fixed at the start.
         self.feeds.clone_from(&running.feeds);
         // What tells webhooks is there from the start, or not at all.
@@ -116,9 +101,8 @@ impl Config {
         }
         // The presence of these sections, and their projects, are fixed at the start.
         self.appwrite.clone_from(&running.appwrite);
-        match (&mut self.grip, &running.grip) {
-            (Some(new), Some(running)) => new.keep_fixed(running),
-            (new, running) => new.clone_from(running),
+        if self.grip.is_some() != running.grip.is_some() {
+            self.grip.clone_from(&running.grip);
         }
     }
 }
@@ -159,7 +143,7 @@ mod tests {
         assert!(has(&renewal.waiting, "listen.client") && has(&renewal.waiting, "grip.debug"));
         assert_eq!(renewal.config.listen, running.listen);
         assert_eq!(renewal.config.grip, None);
-        assert_eq!(renewal.config.namespaces.iter().count(), 2);
+        assert_eq!(renewal.config.namespaces.len(), 2);
         // Nothing has changed.
         let same = load("[[namespace]]\nname = \"chat\"\nhistory_size = 1\n");
         let renewal = same.renew(&running).unwrap();

@@ -96,14 +96,85 @@ pub(crate) trait Section {
     }
 }
 
-/// Sections with one name, which the loader fills one after the other.
-pub(crate) trait Sections {
-    /// Adds one with its defaults.
-    fn add(&mut self) -> &mut dyn Section;
-    fn all(&self) -> Vec<&dyn Section>;
+/// Number of times that a section may stand in the file, and the meaning of its absence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// Once; absent, its defaults hold.
+    Once,
+    /// Once; absent, the feature is off.
+    Optional,
+    /// Any number of times, in double brackets.
+    Repeated,
 }
 
-impl<S: Section + Default> Sections for Vec<S> {
+impl Shape {
+    pub(crate) fn heading(self, name: &str) -> String {
+        match self {
+            Self::Once | Self::Optional => format!("[{name}]"),
+            Self::Repeated => format!("[[{name}]]"),
+        }
+    }
+}
+
+/// The sections of one kind, as many as its shape allows.
+pub(crate) trait Sections {
+    /// Returns the shape, and a section with its defaults.
+    fn kind(&self) -> (Shape, Box<dyn Section>);
+    /// Gives the one that the loader fills: the only one, or one more with its defaults.
+    fn add(&mut self) -> &mut dyn Section;
+    fn all(&self) -> Vec<&dyn Section>;
+    /// Takes the values that are fixed at the start from those that run.
+    fn keep(&mut self, running: &Self)
+    where
+        Self: Sized,
+    {
+        let _ = running;
+    }
+}
+
+impl<S: Section + Default + 'static> Sections for S {
+    fn kind(&self) -> (Shape, Box<dyn Section>) {
+        (Shape::Once, Box::new(S::default()))
+    }
+
+    fn add(&mut self) -> &mut dyn Section {
+        self
+    }
+
+    fn all(&self) -> Vec<&dyn Section> {
+        vec![self]
+    }
+
+    fn keep(&mut self, running: &Self) {
+        self.keep_fixed(running);
+    }
+}
+
+impl<S: Section + Default + 'static> Sections for Option<S> {
+    fn kind(&self) -> (Shape, Box<dyn Section>) {
+        (Shape::Optional, Box::new(S::default()))
+    }
+
+    fn add(&mut self) -> &mut dyn Section {
+        self.insert(S::default())
+    }
+
+    fn all(&self) -> Vec<&dyn Section> {
+        self.iter().map(|section| section as &dyn Section).collect()
+    }
+
+    fn keep(&mut self, running: &Self) {
+        if let (Some(new), Some(running)) = (self, running) {
+            new.keep_fixed(running);
+        }
+    }
+}
+
+impl<S: Section + Default + 'static> Sections for Vec<S> {
+    fn kind(&self) -> (Shape, Box<dyn Section>) {
+        (Shape::Repeated, Box::new(S::default()))
+    }
+
     fn add(&mut self) -> &mut dyn Section {
         let at = self.len();
         self.push(S::default());

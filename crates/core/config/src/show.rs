@@ -3,18 +3,18 @@
 use std::fmt::Write as _;
 
 use crate::config::Config;
-use crate::layout::{Shape, sections};
+use crate::layout::sections;
 use crate::secret::MASK;
-use crate::section::{OptionSpec, Section};
+use crate::section::{OptionSpec, Section, Shape};
 use crate::sources::{Loaded, Origin};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shown {
+pub(crate) struct Shown {
     /// Path of the value, such as `listen.api` or `namespace[0].history_size`.
-    pub path: String,
+    pub(crate) path: String,
     /// The value as TOML, masked if it is a secret; none while it is unset.
-    pub value: Option<String>,
-    pub origin: Origin,
+    pub(crate) value: Option<String>,
+    pub(crate) origin: Origin,
 }
 
 impl Config {
@@ -48,16 +48,6 @@ fn shown_value(section: &dyn Section, spec: &OptionSpec, reveal: bool) -> Option
 }
 
 impl Loaded {
-    /// Every value of every section that is there. `reveal` shows secrets as they are.
-    #[must_use]
-    pub fn values(&self, reveal: bool) -> Vec<Shown> {
-        let present = self.config.present();
-        let sections = present.iter();
-        sections
-            .flat_map(|(path, _, section)| self.values_of(path, *section, reveal))
-            .collect()
-    }
-
     /// The configuration as TOML, each value followed by its origin.
     #[must_use]
     pub fn show(&self, reveal: bool) -> String {
@@ -84,7 +74,7 @@ impl Loaded {
         out
     }
 
-    fn values_of(&self, path: &str, section: &dyn Section, reveal: bool) -> Vec<Shown> {
+    pub(crate) fn values_of(&self, path: &str, section: &dyn Section, reveal: bool) -> Vec<Shown> {
         let shown = |spec: OptionSpec| {
             let path = format!("{path}.{}", spec.key);
             let value = shown_value(section, &spec, reveal);

@@ -4,6 +4,7 @@ mod accepted;
 mod pushpin;
 mod refused;
 
+use crate::show::Shown;
 use crate::{Config, ConfigFile, Loaded, Sources};
 
 fn sources(file: &str, env: &[(&str, &str)], flags: &[(&str, &str)]) -> Sources {
@@ -33,6 +34,13 @@ pub(crate) fn load(file: &str) -> Loaded {
 #[track_caller]
 fn load_all(file: &str, env: &[(&str, &str)], flags: &[(&str, &str)]) -> Loaded {
     Config::load(&sources(file, env, flags)).unwrap_or_else(|problems| panic!("{problems:#?}"))
+}
+
+/// Every value of every section that is there, with secrets as they are.
+fn values(loaded: &Loaded) -> Vec<Shown> {
+    let present = loaded.config.present().into_iter();
+    let values = present.flat_map(|(path, _, section)| loaded.values_of(&path, section, true));
+    values.collect()
 }
 
 fn refusals(file: &str, env: &[(&str, &str)], flags: &[(&str, &str)]) -> Vec<String> {

@@ -57,11 +57,7 @@ fn shows_itself(loaded: &Loaded) {
     let shown = loaded.show(true);
     let again = Config::load(&of_file(&shown));
     let again = again.unwrap_or_else(|problems| panic!("{problems:?} in\n{shown}"));
-    let values = |loaded: &Loaded| -> Vec<(String, Option<String>)> {
-        let all = loaded.values(true).into_iter();
-        all.map(|shown| (shown.path, shown.value)).collect()
-    };
-    assert_eq!(values(&again), values(loaded));
+    assert_eq!(again.config, loaded.config);
 }
 
 /// Pushpin's `pushpin.conf`: our own configuration takes it as the layer beneath or refuses it with

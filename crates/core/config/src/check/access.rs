@@ -66,7 +66,8 @@ impl Checks<'_> {
                 let message = format!("{path} is for no call: add roles = [\"read\"]");
                 self.problem(&path, message);
             }
-            let is_known = |name: &String| self.config.namespaces.find(name).is_some();
+            let all = self.config.namespaces.iter().map(|it| &it.name);
+            let is_known = |name: &&String| all.clone().any(|known| known == *name);
             if let Some(name) = key.namespaces.iter().find(|name| !is_known(name)) {
                 self.wrong(&at("namespaces"), format!("there is no namespace {name:?}"));
             }

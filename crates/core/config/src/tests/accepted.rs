@@ -2,34 +2,29 @@
 
 use proptest::prelude::*;
 
-use super::{load, load_all, refusals, sources};
+use super::{load, load_all, refusals, sources, values};
 use crate::sources::rows;
 use crate::*;
 
 #[test]
-fn channels_find_their_options() {
+fn namespaces_have_options_of_their_own() {
     let loaded = load(
         "[channel]\nhistory_size = 1\nhistory_ttl = \"1s\"\n[[namespace]]\nname = \
          \"chat\"\nsubscribe = true\nslow_consumer = \"latest-only\"",
     );
-    let options = |name| {
-        let channel = throng_types::ChannelName::new(name).expect("a channel name");
-        loaded.config.channel_options(&channel)
+    assert_eq!(loaded.config.channel.history_size, 1);
+    let [chat] = &loaded.config.namespaces[..] else {
+        panic!("it is one");
     };
-    assert_eq!(options("news").map(|options| options.history_size), Some(1));
-    let chat = options("chat:42").expect("configured");
-    assert!(chat.subscribe && chat.history_size == 0);
-    assert_eq!(chat.slow_consumer, SlowConsumer::LatestOnly);
-    assert_eq!(options("other:42"), None);
-    assert_eq!(options(":42"), None);
-    assert_eq!(loaded.config.namespaces.find("chat"), Some(chat));
+    assert!(chat.name == "chat" && chat.options.subscribe && chat.options.history_size == 0);
+    assert_eq!(chat.options.slow_consumer, SlowConsumer::LatestOnly);
 }
 
 #[test]
 fn permissions_that_nobody_set_follow_open_mode() {
     let permissions = |file: &str| {
         let config = load(file).config;
-        let options = config.namespaces.find("n").expect("configured");
+        let options = &config.namespaces[0].options;
         assert_eq!(config.channel.publish, options.publish, "{file}");
         (
             options.anonymous_subscribe,
@@ -277,7 +272,7 @@ fn every_option_can_be_set_from_every_layer() {
                 "flag --".to_owned(),
             ),
         ] {
-            let shown = loaded.values(true);
+            let shown = values(&loaded);
             let shown = { shown.iter() }.find(|shown| shown.path == path);
             let shown = shown.expect("it is shown");
             assert_ne!(shown.value, option.default, "{path}");
@@ -364,7 +359,7 @@ fn the_commented_file_holds_the_defaults() {
     });
     let loaded = load(&everything);
     assert_eq!(
-        loaded.config.namespaces.iter().count(),
+        loaded.config.namespaces.len(),
         1,
         "examples are values that are accepted"
     );

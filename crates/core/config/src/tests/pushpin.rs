@@ -39,7 +39,7 @@ fn files_have_the_effect_of_the_table() {
     let all = cases(include_str!("pushpin.txt"));
     for (text, checks) in &all {
         let (shown, told) = match Config::load(&with(text, "[grip]", &[])) {
-            Ok(loaded) => (loaded.values(true), loaded.warnings.join("\n")),
+            Ok(loaded) => (values(&loaded), loaded.warnings.join("\n")),
             Err(problems) => {
                 let [("!", start)] = checks[..] else {
                     panic!("{problems:#?}");
