@@ -34,21 +34,6 @@ pub(crate) struct Setup {
     pub(crate) progress: Rc<RefCell<Progress>>,
 }
 
-#[cfg(test)]
-impl Setup {
-    /// A setup without files.
-    pub(crate) fn of_test(net: &Net, batch_max: usize) -> Self {
-        Self {
-            net: net.clone(),
-            rng: Rng::new(1),
-            batch_max,
-            read_file: |_| Err("no file".to_owned()),
-            member: Rc::default(),
-            progress: Rc::default(),
-        }
-    }
-}
-
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     /// Time at which the stream was made; differs for another one of the same name.
@@ -123,6 +108,20 @@ pub(crate) trait Source {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl Setup {
+        /// A setup without files.
+        pub(crate) fn of_test(net: &Net, batch_max: usize) -> Self {
+            Self {
+                net: net.clone(),
+                rng: Rng::new(1),
+                batch_max,
+                read_file: |_| Err("no file".to_owned()),
+                member: Rc::default(),
+                progress: Rc::default(),
+            }
+        }
+    }
 
     #[test]
     fn what_was_read_is_known_of_one_stream() {

@@ -149,7 +149,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::value::any_value;
+    use crate::value::tests::any_value;
 
     #[track_caller]
     fn check(wire: &[u8], expect: Result<Value, TnetError>) {

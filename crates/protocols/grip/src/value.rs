@@ -14,6 +14,9 @@ use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
+#[cfg(test)]
+pub(crate) mod tests;
+
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// `null`, or tnetstring type `~`.
@@ -417,24 +420,4 @@ pub fn decode_base64(text: &str) -> Option<Vec<u8>> {
         return ENGINE.decode(text).ok();
     }
     ENGINE.decode(text).ok()
-}
-
-/// Any tree that a tnetstring can carry.
-#[cfg(test)]
-pub(crate) fn any_value() -> impl proptest::strategy::Strategy<Value = Value> {
-    use proptest::prelude::*;
-
-    let leaf = prop_oneof![
-        Just(Value::Null),
-        any::<bool>().prop_map(Value::Bool),
-        any::<i64>().prop_map(Value::Int),
-        (-1e9..1e9_f64).prop_map(Value::Float),
-        proptest::collection::vec(any::<u8>(), 0..12).prop_map(Value::Bytes),
-    ];
-    leaf.prop_recursive(4, 24, 6, |inner| {
-        prop_oneof![
-            proptest::collection::vec(inner.clone(), 0..6).prop_map(Value::List),
-            proptest::collection::vec((".{0,6}", inner), 0..6).prop_map(Value::Object),
-        ]
-    })
 }

@@ -350,26 +350,6 @@ impl Lean {
             wire,
         );
     }
-
-    /// As if the keys of now had sealed and opened all that they may.
-    #[cfg(test)]
-    pub(crate) fn use_up(&mut self) {
-        self.seals.use_up();
-        self.opens.use_up();
-    }
-
-    /// Seals whatever a test likes, as a record of this kind.
-    #[cfg(test)]
-    pub(crate) fn forge(&mut self, kind: u8, plain: &[u8], wire: &mut Vec<u8>) {
-        let key = self.seals.expand();
-        self.seal_one(&key, kind, plain, wire);
-    }
-
-    /// Goes on to new keys without a word.
-    #[cfg(test)]
-    pub(crate) fn forge_update(&mut self) {
-        self.seals.update();
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Save)]
@@ -379,4 +359,28 @@ pub struct Shaken {
     pub is_resumed: bool,
     /// Both sides have agreed to speak HTTP/2 (ALPN).
     pub is_http2: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Lean {
+        /// As if the keys of now had sealed and opened all that they may.
+        pub(crate) fn use_up(&mut self) {
+            self.seals.use_up();
+            self.opens.use_up();
+        }
+
+        /// Seals whatever a test likes, as a record of this kind.
+        pub(crate) fn forge(&mut self, kind: u8, plain: &[u8], wire: &mut Vec<u8>) {
+            let key = self.seals.expand();
+            self.seal_one(&key, kind, plain, wire);
+        }
+
+        /// Goes on to new keys without a word.
+        pub(crate) fn forge_update(&mut self) {
+            self.seals.update();
+        }
+    }
 }

@@ -18,8 +18,6 @@ use rustls::server::UnbufferedServerConnection;
 use rustls::{CommonState, HandshakeKind, ProtocolVersion};
 use throng_types::{Load, Save, Saved};
 
-#[cfg(test)]
-use crate::lean::Secret;
 use crate::lean::{Lean, Shaken};
 use crate::opening::{Opening, Preface};
 use crate::suites::HTTP2;
@@ -126,34 +124,6 @@ impl TlsLink {
             is_resumed: common.handshake_kind() == Some(HandshakeKind::Resumed),
             is_http2: common.alpn_protocol() == Some(HTTP2),
         })
-    }
-
-    /// The record layer, once it is ours.
-    #[cfg(test)]
-    pub(crate) fn lean(&mut self) -> Option<&mut Lean> {
-        match &mut self.side {
-            Side::Lean(lean) => Some(lean),
-            _ => None,
-        }
-    }
-
-    /// A client that has done its handshake, as a record layer that sends whatever a test likes.
-    #[cfg(test)]
-    pub(crate) fn into_forger(self, secrets: &[Secret]) -> Lean {
-        let shaken = self.shaken().unwrap();
-        let Side::Client(connection) = self.side else {
-            panic!("a client's end");
-        };
-        let (keys, _) = connection.dangerous_into_kernel_connection().unwrap();
-        Lean::new(keys, secrets, shaken).unwrap_or_else(|fault| panic!("{fault}"))
-    }
-
-    /// Bytes that wait for their record to be whole.
-    #[cfg(test)]
-    pub(crate) fn partial_bytes(&self) -> usize {
-        self.aside
-            .as_ref()
-            .map_or(0, |aside| aside.partial.capacity())
     }
 
     /// Appends what a client says first to `wire`.
@@ -485,5 +455,39 @@ impl Load for TlsLink {
         };
         let link = Self::new(Side::Lean(Box::new(lean)), aside);
         (partial.len() <= PARTIAL_BYTES_MAX).then_some(link)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lean::Secret;
+
+    impl TlsLink {
+        /// The record layer, once it is ours.
+        pub(crate) fn lean(&mut self) -> Option<&mut Lean> {
+            match &mut self.side {
+                Side::Lean(lean) => Some(lean),
+                _ => None,
+            }
+        }
+
+        /// A client that has done its handshake, as a record layer that sends whatever a test
+        /// likes.
+        pub(crate) fn into_forger(self, secrets: &[Secret]) -> Lean {
+            let shaken = self.shaken().unwrap();
+            let Side::Client(connection) = self.side else {
+                panic!("a client's end");
+            };
+            let (keys, _) = connection.dangerous_into_kernel_connection().unwrap();
+            Lean::new(keys, secrets, shaken).unwrap_or_else(|fault| panic!("{fault}"))
+        }
+
+        /// Bytes that wait for their record to be whole.
+        pub(crate) fn partial_bytes(&self) -> usize {
+            self.aside
+                .as_ref()
+                .map_or(0, |aside| aside.partial.capacity())
+        }
     }
 }

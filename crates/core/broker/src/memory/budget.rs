@@ -69,11 +69,6 @@ impl Share {
         self.used
     }
 
-    #[cfg(test)]
-    pub(super) const fn granted(&self) -> usize {
-        self.granted
-    }
-
     /// Whether so many bytes fit into the whole budget.
     pub(super) fn fits(&self, bytes: usize) -> bool {
         bytes <= self.budget.max
@@ -145,6 +140,12 @@ impl Share {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl Share {
+        pub(crate) const fn granted(&self) -> usize {
+            self.granted
+        }
+    }
 
     fn shares<const N: usize>(bytes_max: usize) -> [Share; N] {
         let budget = Budget::new(bytes_max, N as u8);

@@ -310,21 +310,6 @@ impl Index {
         let (new, hash) = (Project::new(name), self.hashing.text(name));
         self.projects.insert(&self.hashing, hash, new)
     }
-
-    /// Checks the invariants of the header; for tests, as it walks everything.
-    #[cfg(test)]
-    fn check_invariants(&self) {
-        for (id, project) in self.projects.iter() {
-            project.check_invariants(|connection, profile, place| {
-                let row = self
-                    .connections
-                    .get(connection)
-                    .expect("a member has a row");
-                assert_eq!((row.project, row.profile, row.place), (id, profile, place));
-            });
-            assert!(!project.is_empty());
-        }
-    }
 }
 
 /// Why the index refuses a change. The caller's fault, except for `TooMany`, which is a limit.

@@ -129,17 +129,6 @@ impl<T> Interned<T> {
     pub(super) fn len(&self) -> usize {
         self.len
     }
-
-    #[cfg(test)]
-    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
-        self.slots
-            .iter()
-            .enumerate()
-            .filter_map(|(id, slot)| match slot {
-                Slot::Used(value) => Some((id as u32, value)),
-                Slot::Free(_) => None,
-            })
-    }
 }
 
 fn used<T>(slots: &[Slot<T>], id: u32) -> &T {
@@ -333,6 +322,18 @@ pub(super) struct Scratch {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl<T> Interned<T> {
+        pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+            self.slots
+                .iter()
+                .enumerate()
+                .filter_map(|(id, slot)| match slot {
+                    Slot::Used(value) => Some((id as u32, value)),
+                    Slot::Free(_) => None,
+                })
+        }
+    }
 
     impl Hashed for u32 {
         fn hash(&self, hashing: &Hashing) -> u64 {

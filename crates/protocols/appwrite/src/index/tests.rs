@@ -279,3 +279,19 @@ fn an_idle_guest_is_cheap() {
     );
     assert_eq!(everybody.len(), guests as usize);
 }
+
+impl Index {
+    /// Checks the invariants of the header; for tests, as it walks everything.
+    fn check_invariants(&self) {
+        for (id, project) in self.projects.iter() {
+            project.check_invariants(|connection, profile, place| {
+                let row = self
+                    .connections
+                    .get(connection)
+                    .expect("a member has a row");
+                assert_eq!((row.project, row.profile, row.place), (id, profile, place));
+            });
+            assert!(!project.is_empty());
+        }
+    }
+}

@@ -202,7 +202,7 @@ fn patches() {
 proptest! {
     #[test]
     fn nothing_panics(
-        value in crate::value::any_value(),
+        value in crate::value::tests::any_value(),
         field in "(channel|formats|http-stream|ws-message|http-response|meta)",
     ) {
         let channel = ("channel".into(), Value::Text("a".into()));

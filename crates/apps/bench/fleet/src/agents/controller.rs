@@ -169,11 +169,6 @@ impl Controller {
         self.links.iter().filter_map(|link| link.machine.as_ref())
     }
 
-    #[cfg(test)]
-    fn state(&self, agent: usize) -> Option<AgentState> {
-        self.links.get(agent).map(|link| link.state)
-    }
-
     fn lose(&mut self, agent: usize, reason: String) {
         let Some(link) = self.links.get_mut(agent) else {
             return;

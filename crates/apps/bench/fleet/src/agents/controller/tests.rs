@@ -413,3 +413,9 @@ proptest! {
         prop_assert!((estimate.offset_us - offset).unsigned_abs() <= estimate.error_us);
     }
 }
+
+impl Controller {
+    fn state(&self, agent: usize) -> Option<AgentState> {
+        self.links.get(agent).map(|link| link.state)
+    }
+}
