@@ -13,7 +13,7 @@
 //! - [`PeerContext::dial`] gives a link at once. Exactly one [`LinkEvent::Ended`] ends it, unless
 //!   [`PeerContext::end`] did: no event of an ended link follows.
 //! - [`LinkEvent::Connected`] comes before all else of a link, behind the TLS handshake, and before
-//!   it nothing is written. It comes once more behind the handshake that [`PeerContext::secure`]
+//!   it nothing is written. It comes once more behind the handshake that [`Want::Secure`]
 //!   begins.
 //! - Every [`PeerContext::write`] to a link is followed by [`LinkEvent::Written`] once the kernel
 //!   has taken all that was written until then; several writes may share one.
@@ -124,12 +124,6 @@ impl<'a, R> PeerContext<'a, R> {
         let link = LinkId(self.links.dialled);
         self.links.list.push_back(Want::Dial(link, dial));
         link
-    }
-
-    /// Starts a TLS handshake on an established plain link on which nothing waits to be written.
-    /// [`LinkEvent::Connected`] or [`LinkEvent::Ended`] follows.
-    pub fn secure(&mut self, link: LinkId, tls: DialTls) {
-        self.links.list.push_back(Want::Secure(link, tls));
     }
 
     pub fn write(&mut self, link: LinkId, bytes: Vec<u8>) {

@@ -133,17 +133,6 @@ pub struct MatchedConnection {
     pub channels: Vec<ChannelName>,
 }
 
-impl SearchMatches {
-    /// Keeps as many rows as requested: of slow ones the slowest.
-    pub fn keep(&mut self, search: &Search) {
-        if search.slow {
-            self.rows
-                .sort_by_key(|row| std::cmp::Reverse(row.queued_bytes));
-        }
-        self.rows.truncate(search.rows_max as usize);
-    }
-}
-
 /// One shard's reply to a [`Survey`].
 #[derive(Clone, Debug, PartialEq, Eq, Save)]
 pub enum SurveyReply {

@@ -264,15 +264,6 @@ impl<T> WebSocket<T> {
         (0..more).all(|_| self.may(Work::Message, cx))
     }
 
-    /// Ends the connection if its client has brought too many bad tokens. While the decoder is lent
-    /// only.
-    pub fn check_trust<S, O>(&mut self, cx: &mut Context<'_, S, O>) {
-        if cx.shared.meter.has_lost_trust() && !self.is_closing() {
-            cx.note_overspent(Overspent::Tokens);
-            self.overspent(Overspent::Tokens, cx);
-        }
-    }
-
     fn overspent<S, O>(&mut self, over: Overspent, cx: &mut Context<'_, S, O>) {
         if !self.is_closing() {
             let reason = over.disconnect();

@@ -26,39 +26,19 @@ const LAG_EVERY_MS: u64 = 5_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum State {
-    Starting,
+    Starting = 0,
     Up,
     NoSource,
     /// The broker does not take what it read.
     NoBroker,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct FeedStatus {
-    name: String,
-    kind: &'static str,
     state: AtomicU8,
 }
 
 impl FeedStatus {
-    pub(crate) fn new(name: &str, kind: &'static str) -> Self {
-        Self {
-            name: name.to_owned(),
-            kind,
-            state: AtomicU8::new(State::Starting as u8),
-        }
-    }
-
-    #[must_use]
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    #[must_use]
-    pub const fn kind(&self) -> &'static str {
-        self.kind
-    }
-
     /// Line for `/healthz` that says what keeps it from going on, if anything does.
     #[must_use]
     pub fn lacks(&self) -> Option<&'static str> {
@@ -152,7 +132,7 @@ impl Feed {
     #[must_use]
     pub fn new(options: FeedOptions) -> Self {
         Self {
-            status: Arc::new(FeedStatus::new(&options.name, options.source.kind())),
+            status: Arc::default(),
             counters: Arc::new(Counters::new()),
             options,
         }

@@ -57,8 +57,6 @@ pub enum RealtimeError {
     },
     #[error("Invalid Origin.")]
     OriginEmpty,
-    #[error("Missing channels")]
-    MissingChannels,
     #[error("{0}")]
     UrlQuery(String),
     #[error("Invalid query: {0}")]
@@ -96,7 +94,6 @@ impl RealtimeError {
             | Self::Origin { .. }
             | Self::OriginScheme { .. }
             | Self::OriginEmpty
-            | Self::MissingChannels
             | Self::UrlQuery(_) => POLICY_VIOLATION,
             Self::ApiDisabled => 403,
             Self::Unauthorized | Self::Jwt(_) => 401,
@@ -129,7 +126,6 @@ impl RealtimeError {
             Self::TooManyRequests => "too_many_requests",
             Self::TooManyMessages => "too_many_messages",
             Self::Origin { .. } | Self::OriginScheme { .. } | Self::OriginEmpty => "origin",
-            Self::MissingChannels => "channels",
             Self::UrlQuery(_) | Self::MessageQuery(_) => "query",
             Self::Format | Self::MessageType | Self::Required(_) | Self::Field(..) => "format",
             Self::Session | Self::Jwt(_) => "session",

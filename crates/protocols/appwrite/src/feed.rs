@@ -77,13 +77,13 @@ struct Wire<'w> {
 
 #[derive(Deserialize)]
 struct WireData<'w> {
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     events: Option<&'w RawValue>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     event: Option<&'w RawValue>,
     #[serde(borrow)]
     channels: Vec<Cow<'w, str>>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     timestamp: Option<&'w RawValue>,
     #[serde(borrow)]
     payload: &'w RawValue,

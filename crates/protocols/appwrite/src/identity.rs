@@ -253,9 +253,7 @@ fn fallback_cookie(header: &str, name: &str) -> Option<String> {
 #[serde(rename_all = "camelCase")]
 pub struct TokenClaims {
     /// When it ends, in Unix seconds.
-    #[serde(default)]
     exp: Option<u64>,
-    #[serde(default)]
     pub session_id: Option<String>,
 }
 

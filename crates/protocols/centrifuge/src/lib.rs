@@ -34,6 +34,6 @@ pub use filter::{DEPTH_MAX, FilterNode, NODES_MAX, TagFilter, VALUES_MAX};
 pub use json::ClientData;
 pub use reply::{
     ClientInfo, ConnectResult, HistoryResult, PING, Push, RefreshResult, Reply, SubRefreshResult,
-    SubscribePush, SubscribeResult, encode_ping, encode_push,
+    SubscribePush, SubscribeResult, encode_push,
 };
 pub use request::{Connect, Emulation, HeaderFields, History, Since, Subscribe};

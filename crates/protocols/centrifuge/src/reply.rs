@@ -14,15 +14,11 @@ use crate::ErrorCode;
 use crate::form::{Form, Key};
 use crate::json::Object;
 
-/// The server's ping, and the whole reply: an empty object.
+/// The server's ping, and the whole reply: an empty object. The client answers with the same if the
+/// connect result asked for it.
 pub const PING: &[u8] = b"{}";
 /// Field of a reply in which a push stands.
 pub(crate) const PUSH: Key = ("push", 4);
-
-/// Appends the server's ping. The client answers with the same if the connect result asked for it.
-pub fn encode_ping(out: &mut Vec<u8>) {
-    out.extend_from_slice(PING);
-}
 
 /// Result of `connect`: the state of the connection.
 #[derive(Clone, Copy, Debug, Default)]

@@ -385,12 +385,6 @@ impl Conn {
         matches!(self.phase, Phase::Open)
     }
 
-    /// Tells whether the peer takes WebSockets by extended CONNECT, as its SETTINGS said.
-    #[must_use]
-    pub const fn peer_connects(&self) -> bool {
-        self.peer_connects
-    }
-
     fn begin(&mut self, id: u32, tag: u32, body_left: u32) {
         self.streams.push(Stream {
             id,

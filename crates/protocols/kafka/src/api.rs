@@ -78,13 +78,10 @@ impl ErrorCode {
     pub const NONE: Self = Self(0);
     pub const OFFSET_OUT_OF_RANGE: Self = Self(1);
     pub const LEADER_NOT_AVAILABLE: Self = Self(5);
-    pub const NOT_LEADER: Self = Self(6);
     /// The coordinator is about to read what it knows.
     pub const COORDINATOR_LOADING: Self = Self(14);
     /// There is no coordinator yet.
     pub const COORDINATOR_NOT_AVAILABLE: Self = Self(15);
-    /// The group's partitions have been dealt anew since.
-    pub const ILLEGAL_GENERATION: Self = Self(22);
     pub const UNKNOWN_MEMBER: Self = Self(25);
     /// The group's partitions are about to be dealt anew.
     pub const REBALANCE_IN_PROGRESS: Self = Self(27);

@@ -164,8 +164,6 @@ impl Check {
 pub enum BenchExit {
     Ok = 0,
     Error = 1,
-    /// The command line or the scenario cannot be read.
-    Usage = 2,
     CheckFailed = 10,
     CheckNoData = 11,
     /// The generator was the bottleneck: the figures are not the server's.

@@ -88,7 +88,6 @@ pub struct RunTotals {
     /// Busiest second of the generator, as a share of one CPU.
     pub generator_busiest: f64,
     /// Time after a storm until the asked share was usable again, in µs.
-    #[serde(default)]
     pub reconnected_us: Option<u64>,
     /// Time after a storm until the asked share was back with everything missed, in µs. Nothing
     /// missed is due where the transport cannot resume.

@@ -132,7 +132,6 @@ fn every_refusal_is_counted_by_why() {
         (RealtimeError::TooManyRequests, "too_many_requests"),
         (RealtimeError::TooManyMessages, "too_many_messages"),
         (RealtimeError::OriginEmpty, "origin"),
-        (RealtimeError::MissingChannels, "channels"),
         (RealtimeError::UrlQuery(why()), "query"),
         (RealtimeError::Format, "format"),
         (RealtimeError::Jwt(why()), "session"),

@@ -459,7 +459,7 @@ impl AssertingStage for Room {
             }
             "connect" => {
                 let (tag, path) = word(rest);
-                assert!(self.conn.peer_connects());
+                assert!(self.conn.peer_connects);
                 let (protocol, mut block) = (Some("websocket"), Vec::new());
                 crate::encode_request("GET", "http", "h", path, protocol, [], &mut block);
                 let id = self.conn.open(number(tag), &block, false, &mut self.out);
