@@ -3,7 +3,7 @@
 //! | mark | becomes |
 //! |---|---|
 //! | `{totals.lag}` | the value at that path, from the innermost item outwards |
-//! | `{totals.lag time}` | the same in a form ([`shown`]), or in several, one after the other |
+//! | `{totals.lag time}` | the same in a form (see `shown`), or in several, one after the other |
 //! | `{#steps}` … `{/steps}` | the text between, once for each item of a list; `{.}` is the item |
 //! | `{?server}` … `{/server}` | the text between, unless that is null, false, or empty |
 //! | `{!server}` … `{/server}` | the text between where the mark above leaves it out |
