@@ -313,9 +313,9 @@ pub trait ShardCalls<G: Gateway> {
     /// [`Gateway::surveyed`]. For surveys that change nothing.
     fn survey(&mut self, survey: Survey);
 
-    /// Tells all nodes these words, if there are several nodes; they come to [`Gateway::heard`], or
-    /// are lost. For few words, and short ones.
-    fn tell_nodes(&mut self, _words: impl FnOnce() -> Vec<Vec<u8>>) {}
+    /// Tells all nodes the words that are made of this one's name, if there are several nodes; they
+    /// come to [`Gateway::heard`], or are lost. For few words, and short ones.
+    fn tell_nodes(&mut self, _words: impl FnOnce(&str) -> Vec<Vec<u8>>) {}
 
     /// Whether a connection is open, of any gateway.
     fn is_connected(&self, conn: ConnId) -> bool;

@@ -306,8 +306,8 @@ impl Gateway for Pusher {
     fn tick(&mut self, shard: &mut impl ShardCalls<Self>) {
         // What stays behind in an upgrade has the name of the process that goes on.
         if shard.this().0 == 0 && !shard.shared().draining {
-            let (own, now) = (shard.shared().node.name(), shard.now().mono);
-            shard.tell_nodes(|| self.shared.words(&mut self.elsewhere, &own, now));
+            let now = shard.now().mono;
+            shard.tell_nodes(|own| self.shared.words(&mut self.elsewhere, own, now));
         }
         if let Some(survey) = self.counts.ask(shard.now().mono) {
             shard.survey(survey);

@@ -96,9 +96,10 @@ impl<K: Kernel, G: Listed> ShardCalls<G> for View<'_, '_, K, G> {
             .push(Order::GatewaySurvey { place, survey });
     }
 
-    fn tell_nodes(&mut self, words: impl FnOnce() -> Vec<Vec<u8>>) {
+    fn tell_nodes(&mut self, words: impl FnOnce(&str) -> Vec<Vec<u8>>) {
         if let Some(nodes) = self.host.nodes {
-            words().iter().for_each(|word| nodes.tell_everybody(word));
+            let own = self.shared().node.name();
+            words(&own).iter().for_each(|word| nodes.tell_everybody(word));
         }
     }
 
