@@ -87,6 +87,17 @@ pub enum End {
     Now,
 }
 
+/// Part that HTTP/2 has in a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Http2 {
+    #[default]
+    None,
+    /// Its client and we agreed on HTTP/2 by ALPN.
+    Agreed,
+    /// The connection is a stream of HTTP/2.
+    Stream,
+}
+
 /// Collected while a session runs, carried out by the engine after.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Actions {

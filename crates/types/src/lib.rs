@@ -24,7 +24,7 @@ mod text;
 pub mod units;
 
 pub use channel::{CHANNEL_BYTES_MAX, ChannelError, ChannelName};
-pub use connection::{Actions, ConnId, End, Overflow, ShardId};
+pub use connection::{Actions, ConnId, End, Http2, Overflow, ShardId};
 pub use date::{Millis, Now};
 pub use frame::{Frame, Frames};
 pub use publication::{

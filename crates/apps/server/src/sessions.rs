@@ -37,7 +37,7 @@ impl Sessions<'_> {
         let before = standing(session);
         self.shared.notices.begin(id, effects.now);
         self.shared.is_tls.set(effects.is_tls);
-        self.shared.is_http2.set(effects.is_http2);
+        self.shared.http2.set(effects.http2);
         let mut cx = Context {
             id,
             now: effects.now,

@@ -275,7 +275,7 @@ impl Blueprint {
             meter: Meter::new(live.work, self.work_secret),
             users: Users::new(live.users, self.peers.clone()),
             is_tls: Cell::new(false),
-            is_http2: Cell::new(false),
+            http2: Cell::default(),
             counters: self.observatory.counters[shard.index()].clone(),
             pages: Arc::new(ServerPages(self.observatory.clone())),
             hooks,

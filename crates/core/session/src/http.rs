@@ -22,7 +22,7 @@ use std::net::IpAddr;
 use throng_http1::{BadRequest, Body, HttpLimits, Request, parse_request_resumed};
 use throng_hub::Answer;
 use throng_metrics::Counter;
-use throng_types::{End, Save};
+use throng_types::{End, Http2, Save};
 
 pub use exchange::Exchange;
 pub use grpc::{GrpcCode, grpc_end, grpc_message, read_grpc, respond_grpc, write_grpc_head};
@@ -329,14 +329,16 @@ impl Http {
         None
     }
 
-    /// Whether a connection begins with HTTP/2, and may: then that is spoken from now on. Its first
-    /// bytes, while they do not tell, look like a head that is not whole.
+    /// Whether HTTP/2 is spoken from now on: a connection begins with it, and may, or its client
+    /// agreed on it. First bytes that do not tell yet look like a head that is not whole.
     fn begins_http2(&self, input: &[u8], cx: &mut Context<'_>) -> bool {
         let (may, shared) = (cx.shared.limits.http2, &cx.shared);
         let begins = !self.has_served
-            && input.starts_with(PREFACE)
-            && may[usize::from(shared.is_tls.get())]
-            && !shared.is_http2.get();
+            && match shared.http2.get() {
+                Http2::None => input.starts_with(PREFACE) && may[usize::from(shared.is_tls.get())],
+                Http2::Agreed => true,
+                Http2::Stream => false,
+            };
         if begins {
             cx.out.extend_from_slice(input);
             cx.actions.http2 = Some(self.peer);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use throng_auth::{ApiKeys, Caller, Verifier};
 use throng_broker::{Hooks, NamespaceOptions};
 use throng_metrics::Counters;
-use throng_types::Millis;
+use throng_types::{Http2, Millis};
 
 use crate::{DateCell, Forwarded, Guards, Meter, NodeKey, Notices, Users};
 
@@ -120,8 +120,8 @@ pub struct Shared {
     pub users: Users,
     /// Whether the connection that is being served speaks TLS with us.
     pub is_tls: Cell<bool>,
-    /// Whether it is a stream of HTTP/2.
-    pub is_http2: Cell<bool>,
+    /// Part that HTTP/2 has in it.
+    pub http2: Cell<Http2>,
     pub counters: Arc<Counters>,
     pub pages: Arc<dyn Pages>,
     /// Listener for what clients do, if there are webhooks.

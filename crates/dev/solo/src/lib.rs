@@ -185,7 +185,7 @@ pub fn shared() -> Shared {
         version: "solo",
         started_unix_ms: 0,
         is_tls: Default::default(),
-        is_http2: Default::default(),
+        http2: Default::default(),
         draining: false,
     }
 }

@@ -89,6 +89,8 @@ mod flag {
     pub(super) const OVER_TLS: u32 = 1 << 18;
     /// The app has heard nothing: it may begin with HTTP/2.
     pub(super) const FRESH: u32 = 1 << 19;
+    /// Client and server agreed on HTTP/2 by ALPN.
+    pub(super) const AGREED: u32 = 1 << 20;
     /// Nothing new is taken for it or from it.
     pub(super) const LEAVING: u32 = ENDING | LINGERING | CLOSED | READ_END | SLOW;
 }

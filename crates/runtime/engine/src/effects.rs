@@ -1,6 +1,6 @@
 //! An app's answer to a new connection, and the output of one of its calls.
 
-use throng_types::{Actions, End, Millis, Now};
+use throng_types::{Actions, End, Http2, Millis, Now};
 
 /// Answer of an app to a new connection.
 pub struct Accepted<S> {
@@ -29,8 +29,7 @@ pub struct Effects<'a> {
     /// Value of [`Accepted::tag`] for this connection.
     pub tag: u32,
     pub is_tls: bool,
-    /// Whether the connection is a stream of HTTP/2.
-    pub is_http2: bool,
+    pub http2: Http2,
     /// Actions on the connection, for the engine to carry out.
     pub actions: Actions,
 }
@@ -43,7 +42,7 @@ impl<'a> Effects<'a> {
             now,
             tag: 0,
             is_tls: false,
-            is_http2: false,
+            http2: Http2::None,
             actions: Actions::default(),
         }
     }

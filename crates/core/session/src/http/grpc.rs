@@ -4,7 +4,7 @@
 //! Owns: what every service has in common. Never: a service's messages.
 
 use throng_http1::{Request, encode_stream_head};
-use throng_types::Millis;
+use throng_types::{Http2, Millis};
 
 use super::{Incoming, Reject, respond};
 use crate::Context;
@@ -54,7 +54,7 @@ impl GrpcCode {
 
 /// Whether a request is a call of gRPC that can be answered as one.
 pub(crate) fn is_grpc<S, O>(request: &Request<'_>, cx: &Context<'_, S, O>) -> bool {
-    cx.shared.is_http2.get() && has_grpc_type(request)
+    cx.shared.http2.get() == Http2::Stream && has_grpc_type(request)
 }
 
 fn has_grpc_type(request: &Request<'_>) -> bool {
@@ -69,7 +69,7 @@ pub fn read_grpc<'r, S, O>(
     incoming: &Incoming<'r, '_>,
     cx: &Context<'_, S, O>,
 ) -> Result<(&'r [u8], Option<Millis>), Reject> {
-    if !cx.shared.is_http2.get() {
+    if cx.shared.http2.get() != Http2::Stream {
         let sentence = "gRPC needs HTTP/2: connect by TLS with ALPN h2, or set listen.http2 = \
                         \"plain\" for plain ports";
         return Err(Reject::new(505, sentence));

@@ -56,7 +56,7 @@ use throng_session::{
     WorkLimits,
 };
 use throng_solo::Solo;
-use throng_types::{ConnId, Disconnect, Payload, PayloadKind, ShardId, Unsubscribe};
+use throng_types::{ConnId, Disconnect, Http2, Payload, PayloadKind, ShardId, Unsubscribe};
 use throng_ws::{Masking, Opcode, encode_header};
 
 use crate::client::{Client, Wire};
@@ -253,7 +253,7 @@ impl Story {
                 server.gateway = Centrifuge::with_backends(own, Box::new(asked));
             }
             "personal" => server.change(|shared| shared.personal_channel = true),
-            "http2" => server.change(|shared| shared.is_http2.set(true)),
+            "http2" => server.change(|shared| shared.http2.set(Http2::Stream)),
             "anonymous" => server.change(|shared| shared.anonymous = true),
             "pings" => server.change(|it| it.limits.ping_interval_ms = u64::from(number()) * 1000),
             "keep-alives" => {

@@ -143,6 +143,7 @@ impl<S, K: Kernel> Conns<S, K> {
             slot.flags &= !flag::SHAKING;
             taken.is_connected = is_client;
             if !is_client {
+                slot.flags |= if shaken.is_http2 { flag::AGREED } else { 0 };
                 let deadline = deadline_ms.map(|after| self.now.mono + u64::from(after.get()));
                 self.wheel.set(index, deadline);
             }

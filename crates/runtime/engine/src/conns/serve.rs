@@ -4,7 +4,7 @@
 
 use std::io;
 
-use throng_types::{Actions, ConnId, End, Millis, Now};
+use throng_types::{Actions, ConnId, End, Http2, Millis, Now};
 
 use super::{Conns, LINGER_MS, LIST_KEPT, NO_QUEUE, Slot, flag};
 use crate::outbound::Outbound;
@@ -164,7 +164,11 @@ impl<S, K: Kernel> Conns<S, K> {
         let mut fx = Effects::new(&mut out, self.now);
         fx.tag = slot.tag;
         fx.is_tls = slot.has(flag::SECURE | flag::OVER_TLS);
-        fx.is_http2 = slot.has(flag::STREAM);
+        fx.http2 = match slot.flags & (flag::STREAM | flag::AGREED) {
+            0 => Http2::None,
+            flag::AGREED => Http2::Agreed,
+            _ => Http2::Stream,
+        };
         slot.flags &= !flag::FRESH;
         act(id, &mut slot.session, &mut fx);
         let Actions {
