@@ -320,6 +320,8 @@ pub(crate) fn conn_limits(config: &Config, shards: usize, memory: Option<u64>) -
             streams_max: config.listen.http2_streams_max,
             ..H2Limits::default()
         },
+        frame_timeout_ms: config.limits.head_timeout_ms,
+        idle_timeout_ms: config.limits.keepalive_timeout_ms,
         ..ConnLimits::default()
     }
 }

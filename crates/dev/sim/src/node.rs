@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use throng_appwrite_api::Call;
 use throng_config::Config;
-use throng_engine::{ConnLimits, H2Limits, Running};
+use throng_engine::{ConnLimits, Running};
 use throng_outward::CallSender;
 use throng_remote::{BrokerPeer, Node as RemoteNode, WakePeer};
 use throng_server::handover::{Parcel, Unpacking, steps};
@@ -22,11 +22,8 @@ use crate::stage::Stage;
 /// Bounds of connections where a run draws none.
 pub(crate) const LIMITS: ConnLimits = ConnLimits {
     queue_bytes_max: 200_000,
-    queued_bytes_max: usize::MAX,
-    unread_above_bytes: 256 << 10,
     spare_descriptors: 2,
-    handshake_timeout_ms: 10_000,
-    http2: H2Limits::USUAL,
+    ..ConnLimits::USUAL
 };
 
 /// Hosts of a process's peers: each takes a turn, and says whether there was anything to do.

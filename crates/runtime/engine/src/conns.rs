@@ -149,18 +149,29 @@ pub struct ConnLimits {
     pub handshake_timeout_ms: u64,
     /// Bounds of each connection that speaks HTTP/2.
     pub http2: H2Limits,
+    /// Milliseconds for what its peer has begun to say and others cannot be heard before.
+    pub frame_timeout_ms: u64,
+    /// Milliseconds for which it is kept without streams.
+    pub idle_timeout_ms: u64,
+}
+
+impl ConnLimits {
+    /// Bounds that suit most shards.
+    pub const USUAL: Self = Self {
+        queue_bytes_max: 1 << 20,
+        queued_bytes_max: usize::MAX,
+        unread_above_bytes: 256 << 10,
+        spare_descriptors: 0,
+        handshake_timeout_ms: 10_000,
+        http2: H2Limits::USUAL,
+        frame_timeout_ms: 10_000,
+        idle_timeout_ms: 60_000,
+    };
 }
 
 impl Default for ConnLimits {
     fn default() -> Self {
-        Self {
-            queue_bytes_max: 1 << 20,
-            queued_bytes_max: usize::MAX,
-            unread_above_bytes: 256 << 10,
-            spare_descriptors: 0,
-            handshake_timeout_ms: 10_000,
-            http2: H2Limits::default(),
-        }
+        Self::USUAL
     }
 }
 

@@ -37,10 +37,6 @@ use crate::{Accepted, Closed, Kernel};
 
 /// Streams that go on at once when a carrier's queue has room again.
 const AT_ONCE: usize = 256;
-/// Milliseconds for what a peer has begun to say and others cannot be heard before.
-const HEAD_MS: u64 = 10_000;
-/// Milliseconds for which a carrier is kept without streams.
-const IDLE_MS: u64 = 60_000;
 
 impl<S, K: Kernel> Conns<S, K> {
     // ---- carriers ----
@@ -108,9 +104,10 @@ impl<S, K: Kernel> Conns<S, K> {
         if slot.is_some()
             && let Some(carrier) = self.streams.carriers.get(index)
         {
-            carrier.whole_at =
-                { carrier.conn.is_mid_head() }.then(|| carrier.whole_at.unwrap_or(now + HEAD_MS));
-            let idle = { carrier.conn.streams() == 0 }.then(|| now + IDLE_MS);
+            let whole_at = { carrier.whole_at }.unwrap_or(now + self.limits.frame_timeout_ms);
+            carrier.whole_at = carrier.conn.is_mid_head().then_some(whole_at);
+            let idle_at = now + self.limits.idle_timeout_ms;
+            let idle = (carrier.conn.streams() == 0).then_some(idle_at);
             self.wheel.set(index, carrier.whole_at.or(idle));
         }
     }

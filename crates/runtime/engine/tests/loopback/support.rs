@@ -7,8 +7,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use throng_engine::{
-    Accepted, App, Closed, ConnLimits, Conns, Delivery, Effects, End, H2Limits, LoopStats,
-    MailboxSender, Overflow, Pieces, ShardOptions, TlsEvent, TlsNews,
+    Accepted, App, Closed, ConnLimits, Conns, Delivery, Effects, End, LoopStats, MailboxSender,
+    Overflow, Pieces, ShardOptions, TlsEvent, TlsNews,
 };
 use throng_tls::ServerTls;
 use throng_types::{ConnId, Frame, Millis, Now, ShardId};
@@ -471,11 +471,8 @@ impl Drop for Rig {
 /// Small bounds, so that little traffic reaches them.
 pub(crate) const LIMITS: ConnLimits = ConnLimits {
     queue_bytes_max: 64 << 10,
-    queued_bytes_max: usize::MAX,
     unread_above_bytes: 16 << 10,
-    spare_descriptors: 0,
-    handshake_timeout_ms: 10_000,
-    http2: H2Limits::USUAL,
+    ..ConnLimits::USUAL
 };
 
 /// Answer of an app to a new connection.

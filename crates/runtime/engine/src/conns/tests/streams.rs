@@ -78,3 +78,21 @@ fn streams_wait_for_room_in_turn_and_not_beyond_their_end() {
     conns.wrote(id.index(), true, &mut flushed);
     assert_eq!(waiting(&conns), [0; 0]);
 }
+
+#[test]
+fn the_limits_say_how_long_a_connection_is_kept_without_streams() {
+    for idle_timeout_ms in [500, 90_000] {
+        let (mut conns, _peer, id) = alone();
+        conns.set_limits(ConnLimits {
+            idle_timeout_ms,
+            ..ConnLimits::USUAL
+        });
+        conns.set_now(at(1_000));
+        assert!(carried(&mut conns, id.index(), 0).is_empty());
+        conns.set_carrier_deadline(id.index());
+        let kept_ms = conns.wheel.get(id.index()).unwrap().0 - 1_000;
+        // The wheel rounds up.
+        let right = idle_timeout_ms..=idle_timeout_ms * 9 / 8;
+        assert!(right.contains(&kept_ms), "{kept_ms} for {idle_timeout_ms}");
+    }
+}
