@@ -11,7 +11,7 @@ use throng_types::{Load as _, Now, Save, Saved};
 use crate::batch;
 use crate::nodes::{HookNode, HookNodes, News};
 use crate::options::Webhook;
-use crate::receiver::{Change, QUEUE_BYTES_MAX, Receiver, Subject, event_of, level_of};
+use crate::receiver::{Change, QUEUE_BYTES_MAX, Receiver, Subject, belief_of, event_of, level_of};
 
 /// Bytes of an answer, which nobody reads.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
@@ -257,10 +257,10 @@ impl HooksClient {
                         }
                     }
                 }
-                News::Told(hook, states, is_leader) => {
+                News::Told(hook, states) => {
                     let mut receivers = self.receivers.iter_mut();
                     if let Some(receiver) = receivers.find(|it| it.hook.name == hook) {
-                        receiver.hear_told(states, is_leader, now.mono);
+                        receiver.hear_told(states, now.mono);
                     }
                 }
                 News::Doubt => { self.receivers.iter_mut() }.for_each(|it| it.doubt(now.mono)),
@@ -290,7 +290,7 @@ impl HooksClient {
             for change in gone.into_iter().chain(receiver.queue_due(now)) {
                 frame(&receiver.hook.name, &change, &mut self.unwritten);
                 if let Change::Told(event) = change {
-                    told.extend(level_of(&event));
+                    told.extend(belief_of(&event));
                 }
             }
             self.nodes.say_told(&receiver.hook.name, told);

@@ -17,11 +17,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use throng_types::{Load as _, Millis, Save};
 
-use crate::receiver::{State, Subject};
+use crate::receiver::{Belief, State, Subject};
 
 /// Number of the messages' form, their first byte; it rises with each change of theirs. Nodes do
 /// not hear those of another form.
-const FORM: u8 = 1;
+const FORM: u8 = 2;
 /// Time between two words of a node, in milliseconds.
 const BEAT_MS: u64 = 3_000;
 /// Time without its own words after which a node is cut off. The others wait longer.
@@ -57,9 +57,8 @@ enum Said {
     Whole(Vec<State>, bool, bool),
     /// Question to a node for everything.
     Ask(HookNode),
-    /// States as the receiver of a webhook knows them; of a node that does not lead, those that it
-    /// may have been told, and whose end it may not.
-    Told(Box<str>, Vec<State>),
+    /// States as the receiver of a webhook knows them, and those of which it may know.
+    Told(Box<str>, Vec<Belief>),
     /// Last word of a node that ends.
     Gone,
 }
@@ -68,8 +67,8 @@ enum Said {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum News {
     State(State),
-    /// Name of a webhook and its states, as in [`Said::Told`]; true if the leader says so.
-    Told(Box<str>, Vec<State>, bool),
+    /// Name of a webhook and its states, as in [`Said::Told`].
+    Told(Box<str>, Vec<Belief>),
     /// Nobody knows what receivers were told last.
     Doubt,
     /// The others are to hear what receivers were told, as far as this node knows.
@@ -130,7 +129,7 @@ pub(crate) struct HookNodes {
     pub(crate) out: Vec<Vec<u8>>,
 }
 
-fn parts_of(states: impl IntoIterator<Item = State>) -> Vec<Vec<State>> {
+fn parts_of<T>(states: impl IntoIterator<Item = (Subject, T)>) -> Vec<Vec<(Subject, T)>> {
     let (mut parts, mut bytes) = (vec![Vec::new()], 0);
     for state in states {
         let ((channel, user), _) = &state;
@@ -221,7 +220,7 @@ impl HookNodes {
     }
 
     /// Says what the receiver of a webhook knows.
-    pub(crate) fn say_told(&mut self, hook: &str, states: Vec<State>) {
+    pub(crate) fn say_told(&mut self, hook: &str, states: Vec<Belief>) {
         if self.is_alone || states.is_empty() {
             return;
         }
@@ -330,7 +329,7 @@ impl HookNodes {
             }
             Said::Ask(of) => self.is_asked |= of == self.id,
             Said::Told(hook, states) if from != self.id => {
-                news.push(News::Told(hook, states, leads));
+                news.push(News::Told(hook, states));
             }
             Said::Told(..) => {}
             Said::Gone => {

@@ -30,6 +30,8 @@ const ROOM_AGAIN_MS: u64 = 1_000;
 pub(crate) type Subject = (ChannelName, Option<Box<str>>);
 /// Subject, and whether it is on.
 pub(crate) type State = (Subject, bool);
+/// Subject, and what a receiver was told of it last; `None` if it may have been told that it is on.
+pub(crate) type Belief = (Subject, Option<bool>);
 
 /// State of a subject, and of what the receiver knows of it.
 #[derive(Default)]
@@ -105,6 +107,11 @@ pub(crate) fn level_of(event: &HookEvent) -> Option<State> {
         } => Some(((channel.clone(), Some(user.clone())), *is_on)),
         HookEvent::Client { .. } | HookEvent::CacheMiss { .. } | HookEvent::Count { .. } => None,
     }
+}
+
+/// Belief of a receiver that was told an event.
+pub(crate) fn belief_of(event: &HookEvent) -> Option<Belief> {
+    level_of(event).map(|(subject, is_on)| (subject, Some(is_on)))
 }
 
 pub(crate) fn event_of((channel, user): Subject, is_on: bool) -> HookEvent {
@@ -213,7 +220,9 @@ impl Receiver {
             (true, _) => Some(now),
             (false, _) => Some(now + self.hook.settle_ms),
         };
-        if let (Some(_), Some(_)) = (at, level.due) {
+        if let (Some(at), Some((due, _))) = (at, level.due)
+            && due <= at
+        {
             return;
         }
         if let Some((at, change)) = level.due.take() {
@@ -281,29 +290,35 @@ impl Receiver {
     }
 
     /// Takes what another node has told, or may have.
-    pub(crate) fn hear_told(&mut self, states: Vec<State>, is_leader: bool, now: Millis) {
-        for (subject, is_on) in states {
-            let event = event_of(subject.clone(), is_on);
-            if !self.hook.filter.needs(&event) {
+    pub(crate) fn hear_told(&mut self, states: Vec<Belief>, now: Millis) {
+        for (subject, told) in states {
+            let event = event_of(subject.clone(), true);
+            if !self.hook.filter.needs(&event) || self.tells && told == Some(false) {
                 continue;
             }
-            if self.tells {
-                if is_on {
-                    self.levels.entry(subject.clone()).or_default();
-                }
-            } else if is_leader {
-                self.levels.entry(subject.clone()).or_default().told = Some(is_on);
+            let level = self.levels.entry(subject.clone()).or_default();
+            if !self.tells && told.is_some() {
+                level.told = told;
             }
             self.look(subject, now);
         }
     }
 
-    /// States that the receiver was told, or may have been; of a node that does not tell them,
-    /// those that have ended.
-    pub(crate) fn believed(&self) -> Vec<State> {
-        let levels = self.levels.iter();
-        let may_be = levels.filter(|(_, it)| it.told != Some(false) && (self.tells || !it.is_on));
-        may_be.map(|(subject, _)| (subject.clone(), true)).collect()
+    /// Beliefs for other nodes. What waits counts as told here alone, and so does what another one
+    /// told; so they are told that these may be.
+    pub(crate) fn believed(&self) -> Vec<Belief> {
+        let waiting = self.queue.iter().filter_map(|item| level_of(&item.event));
+        let waiting: BTreeSet<Subject> = waiting.map(|(subject, _)| subject).collect();
+        let belief = |(subject, level): (&Subject, &Level)| match level.told {
+            Some(false) => None,
+            Some(true) if self.tells && !waiting.contains(subject) => {
+                Some((subject.clone(), Some(true)))
+            }
+            _ => (!level.is_on).then(|| (subject.clone(), None)),
+        };
+        let believed: Vec<Belief> = self.levels.iter().filter_map(belief).collect();
+        let waiting = waiting.into_iter().map(|subject| (subject, None));
+        believed.into_iter().chain(waiting).collect()
     }
 
     /// Queues the states that are due.
@@ -394,13 +409,13 @@ impl Receiver {
         &mut self,
         is_taken: bool,
         now: Now,
-        told: &mut Vec<State>,
+        told: &mut Vec<Belief>,
     ) -> Option<Change> {
         let batch: Vec<Item> = self.queue.drain(..self.under_way).collect();
         self.under_way = 0;
         self.gathers_from = now.mono;
         if is_taken {
-            told.extend(batch.iter().filter_map(|item| level_of(&item.event)));
+            told.extend(batch.iter().filter_map(|item| belief_of(&item.event)));
         }
         let (gone, kept): (Vec<Item>, Vec<Item>) = match is_taken {
             true => (batch, Vec::new()),
