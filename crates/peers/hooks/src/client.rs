@@ -143,15 +143,18 @@ impl HooksClient {
 
     fn renew(&mut self, hooks: Vec<Webhook>, now: Now) {
         let mut before = std::mem::take(&mut self.receivers);
+        let mut asks_more = false;
         for hook in hooks {
             let known = before.iter().position(|it| it.hook.name == hook.name);
             let receiver = match known {
                 Some(at) => {
                     let mut receiver = before.swap_remove(at);
+                    asks_more |= receiver.hook.filter != hook.filter;
                     receiver.renew(hook);
                     receiver
                 }
                 None => {
+                    asks_more = true;
                     self.made += 1;
                     let tells = self.nodes.tells();
                     Receiver::new(hook, self.made, tells, now.unix_ms << 16)
@@ -161,7 +164,9 @@ impl HooksClient {
         }
         // What is told for the first time holds already.
         let mut news = Vec::new();
-        self.nodes.list(&mut news);
+        if asks_more {
+            self.nodes.list(&mut news);
+        }
         self.apply(news, now);
         for gone in before.iter().filter(|it| it.waiting() > 0) {
             let (name, waiting) = (&gone.hook.name, gone.waiting());

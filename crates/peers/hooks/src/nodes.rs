@@ -259,13 +259,17 @@ impl HookNodes {
         self.changed.push((subject, is_on));
     }
 
-    /// Lists the states that hold, since others are needed from now on. This node's are said anew.
+    /// Lists the states that hold, since others are needed from now on. This node's are said anew,
+    /// and the others are asked: they may know what a leader before this one told.
     pub(crate) fn list(&mut self, news: &mut Vec<News>) {
         let on = |subject: &Subject| News::State((subject.clone(), true));
         if self.is_alone {
             return news.extend(self.own.keys().map(on));
         }
         self.is_asked = true;
+        for member in self.members.values_mut() {
+            (member.is_torn, member.asked_at) = (true, None);
+        }
         news.extend(self.members.values().flat_map(|it| &it.on).map(on));
     }
 

@@ -10,7 +10,7 @@ use throng_pusher::AppKeys;
 use throng_types::ChannelName;
 
 /// Channels that a webhook may tell of.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HookScope {
     /// Channels of an app: their names begin with one of these, which is cut off for receivers.
     App(Arc<[Box<str>]>),
@@ -23,7 +23,7 @@ pub enum HookScope {
 }
 
 /// Filter of the events that a webhook tells.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HookFilter {
     pub scope: HookScope,
     /// Beginnings of the names that receivers see; none for all.
