@@ -223,7 +223,10 @@ impl<K: Kernel> App<K> for ShardApp {
         self.parts.shared.users.gone(id);
         // By its tag: a dashboard's stream came by the API port, whatever it has become.
         self.clients -= usize::from(tag != NO_CLIENT);
-        standing(&session).uncount(&self.parts.shared);
+        let (standing, shared) = (standing(&session, tag), &self.parts.shared);
+        standing.uncount(shared);
+        let name = || self.gateways.client(id, &session, shared);
+        standing.tell(shared, (id, true), name);
         match why {
             Closed::ByPeer | Closed::Error(_) => self.counters().count(Counter::ClosedClient),
             // Counted with its reason when the session ended it, or when its queue was full.

@@ -130,11 +130,10 @@ impl Assembly {
         unix_ms: u64,
         host: impl FnOnce(HooksPeer, Deliver<Infallible>) -> Host<HookCall>,
     ) -> Result<(), StartError> {
-        let counters = self.blueprint.webhook_counters.clone();
         let kept = (Some(kept.0), kept.1);
         let host = |peer, deliver| Ok(host(peer, deliver));
-        let start = (unix_ms, self.blueprint.hook_node());
-        let webhooks = Webhooks::hosted(config, counters, kept, start, host)?;
+        let start = self.blueprint.hook_start();
+        let webhooks = Webhooks::hosted(config, start, kept, unix_ms, host)?;
         self.blueprint.tell(Some(webhooks));
         Ok(())
     }

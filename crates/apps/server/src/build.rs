@@ -104,12 +104,7 @@ fn build(
         blueprint.history_counters.clone(),
         predecessor.is_some(),
     )?;
-    let webhooks = Webhooks::start(
-        config,
-        blueprint.webhook_counters.clone(),
-        blueprint.hook_node(),
-        predecessor.is_some(),
-    )?;
+    let webhooks = Webhooks::start(config, blueprint.hook_start(), predecessor.is_some())?;
     blueprint.tell(webhooks.clone());
     let Listeners {
         per_shard,

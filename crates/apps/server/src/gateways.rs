@@ -21,7 +21,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use throng_broker::ChannelOptions;
+use throng_broker::{ChannelOptions, HookConnection};
 use throng_gateway_appwrite::Appwrite;
 use throng_gateway_centrifuge::Centrifuge;
 use throng_gateway_grip::Grip;
@@ -60,6 +60,7 @@ macro_rules! gateways {
         #[repr(u8)]
         enum Place { $($Gateway),+ }
 
+        pub(crate) const PROTOCOLS: &[&str] = &[$(stringify!($field)),+];
         const FORMS: &[usize] = &[$(<$Gateway as Gateway>::FORMS.len()),+];
         const NAMESPACES: &[&[&str]] = &[$(<$Gateway as Gateway>::NAMESPACES),+];
         const CLIENT_PATHS: &[&str] = &[$(<$Gateway as Gateway>::CLIENT_PATHS),+];
@@ -318,6 +319,19 @@ impl Gateways {
         }, Session::Http(_) => Flow::Stay)
     }
 
+    /// Names the client of a session for webhooks; one of the front door by its connection alone.
+    pub(crate) fn client(
+        &self,
+        conn: ConnId,
+        session: &Session,
+        shared: &Shared,
+    ) -> HookConnection {
+        let known = dispatch!(session, Session(it) => {
+            G::slot(self).map(|slot| G::client(&slot.shared, it, conn, shared))
+        }, Session::Http(_) => None);
+        known.unwrap_or_else(|| shared.client(conn, ""))
+    }
+
     /// Appends a session for a process that takes over, with what its gateway keeps of it; false if
     /// it cannot move.
     pub(crate) fn save(&self, conn: ConnId, session: &Session, out: &mut Vec<u8>) -> bool {
@@ -449,6 +463,12 @@ impl Session {
     #[inline]
     pub fn class(&self) -> Class<'_> {
         dispatch!(self, Self(it) => G::class(it), Self::Http(http) => http.class())
+    }
+
+    /// Place of its gateway in the list; `None` at the front door.
+    #[inline]
+    pub(crate) fn place(&self) -> Option<u8> {
+        dispatch!(self, Self(_) => Some(G::PLACE), Self::Http(_) => None)
     }
 
     #[inline]

@@ -30,10 +30,22 @@ const LAST: Duration = Duration::from_secs(5);
 /// Peer that tells all receivers.
 pub(crate) type HooksPeer = ClientPeer<HooksClient>;
 
+/// Facts of this node that webhooks begin with.
+#[derive(Clone)]
+pub(crate) struct HookStart {
+    pub(crate) counters: Arc<Counters>,
+    /// This node among others; `None` with the broker in memory, where it is alone.
+    pub(crate) node: Option<HookNode>,
+    /// Name by which receivers know it.
+    pub(crate) name: String,
+}
+
 /// Handle of the running thread.
 pub(crate) struct Webhooks {
     host: Host<HookCall>,
     sender: Arc<Sender>,
+    /// Name of this node, which lives until it finishes.
+    name: String,
     /// Records with which it begins.
     records: Mutex<Vec<u8>>,
     /// The next process finds what is left, and no other node is to know of the end.
@@ -70,8 +82,7 @@ impl Webhooks {
     /// Starts the thread, which waits for [`Webhooks::begin`]; `None` without webhooks.
     pub(crate) fn start(
         config: &Config,
-        counters: Arc<Counters>,
-        node: Option<HookNode>,
+        start: HookStart,
         has_predecessor: bool,
     ) -> Result<Option<Arc<Self>>, StartError> {
         if config.webhooks.is_empty() {
@@ -84,22 +95,24 @@ impl Webhooks {
             records = read.map_err(|error| StartError::History(format!("webhooks: {error}")))?;
         }
         let journal = file.map(|file| Box::new(file) as Box<dyn HookJournal>);
-        let kept = (journal, records);
-        let start = (clock::unix_ms(), node);
-        let started = Self::hosted(config, counters, kept, start, |peer, deliver| {
+        let (kept, unix_ms) = ((journal, records), clock::unix_ms());
+        let started = Self::hosted(config, start, kept, unix_ms, |peer, deliver| {
             throng_outward::start("webhooks", move || peer, deliver)
         });
         started.map(Some)
     }
 
     /// Has `host` serve the client of all receivers, which waits for [`Webhooks::begin`]: with its
-    /// journal, if it has one, and what that holds. `unix_ms` is the time of the start, and `node`
-    /// this node among others.
+    /// journal, if it has one, and what that holds. `unix_ms` is the time of the start.
     pub(crate) fn hosted(
         config: &Config,
-        counters: Arc<Counters>,
+        HookStart {
+            counters,
+            node,
+            name,
+        }: HookStart,
         (journal, records): (Option<Box<dyn HookJournal>>, Vec<u8>),
-        (unix_ms, node): (u64, Option<HookNode>),
+        unix_ms: u64,
         host: impl FnOnce(HooksPeer, Deliver<Infallible>) -> io::Result<Host<HookCall>>,
     ) -> Result<Arc<Self>, StartError> {
         let hooks = Self::prepare(config)?;
@@ -110,16 +123,24 @@ impl Webhooks {
         let peer = ClientPeer::new(client, backend_limits());
         let host = host(peer, Box::new(|reply| match reply {})).map_err(StartError::Shard)?;
         let calls = host.calls();
-        Ok(Arc::new(Self {
+        let webhooks = Self {
             host,
             sender: Arc::new(Sender {
                 calls,
                 filters,
                 intake,
             }),
+            name,
             records: Mutex::new(records),
             is_kept: is_kept && is_alone,
-        }))
+        };
+        webhooks.tell_node(true);
+        Ok(Arc::new(webhooks))
+    }
+
+    fn tell_node(&self, is_on: bool) {
+        let event = HookEvent::node(&self.name, is_on);
+        event.into_iter().for_each(|event| self.sender.tell(event));
     }
 
     /// Makes all webhooks of a configuration.
@@ -187,6 +208,7 @@ impl Webhooks {
         if self.is_kept {
             return;
         }
+        self.tell_node(false);
         let (tell, told) = sync_channel(1);
         let finish = Box::new(move || tell.send(()).unwrap_or_default());
         self.host.calls().send(HookCall::Finish(finish));
@@ -229,10 +251,9 @@ fn webhook(hook: &WebhookOptions, place: usize, config: &Config) -> Result<Webho
         filter: HookFilter {
             scope,
             prefixes: texts(&hook.channel_prefixes),
-            kinds: if hook.events.is_empty() {
-                u8::MAX
-            } else {
-                kinds
+            kinds: match hook.events.is_empty() {
+                true => HookEvent::USUAL,
+                false => kinds,
             },
         },
         app: app.map(app_keys),

@@ -1,15 +1,17 @@
 //! Events on their way to sessions, the front door's or a gateway's; what becomes of sessions; and
 //! the gauges under which they are counted: one of their transport, one of their gateway, and one
-//! of those that are no client's.
+//! of those that are no client's. Webhooks hear here of clients that come and go.
 
 use std::collections::VecDeque;
 
+use throng_broker::{HookConnection, HookEvent};
 use throng_engine::Effects;
 use throng_metrics::Gauge;
 use throng_session::{Context, Event, Flow, Http, Order, Shared, Transport};
 use throng_types::ConnId;
 
-use crate::gateways::{Gateways, Session};
+use crate::gateways::{Gateways, PROTOCOLS, Session};
+use crate::peers::NO_CLIENT;
 
 /// Parts of the shard that events of sessions need.
 pub struct Sessions<'a> {
@@ -21,7 +23,7 @@ pub struct Sessions<'a> {
 impl Sessions<'_> {
     /// Counts a new session, once and before its first event.
     pub fn count(&self, session: &Session) {
-        standing(session).count(self.shared);
+        standing(session, NO_CLIENT).count(self.shared);
     }
 
     /// Lets something happen to a session, which may become something else; counts it as what it
@@ -34,7 +36,7 @@ impl Sessions<'_> {
         event: Event<'_>,
         effects: &mut Effects<'_>,
     ) {
-        let before = standing(session);
+        let before = standing(session, effects.tag);
         self.shared.notices.begin(id, effects.now);
         self.shared.is_tls.set(effects.is_tls);
         self.shared.http2.set(effects.http2);
@@ -52,7 +54,10 @@ impl Sessions<'_> {
             forms_from: 0,
         };
         dispatch(self.gateways, session, event, &mut cx);
-        recount(self.shared, before, standing(session));
+        let after = standing(session, effects.tag);
+        recount(self.shared, (before, after), id, || {
+            self.gateways.client(id, session, self.shared)
+        });
     }
 }
 
@@ -83,22 +88,26 @@ fn dispatch(
     }
 }
 
-/// Gauges under which a session is counted.
+/// Gauges under which a session is counted, and the client that webhooks hear of.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Standing {
     transport: Transport,
     /// Set for connections that call the server and are no clients: a backend's, or a dashboard's.
     calls: bool,
     own: Option<Gauge>,
+    /// Place of the gateway that has let its client in.
+    client: Option<u8>,
 }
 
 #[inline]
-pub(crate) fn standing(session: &Session) -> Standing {
+pub(crate) fn standing(session: &Session, tag: u32) -> Standing {
     let class = session.class();
+    let is_connected = class.is_client && class.is_connected && tag != NO_CLIENT;
     Standing {
         transport: class.transport,
         calls: !class.is_client && class.transport == Transport::Http,
         own: session.gauge(),
+        client: session.place().filter(|_| is_connected),
     }
 }
 
@@ -123,13 +132,54 @@ impl Standing {
         self.gauges()
             .for_each(|gauge| shared.counters.fall(gauge, 1));
     }
+
+    /// Tells webhooks that its client has come, or has gone and why, if it was let in.
+    pub(crate) fn tell(
+        self,
+        shared: &Shared,
+        (conn, is_gone): (ConnId, bool),
+        name: impl FnOnce() -> HookConnection,
+    ) {
+        let Some(hooks) = &shared.hooks else { return };
+        let end = || shared.ends.borrow_mut().remove(&conn.index());
+        let end = is_gone.then(|| end().unwrap_or_default());
+        self.event(name, end)
+            .into_iter()
+            .for_each(|it| hooks.tell(it));
+    }
+
+    /// Event of its client for webhooks, if it has one that was let in.
+    pub(crate) fn event(
+        self,
+        name: impl FnOnce() -> HookConnection,
+        end: Option<(u16, Box<str>)>,
+    ) -> Option<HookEvent> {
+        let protocol = PROTOCOLS[usize::from(self.client?)];
+        Some(HookEvent::Connection(Box::new(HookConnection {
+            protocol: protocol.into(),
+            transport: self.transport.as_str().into(),
+            end,
+            ..name()
+        })))
+    }
 }
 
-/// Counts a session elsewhere if it became something else.
+/// Counts a session elsewhere if it became something else, and tells webhooks if its client has
+/// come or gone; `name` names that.
 #[inline]
-pub(crate) fn recount(shared: &Shared, before: Standing, after: Standing) {
+pub(crate) fn recount(
+    shared: &Shared,
+    (before, after): (Standing, Standing),
+    conn: ConnId,
+    name: impl FnOnce() -> HookConnection,
+) {
     if before != after {
         before.uncount(shared);
         after.count(shared);
+        match (before.client, after.client) {
+            (None, Some(_)) => after.tell(shared, (conn, false), name),
+            (Some(_), None) => before.tell(shared, (conn, true), name),
+            _ => {}
+        }
     }
 }

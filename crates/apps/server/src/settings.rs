@@ -1,13 +1,12 @@
 //! From a configuration to what all shards have in common.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use throng_broker::{Broker, MemoryOptions};
 use throng_config::Config;
 use throng_feeds::Feed;
-use throng_hooks::HookNode;
 use throng_hub::{Hub, HubOptions};
 use throng_metrics::{Counters, Gauge};
 use throng_remote::{RemoteBroker, WakeShard};
@@ -19,7 +18,7 @@ use crate::broker::{BrokerHost, Part, RemoteStart, broker_peers, home_options};
 use crate::feeds::feeds_of;
 use crate::gateways::{Gateways, GatewaysPlan, pushpin_metrics};
 use crate::history::Kept;
-use crate::hooks::Webhooks;
+use crate::hooks::{HookStart, Webhooks};
 use crate::live::{Live, LiveMould};
 use crate::logins::Table;
 use crate::options::{AskReload, Options, Start, StartError};
@@ -171,11 +170,14 @@ impl Blueprint {
         })
     }
 
-    /// This node among those that tell webhooks; `None` with the broker in memory, where it is
-    /// alone. A process that takes over is the same node.
-    pub(crate) fn hook_node(&self) -> Option<HookNode> {
+    /// Facts that webhooks begin with. A process that takes over is the same node.
+    pub(crate) fn hook_start(&self) -> HookStart {
         let started = self.observatory.started_unix_ms;
-        { self.broker.as_ref() }.map(|_| (started, u64::from(self.home.nonce)))
+        HookStart {
+            counters: self.webhook_counters.clone(),
+            node: { self.broker.as_ref() }.map(|_| (started, u64::from(self.home.nonce))),
+            name: self.node.name(),
+        }
     }
 
     /// Has all shards tell webhooks.
@@ -279,6 +281,7 @@ impl Blueprint {
             counters: self.observatory.counters[shard.index()].clone(),
             pages: Arc::new(ServerPages(self.observatory.clone())),
             hooks,
+            ends: RefCell::default(),
             dates: DateCell::default(),
             version: self.observatory.version,
             started_unix_ms: self.observatory.started_unix_ms,

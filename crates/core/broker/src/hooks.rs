@@ -47,11 +47,33 @@ pub enum HookEvent {
         channel: ChannelName,
         subscribers: u32,
     },
+    /// A client has connected, or its connection has ended.
+    Connection(Box<HookConnection>),
 }
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Save)]
+pub struct HookConnection {
+    /// Beginning of the names of its app's channels; empty without an app.
+    pub scope: Box<str>,
+    /// Id by which the client knows its connection, if it has one for it.
+    pub id: Box<str>,
+    /// User of the client, empty while unknown.
+    pub user: Box<str>,
+    /// Name of the node, as in [`HookEvent::node`].
+    pub node: Box<str>,
+    /// Family of clients that it belongs to.
+    pub protocol: Box<str>,
+    pub transport: Box<str>,
+    /// Code and reason of the end, 0 and empty if nobody gave any.
+    pub end: Option<(u16, Box<str>)>,
+}
+
+/// Beginning of the channels of the server's own that are occupied while a node lives.
+const NODE: &str = "throng:node:";
 
 impl HookEvent {
     /// Names of events, as receivers and the configuration spell them.
-    pub const NAMES: [&'static str; 7] = [
+    pub const NAMES: [&'static str; 11] = [
         "channel_occupied",
         "channel_vacated",
         "member_added",
@@ -59,7 +81,29 @@ impl HookEvent {
         "client_event",
         "cache_miss",
         "subscription_count",
+        "connected",
+        "disconnected",
+        "node_up",
+        "node_down",
     ];
+    /// Set of the events, by their places, that are told where none are named: those of channels.
+    pub const USUAL: u16 = 0b111_1111;
+
+    /// Makes the state of a node: whether it lives. `None` for a name that no node has.
+    #[must_use]
+    pub fn node(name: &str, is_on: bool) -> Option<Self> {
+        let channel = ChannelName::new(&format!("{NODE}{name}")).ok()?;
+        Some(Self::Occupied { channel, is_on })
+    }
+
+    /// Name of the node whose state it tells.
+    #[must_use]
+    pub fn of_node(&self) -> Option<&str> {
+        match self {
+            Self::Occupied { channel, .. } => channel.as_str().strip_prefix(NODE),
+            _ => None,
+        }
+    }
 
     /// Makes the event of a member that is its user's first, or was its last.
     #[must_use]
@@ -73,13 +117,15 @@ impl HookEvent {
 
     /// Place of the event's name in [`Self::NAMES`].
     #[must_use]
-    pub const fn kind(&self) -> usize {
+    pub fn kind(&self) -> usize {
         match self {
-            Self::Occupied { is_on, .. } => !*is_on as usize,
-            Self::Member { is_on, .. } => 2 + !*is_on as usize,
+            Self::Occupied { is_on, .. } if self.of_node().is_some() => 9 + usize::from(!*is_on),
+            Self::Occupied { is_on, .. } => usize::from(!*is_on),
+            Self::Member { is_on, .. } => 2 + usize::from(!*is_on),
             Self::Client { .. } => 4,
             Self::CacheMiss { .. } => 5,
             Self::Count { .. } => 6,
+            Self::Connection(it) => 7 + usize::from(it.end.is_some()),
         }
     }
 
@@ -89,14 +135,16 @@ impl HookEvent {
         matches!(self, Self::Occupied { .. } | Self::Member { .. })
     }
 
+    /// Channel that it tells of, if it is one of clients.
     #[must_use]
-    pub const fn channel(&self) -> &ChannelName {
+    pub fn channel(&self) -> Option<&ChannelName> {
         match self {
             Self::Occupied { channel, .. }
             | Self::Member { channel, .. }
             | Self::Client { channel, .. }
             | Self::CacheMiss { channel }
-            | Self::Count { channel, .. } => channel,
+            | Self::Count { channel, .. } => Some(channel).filter(|_| self.of_node().is_none()),
+            Self::Connection(_) => None,
         }
     }
 
@@ -106,6 +154,10 @@ impl HookEvent {
         let texts = match self {
             Self::Occupied { .. } | Self::CacheMiss { .. } | Self::Count { .. } => 0,
             Self::Member { user, .. } => user.len(),
+            Self::Connection(it) => {
+                let reason = it.end.as_ref().map_or(0, |(_, reason)| reason.len());
+                size_of::<HookConnection>() + it.id.len() + it.user.len() + reason
+            }
             Self::Client {
                 event,
                 data,
@@ -117,6 +169,7 @@ impl HookEvent {
                 event.len() + data.len() + socket_id.len() + user
             }
         };
-        size_of::<Self>() + self.channel().as_str().len() + texts
+        let channel = self.channel().map_or(0, |channel| channel.as_str().len());
+        size_of::<Self>() + channel + texts
     }
 }

@@ -21,7 +21,7 @@ pub use contract::{
     Acknowledge, Announced, ChannelMember, Draft, HistoryPage, HistoryQuery, Outcome, Present,
     Published, Receiver, Recovery, Refusal, Reply, Request, Subscribed, Ticket, Version,
 };
-pub use hooks::{HookEvent, HookJournal, Hooks};
+pub use hooks::{HookConnection, HookEvent, HookJournal, Hooks};
 pub use memory::{
     Broker, BrokerMail, BrokerStats, Budget, DELIVERIES_MAX, MemoryOptions, REQUESTS_MAX, home_of,
 };

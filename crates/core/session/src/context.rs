@@ -137,6 +137,15 @@ impl<S, O> Context<'_, S, O> {
         self.actions.end(end);
     }
 
+    /// Notes why the connection ends, for webhooks: the code and reason that one side gave first.
+    pub fn note_end(&self, code: u16, reason: &str) {
+        if self.shared.hooks.is_some() {
+            let mut ends = self.shared.ends.borrow_mut();
+            ends.entry(self.id.index())
+                .or_insert_with(|| (code, reason.into()));
+        }
+    }
+
     pub const fn has_ended(&self) -> bool {
         self.actions.end.is_some()
     }

@@ -14,7 +14,7 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use throng_broker::{ChannelOptions, Draft, Published, Refusal};
+use throng_broker::{ChannelOptions, Draft, HookConnection, Published, Refusal};
 use throng_hub::{Answer, Hub, Patch};
 use throng_metrics::Gauge;
 use throng_types::{
@@ -88,6 +88,8 @@ pub struct Class<'a> {
     pub transport: Transport,
     /// Whether it belongs to a client, rather than to a publisher or an API call.
     pub is_client: bool,
+    /// Whether that client has been let in, and is not being closed.
+    pub is_connected: bool,
     pub identity: Option<&'a Identity>,
 }
 
@@ -179,6 +181,17 @@ pub trait Gateway: Sized + 'static {
     ) -> Flow;
 
     fn class(session: &Self::Session) -> Class<'_>;
+
+    /// Names a client for webhooks. Its protocol and transport are the server's to fill in.
+    fn client(
+        own: &Self::Shared,
+        session: &Self::Session,
+        conn: ConnId,
+        shared: &Shared,
+    ) -> HookConnection {
+        let identity = Self::class(session).identity;
+        shared.client(conn, identity.map_or("", |it| &it.user))
+    }
 
     /// Appends a publication in a shared wire form, by the form's number; for forms of the kind
     /// [`crate::FormKind::Delta`] as the patch, if there is one. Appends nothing for publications

@@ -174,6 +174,7 @@ impl Http {
         Class {
             transport: Transport::Http,
             is_client: self.is_client(),
+            is_connected: false,
             identity: None,
         }
     }

@@ -1,12 +1,13 @@
 //! State that the sessions of a shard share: limits, keys, counters, documents.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use throng_auth::{ApiKeys, Caller, Verifier};
-use throng_broker::{Hooks, NamespaceOptions};
+use throng_broker::{HookConnection, Hooks, NamespaceOptions};
 use throng_metrics::Counters;
-use throng_types::{Http2, Millis};
+use throng_types::{ConnId, Http2, Millis};
 
 use crate::{DateCell, Forwarded, Guards, Meter, NodeKey, Notices, Users};
 
@@ -126,10 +127,25 @@ pub struct Shared {
     pub pages: Arc<dyn Pages>,
     /// Listener for what clients do, if there are webhooks.
     pub hooks: Option<Arc<dyn Hooks>>,
+    /// Codes and reasons of connections that end, by their index, while there are webhooks. Bound:
+    /// the connections of this shard.
+    pub ends: RefCell<BTreeMap<u32, (u16, Box<str>)>>,
     /// Cached value of the header `Date`.
     pub dates: DateCell,
     pub version: &'static str,
     pub started_unix_ms: u64,
     /// Whether new connections are sent away because the server is going down.
     pub draining: bool,
+}
+
+impl Shared {
+    /// Client of no app that has connected, for webhooks.
+    pub fn client(&self, conn: ConnId, user: &str) -> HookConnection {
+        HookConnection {
+            id: self.node.client_id(conn).as_str().into(),
+            user: user.into(),
+            node: self.node.name().into(),
+            ..HookConnection::default()
+        }
+    }
 }

@@ -259,6 +259,7 @@ impl Stream {
         // Held deliveries never leave: they would follow the last bytes.
         cx.actions.hold = None;
         cx.count(reason.counter());
+        cx.note_end(reason.code(), reason.reason());
         cx.end(End::Flush);
         true
     }

@@ -230,6 +230,9 @@ impl<T> WebSocket<T> {
             }
             WsEvent::Close(frame) => {
                 self.closing = true;
+                if let Some(frame) = frame {
+                    cx.note_end(frame.code, frame.reason);
+                }
                 encode_close_answer(Masking::Server, frame.as_ref(), cx.out);
                 cx.end(End::Flush);
             }
@@ -341,6 +344,7 @@ impl<T> WebSocket<T> {
     /// Writes the close frame. Deliveries held back never leave: they would follow the frame.
     pub fn close<S, O>(&mut self, code: u16, reason: &str, cx: &mut Context<'_, S, O>) {
         if !self.is_closing() {
+            cx.note_end(code, reason);
             encode_close(Masking::Server, Some(CloseFrame { code, reason }), cx.out);
             self.cut(cx);
         }

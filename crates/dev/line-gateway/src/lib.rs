@@ -91,6 +91,7 @@ impl Gateway for LineGateway {
         Class {
             transport: Transport::Stream,
             is_client: true,
+            is_connected: true,
             identity: None,
         }
     }

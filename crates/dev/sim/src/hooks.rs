@@ -5,7 +5,7 @@
 //! refuses, is late, cuts, and is killed. The witness is behind the receiver: what it has accepted
 //! last of each state is true in the end, states alternate, the events of a connection come once
 //! and in order, and one that was in the journal, or whose connection and process have lived, is
-//! not lost.
+//! not lost. Those are connected in the end whose last word says so, of nodes that live.
 //!
 //! Or three nodes do so before a played broker, and are cut off from it, too. They may tell
 //! anything twice; what the receiver has accepted last of each state is true in the end. Without
@@ -302,6 +302,11 @@ impl Play {
         let mut truth: BTreeMap<String, bool> = BTreeMap::new();
         for state in self.clients.iter().flat_map(Client::states) {
             truth.insert(state, true);
+        }
+        let there: BTreeSet<&str> = self.clients.iter().map(Client::socket_id).collect();
+        assert_eq!(heard.connected(), there, "connections of nodes that live");
+        for node in &self.nodes {
+            truth.insert(node.name(), true);
         }
         heard.states.retain(|_, is_on| *is_on);
         assert_eq!(heard.states, truth, "what was told last");

@@ -153,7 +153,16 @@ impl Node {
     pub(crate) fn anew(&self, net: &Net) -> Self {
         let mut made_of = self.made_of.clone();
         made_of.start.seed = net.next();
+        // A process that begins has a name of its own.
+        let name = made_of.start.seed.to_be_bytes();
+        made_of.start.secret[16..24].copy_from_slice(&name);
         Self::new(made_of, false, net)
+    }
+
+    /// Its name, as others know it.
+    pub(crate) fn name(&self) -> String {
+        let name = &self.made_of.start.secret[16..24];
+        name.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// The kernels of its shards and of its hosts.

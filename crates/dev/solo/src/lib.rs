@@ -181,6 +181,7 @@ pub fn shared() -> Shared {
         counters: Arc::new(Counters::new()),
         pages: Arc::new(NoPages),
         hooks: None,
+        ends: Default::default(),
         dates: DateCell::default(),
         version: "solo",
         started_unix_ms: 0,

@@ -68,6 +68,10 @@ impl Connection {
         self.ws.is_closing()
     }
 
+    pub(super) const fn is_connected(&self) -> bool {
+        self.ws.state.opened && !self.is_closing()
+    }
+
     pub(super) fn user_id(&self) -> &str {
         let user = self.more.as_ref().and_then(|more| more.user.as_ref());
         user.map_or("", |user| &user.id)

@@ -12,6 +12,7 @@
 use std::convert::Infallible;
 use std::rc::Rc;
 
+use throng_broker::HookConnection;
 use throng_metrics::Gauge;
 use throng_session::{
     Claim, Class, Event, Flow, Form, Gateway, Incoming, Opened, Port, Reject, ShardCalls, Shared,
@@ -83,12 +84,22 @@ impl Gateway for Appwrite {
 
     /// Without the identity: Appwrite's users are not users of tokens, and their names are their
     /// project's alone.
-    fn class(_: &Connection) -> Class<'_> {
+    fn class(session: &Connection) -> Class<'_> {
         Class {
             transport: Transport::WebSocket,
             is_client: true,
+            is_connected: session.is_connected(),
             identity: None,
         }
+    }
+
+    fn client(
+        _: &AppwriteShared,
+        session: &Connection,
+        conn: ConnId,
+        shared: &Shared,
+    ) -> HookConnection {
+        shared.client(conn, session.user_id())
     }
 
     fn moves(session: &Connection) -> bool {

@@ -147,14 +147,19 @@ impl Gateway for Centrifuge {
     }
 
     fn class(session: &Session) -> Class<'_> {
-        let (transport, identity) = match session {
-            Session::Socket(socket) => (socket.mode().transport(), socket.identity()),
-            Session::Call(_) | Session::Upstream(_) => (Transport::Http, None),
-        };
-        Class {
-            transport,
-            is_client: matches!(session, Session::Socket(_)),
-            identity,
+        match session {
+            Session::Socket(it) => Class {
+                transport: it.mode().transport(),
+                is_client: true,
+                is_connected: it.is_connected() && !it.is_closing() && !it.awaits_identity(),
+                identity: it.identity(),
+            },
+            Session::Call(_) | Session::Upstream(_) => Class {
+                transport: Transport::Http,
+                is_client: false,
+                is_connected: false,
+                identity: None,
+            },
         }
     }
 

@@ -308,6 +308,7 @@ impl Socket {
         if self.is_closing() {
             return;
         }
+        cx.note_end(code, reason);
         if is_told {
             self.push(&Push::Disconnect { code, reason }, cx);
         }

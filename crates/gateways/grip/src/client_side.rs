@@ -152,6 +152,7 @@ impl Side {
         let reason = String::from_utf8_lossy(reason);
         let reason = &reason[..reason.floor_char_boundary(123)];
         let code = close_code(code);
+        cx.note_end(code, reason);
         encode_close(Masking::Server, Some(CloseFrame { code, reason }), cx.out);
         // No data may follow (RFC 6455 section 5.5.1).
         cx.hold(true);

@@ -63,13 +63,16 @@ impl Gateway for Grip {
     }
 
     fn class(session: &Session) -> Class<'_> {
+        let transport = match session {
+            Session::Held(_) => Transport::Stream,
+            _ if session.is_websocket() => Transport::WebSocket,
+            _ => Transport::Http,
+        };
         Class {
-            transport: match session {
-                Session::Held(_) => Transport::Stream,
-                _ if session.is_websocket() => Transport::WebSocket,
-                _ => Transport::Http,
-            },
+            transport,
             is_client: session.is_client(),
+            // A response that is held is a request of a client, and no connection.
+            is_connected: transport != Transport::Http,
             identity: None,
         }
     }

@@ -171,16 +171,17 @@ impl Gateway for Plain {
     }
 
     fn class(session: &Session) -> Class<'_> {
-        let (transport, identity) = match session {
-            Session::Socket(socket) => (Transport::WebSocket, socket.identity()),
-            Session::Stream(stream) => (stream.transport(), stream.identity()),
-            Session::Asking(asking) => (Transport::Http, asking.identity()),
-            Session::Publisher(_) => (Transport::WebSocket, None),
-            Session::Reloading(_) => (Transport::Http, None),
+        let (transport, identity, is_connected) = match session {
+            Session::Socket(it) => (Transport::WebSocket, it.identity(), !it.is_closing()),
+            Session::Stream(it) => (it.transport(), it.identity(), !it.is_closing()),
+            Session::Asking(asking) => (Transport::Http, asking.identity(), false),
+            Session::Publisher(_) => (Transport::WebSocket, None, false),
+            Session::Reloading(_) => (Transport::Http, None, false),
         };
         Class {
             transport,
             is_client: !matches!(session, Session::Publisher(_) | Session::Reloading(_)),
+            is_connected,
             identity,
         }
     }

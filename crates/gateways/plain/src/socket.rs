@@ -56,6 +56,10 @@ impl SocketSession {
         self.ws.moves() && self.opening.is_none()
     }
 
+    pub(crate) const fn is_closing(&self) -> bool {
+        self.ws.is_closing()
+    }
+
     pub(crate) fn identity(&self) -> Option<&Identity> {
         self.identity.as_deref()
     }

@@ -61,6 +61,10 @@ impl StreamSession {
         }
     }
 
+    pub(crate) const fn is_closing(&self) -> bool {
+        self.stream.is_closing()
+    }
+
     pub(crate) fn identity(&self) -> Option<&Identity> {
         self.stream.identity.as_deref()
     }

@@ -101,7 +101,7 @@ impl PusherConnection {
     }
 
     /// Id of the user that has signed in; empty for none.
-    fn user(&self) -> &str {
+    pub(crate) fn user(&self) -> &str {
         let user = self.more.as_ref().and_then(|more| more.user());
         user.map_or("", |user| &user.id)
     }

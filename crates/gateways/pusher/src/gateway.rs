@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use throng_broker::{ChannelOptions, HookEvent, Refusal};
+use throng_broker::{ChannelOptions, HookConnection, HookEvent, Refusal};
 use throng_http1::query;
 use throng_pusher::CloseCode;
 use throng_session::http::check_draining;
@@ -16,6 +16,7 @@ use throng_ws::handshake;
 use crate::apps::NO_APP;
 use crate::counts::Counts;
 use crate::quota::RATES;
+use crate::socket_id::socket_id;
 use crate::{
     CACHE_NAMESPACE, Cx, NAMESPACE, PusherConnection, PusherShared, WaitingCall, api, forms,
 };
@@ -166,14 +167,37 @@ impl Gateway for Pusher {
 
     /// Leaves the identity out: users of an app are not users of tokens.
     fn class(session: &PusherSession) -> Class<'_> {
-        let is_client = matches!(session, PusherSession::Client(_));
+        let client = match session {
+            PusherSession::Client(client) => Some(client),
+            PusherSession::Call(_) => None,
+        };
         Class {
-            transport: match is_client {
-                true => Transport::WebSocket,
-                false => Transport::Http,
+            transport: match client {
+                Some(_) => Transport::WebSocket,
+                None => Transport::Http,
             },
-            is_client,
+            is_client: client.is_some(),
+            is_connected: client.is_some_and(|client| !client.ws.is_closing()),
             identity: None,
+        }
+    }
+
+    fn client(
+        own: &PusherShared,
+        session: &PusherSession,
+        conn: ConnId,
+        shared: &Shared,
+    ) -> HookConnection {
+        let PusherSession::Client(client) = session else {
+            return HookConnection::default();
+        };
+        let app = own.app(client.ws.state.app);
+        HookConnection {
+            scope: app.map_or_else(Box::default, |app| {
+                format!("{NAMESPACE}:{}:", app.id).into()
+            }),
+            id: socket_id(&shared.node, conn).into(),
+            ..shared.client(conn, client.user())
         }
     }
 

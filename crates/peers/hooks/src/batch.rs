@@ -2,50 +2,22 @@
 
 use aws_lc_rs::hmac;
 use data_encoding::BASE64;
-use serde::Serialize;
 use throng_broker::HookEvent;
 use throng_http1::field::Header;
 use throng_http1::origin::OriginRequest;
+use throng_types::json::Object;
 
 use crate::options::{StandardKey, Webhook};
 
-#[derive(Serialize)]
-struct Body<'a> {
-    time_ms: u64,
-    events: Vec<Notice<'a>>,
-}
-
-/// Event as receivers read it: the fields of Pusher's webhooks.
-#[derive(Serialize)]
-struct Notice<'a> {
-    name: &'static str,
-    channel: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    event: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    data: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    socket_id: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    user_id: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    subscription_count: Option<u32>,
-}
-
-fn notice<'a>(event: &'a HookEvent, channel: &'a str) -> Notice<'a> {
-    let mut notice = Notice {
-        name: HookEvent::NAMES[event.kind()],
-        channel,
-        event: None,
-        data: None,
-        socket_id: None,
-        user_id: None,
-        subscription_count: None,
-    };
+/// Writes an event as receivers read it: with the fields of Pusher's webhooks, and with ours.
+fn write_notice((event, channel): &(&HookEvent, Option<&str>), out: &mut Object<'_>) {
+    out.text("name", HookEvent::NAMES[event.kind()]);
+    out.text_if_any("channel", channel.unwrap_or_default());
     match event {
-        HookEvent::Occupied { .. } | HookEvent::CacheMiss { .. } => {}
-        HookEvent::Count { subscribers, .. } => notice.subscription_count = Some(*subscribers),
-        HookEvent::Member { user, .. } => notice.user_id = Some(user),
+        HookEvent::Occupied { .. } => out.text_if_any("node", event.of_node().unwrap_or_default()),
+        HookEvent::CacheMiss { .. } => {}
+        HookEvent::Count { subscribers, .. } => out.number("subscription_count", *subscribers),
+        HookEvent::Member { user, .. } => out.text("user_id", user),
         HookEvent::Client {
             event,
             data,
@@ -53,11 +25,23 @@ fn notice<'a>(event: &'a HookEvent, channel: &'a str) -> Notice<'a> {
             user,
             ..
         } => {
-            (notice.event, notice.data) = (Some(&**event), Some(&**data));
-            (notice.socket_id, notice.user_id) = (Some(&**socket_id), user.as_deref());
+            out.text("event", event);
+            out.text("data", data);
+            out.text("socket_id", socket_id);
+            out.text_if_any("user_id", user.as_deref().unwrap_or_default());
+        }
+        HookEvent::Connection(it) => {
+            out.text("connection_id", &it.id);
+            out.text_if_any("user_id", &it.user);
+            out.text("protocol", &it.protocol);
+            out.text("transport", &it.transport);
+            out.text("node", &it.node);
+            if let Some((code, reason)) = &it.end {
+                out.number_if_any("code", (*code).into());
+                out.text_if_any("reason", reason);
+            }
         }
     }
-    notice
 }
 
 /// Makes the signed request of a batch. A batch that is sent again as it was has the same `id`, and
@@ -68,12 +52,13 @@ pub(crate) fn request<'a>(
     unix_ms: u64,
     events: impl Iterator<Item = &'a HookEvent>,
 ) -> OriginRequest {
-    let visible = |event: &'a HookEvent| Some(notice(event, hook.filter.name(event.channel())?));
-    let body = Body {
-        time_ms: unix_ms,
-        events: events.filter_map(visible).collect(),
-    };
-    let body = serde_json::to_vec(&body).unwrap_or_default();
+    let shown = |event: &'a HookEvent| Some((event, hook.filter.shown(event)?));
+    let events: Vec<_> = events.filter_map(shown).collect();
+    let mut body = Vec::new();
+    Object::append(&mut body, |body| {
+        body.number("time_ms", unix_ms);
+        body.objects("events", &events, write_notice);
+    });
     let mut headers = vec![
         Header::new("Host", hook.address.host.as_str()),
         // Pusher's libraries compare it as a whole.

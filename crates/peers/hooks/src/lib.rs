@@ -19,12 +19,16 @@
 //! With other nodes one of them tells the states of all, see `nodes.rs`; the others know what
 //! holds, and as far as they hear it, what was told. What nobody knows is told again.
 //!
+//! Connections are no states, for a node has too many to tell all others: the node that has one
+//! tells its begin and its end, and that it lives itself is a state. Who is connected to a node
+//! that does not live any more is not connected.
+//!
 //! Bounds and rules for "full"
 //! - Queue of a receiver, and all events on their way here, [`QUEUE_BYTES_MAX`] each: states wait
 //!   in the table and are always let in; other events are left out and counted. Queue: `webhooks`.
 //! - Table: the states that hold on any node, and those that were told.
-//! - Events that are no states and older than [`AGE_MAX_MS`] are left out at a failure, and
-//!   counted.
+//! - Events that are no states, nor of connections, and older than [`AGE_MAX_MS`] are left out at a
+//!   failure, and counted.
 //!
 //! Never: files, sockets, clocks.
 

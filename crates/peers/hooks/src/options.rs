@@ -29,7 +29,7 @@ pub struct HookFilter {
     /// Beginnings of the names that receivers see; none for all.
     pub prefixes: Arc<[Box<str>]>,
     /// Set of the events, by bit: that of an event is its place in [`HookEvent::NAMES`].
-    pub kinds: u8,
+    pub kinds: u16,
 }
 
 impl HookFilter {
@@ -66,18 +66,30 @@ impl HookFilter {
     }
 
     /// Whether the webhook needs to know of an event: it tells the event, or the other end of its
-    /// state, in this channel. Members without a user are not told of.
+    /// state, in this channel or app. Members without a user are not told of, nodes to all.
     #[must_use]
     pub fn needs(&self, event: &HookEvent) -> bool {
         let kinds = match event {
-            HookEvent::Occupied { .. } => 0b11,
             HookEvent::Member { user, .. } if user.is_empty() => 0,
-            HookEvent::Member { .. } => 0b1100,
-            HookEvent::Client { .. } | HookEvent::CacheMiss { .. } | HookEvent::Count { .. } => {
-                1 << event.kind()
+            HookEvent::Occupied { is_on, .. } | HookEvent::Member { is_on, .. } => {
+                0b11 << (event.kind() - usize::from(!*is_on))
             }
+            _ => 1 << event.kind(),
         };
-        self.kinds & kinds != 0 && self.name(event.channel()).is_some()
+        self.kinds & kinds != 0 && self.shown(event).is_some()
+    }
+
+    /// Name of an event's channel as receivers see it, if it has one; `None` if they do not hear of
+    /// the event.
+    pub(crate) fn shown<'a>(&self, event: &'a HookEvent) -> Option<Option<&'a str>> {
+        match (event.channel(), event, &self.scope) {
+            (Some(channel), ..) => self.name(channel).map(Some),
+            (_, HookEvent::Connection(it), HookScope::App(prefixes)) => {
+                prefixes.contains(&it.scope).then_some(None)
+            }
+            (_, HookEvent::Connection(it), _) => it.scope.is_empty().then_some(None),
+            _ => Some(None),
+        }
     }
 }
 

@@ -11,7 +11,8 @@ use crate::options::Webhook;
 
 /// Bytes of the events that wait for a receiver at most; also of those on their way to all of them.
 pub const QUEUE_BYTES_MAX: usize = 16 << 20;
-/// Age in milliseconds above which an event that is no state is not sent again after a failure.
+/// Age in milliseconds above which an event is not sent again after a failure, unless it is a state
+/// or of a connection.
 pub const AGE_MAX_MS: u64 = 3_600_000;
 /// Events and their bytes in one request.
 const BATCH_EVENTS_MAX: usize = 100;
@@ -105,7 +106,7 @@ pub(crate) fn level_of(event: &HookEvent) -> Option<State> {
             user,
             is_on,
         } => Some(((channel.clone(), Some(user.clone())), *is_on)),
-        HookEvent::Client { .. } | HookEvent::CacheMiss { .. } | HookEvent::Count { .. } => None,
+        _ => None,
     }
 }
 
@@ -423,6 +424,8 @@ impl Receiver {
                 let age_ms = now.unix_ms.saturating_sub(item.at_unix_ms);
                 match item.event.is_state() {
                     true => !self.tells,
+                    // Whose end is left out would be connected for ever.
+                    _ if matches!(item.event, HookEvent::Connection(_)) => false,
                     false => age_ms > AGE_MAX_MS,
                 }
             }),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use throng_backend::{Address, ClientPeer};
-use throng_broker::{HookEvent, HookJournal};
+use throng_broker::{HookConnection, HookEvent, HookJournal};
 use throng_dialogue::{Outcome, Stage, Variables, play, same, word};
 use throng_metrics::{Counter, Counters};
 use throng_peer::{Ended, LinkEvent, LinkId, Peer as _, Want};
@@ -63,7 +63,7 @@ fn of_app() -> Webhook {
         filter: HookFilter {
             scope: HookScope::App(["pusher:1:".into(), "pusher-cache:1:".into()].into()),
             prefixes: Arc::new([]),
-            kinds: u8::MAX,
+            kinds: HookEvent::USUAL,
         },
         app: Some(AppKeys::new("key", ["secret"])),
         standard: None,
@@ -215,7 +215,16 @@ fn started(
 /// An event of a body in one word: `vacated:C`, `added:C:USER`, `client:C:EVENT:DATA`.
 fn short(event: &Value) -> String {
     let name = event["name"].as_str().expect("a name");
-    let parts = ["channel", "user_id", "event", "data", "socket_id"];
+    let parts = [
+        "channel",
+        "connection_id",
+        "user_id",
+        "event",
+        "data",
+        "socket_id",
+        "node",
+        "reason",
+    ];
     let parts = parts.iter().filter_map(|part| event[part].as_str());
     let all: Vec<&str> = std::iter::once(name).chain(parts).collect();
     all.join(":")
@@ -293,6 +302,28 @@ impl Stage for World {
                 channel: channel(name),
                 subscribers: more.parse().expect("a number"),
             }),
+            // Of the app 1, or of none: `1.1 ann`, `- 1.1 ann 3001 shutdown`.
+            "connects" | "disconnects" => {
+                let (is_apps, (id, rest)) = match name {
+                    "-" => (false, word(more)),
+                    _ => (true, (name, more)),
+                };
+                let (user, rest) = word(rest);
+                let (code, reason) = word(rest);
+                let code = code.parse().unwrap_or_default();
+                self.tell(HookEvent::Connection(Box::new(HookConnection {
+                    scope: if is_apps { "pusher:1:" } else { "" }.into(),
+                    id: id.into(),
+                    user: user.into(),
+                    node: "n".into(),
+                    protocol: "pusher".into(),
+                    transport: "websocket".into(),
+                    end: (verb == "disconnects").then(|| (code, reason.into())),
+                })));
+            }
+            "lives" | "dies" => {
+                self.tell(HookEvent::node(name, verb == "lives").expect("a name"));
+            }
             "misses" => self.tell(HookEvent::CacheMiss {
                 channel: channel(name),
             }),

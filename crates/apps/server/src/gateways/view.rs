@@ -130,7 +130,7 @@ impl<K: Kernel, G: Listed> ShardCalls<G> for View<'_, '_, K, G> {
         let mut resume: Option<Resume> = None;
         shared.notices.begin(conn, self.host.now);
         self.host.conns.with(conn, |session, effects| {
-            let before = standing(session);
+            let before = standing(session, effects.tag);
             let Some(inner) = G::session(session) else {
                 return;
             };
@@ -154,7 +154,13 @@ impl<K: Kernel, G: Listed> ShardCalls<G> for View<'_, '_, K, G> {
                 *session = Session::Http(Http::again(&again));
                 resume = Some(again);
             }
-            recount(shared, before, standing(session));
+            let after = standing(session, effects.tag);
+            recount(shared, (before, after), conn, || {
+                match G::session(session) {
+                    Some(inner) => G::client(own, inner, conn, shared),
+                    None => shared.client(conn, ""),
+                }
+            });
         });
         if let Some(resume) = resume.filter(|resume| !resume.raw.is_empty()) {
             self.host.resumed.push((conn, resume.raw));

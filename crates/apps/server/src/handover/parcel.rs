@@ -16,10 +16,12 @@ use std::io;
 
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 use throng_engine::{Kernel, Running};
-use throng_types::{Parts, Save as _};
+use throng_types::{Disconnect, Parts, Save as _};
 
 use super::state::{save_conn, take_out};
-use super::taking::{CONNECTIONS, END, HUB, Unpacking, WEBHOOKS};
+use super::taking::{CONNECTIONS, END, GONE, HUB, Unpacking, WEBHOOKS};
+use crate::peers::NO_CLIENT;
+use crate::sessions::standing;
 use crate::shard::ShardApp;
 
 /// Connections in one message, if those of one socket are not more; fewer than descriptors may be.
@@ -167,6 +169,20 @@ impl<K: Kernel> Parcel<K> {
         let stay = conns.sessions().map(|(id, _)| id);
         parcel.farewells =
             packer.items(|parts| stay.for_each(|id| app.parts.hub.save_quits(id, parts)));
+        let (shared, mut gone) = (&app.parts.shared, vec![GONE]);
+        for (id, session) in conns.sessions().filter(|_| shared.hooks.is_some()) {
+            let standing = standing(session, conns.tag(id).unwrap_or(NO_CLIENT));
+            let name = || app.gateways.client(id, session, shared);
+            let end = (0, Disconnect::Shutdown.reason().into());
+            if let Some(event) = standing.event(name, Some(end)) {
+                event.save(&mut gone);
+            }
+            if gone.len() >= BATCH_BYTES {
+                parcel.farewells.push(packer.message(&gone, (0, 0)));
+                gone.truncate(1);
+            }
+        }
+        parcel.farewells.push(packer.message(&gone, (0, 0)));
         // The first shard gives what all have told.
         if let Some(webhooks) = app
             .parts

@@ -83,7 +83,7 @@ pub(super) fn load_conn<K: Kernel>(
         Counted::Address(address) => app.enter(address).0,
     };
     app.clients += usize::from(tag != NO_CLIENT);
-    standing(&session).count(&app.parts.shared);
+    standing(&session, tag).count(&app.parts.shared);
     let id = conns.adopt(saved, socket, tag, session)?;
     if tag == NO_CLIENT {
         conns.prefer(id);
@@ -107,7 +107,7 @@ pub(super) fn take_out<K: Kernel>(
 ) -> Option<Option<K::Socket>> {
     let tag = conns.tag(id)?;
     let (socket, session) = conns.take_out(id)?;
-    standing(&session).uncount(&app.parts.shared);
+    standing(&session, tag).uncount(&app.parts.shared);
     app.gateways.give_up(id, session);
     app.parts.hub.give_up_subscriptions(id);
     app.parts.shared.forwarded.gone(id);

@@ -1,6 +1,7 @@
 //! A shard of the new process: takes what the old one of its number holds, and waits for the word
 //! to begin.
 
+use throng_broker::HookEvent;
 use throng_engine::{Conns, Kernel, Running};
 use throng_types::{Load as _, Saved};
 
@@ -15,6 +16,8 @@ pub(super) const HUB: u8 = 0;
 pub(super) const CONNECTIONS: u8 = 1;
 pub(super) const END: u8 = 2;
 pub(super) const WEBHOOKS: u8 = 3;
+/// Events of the connections that stay, for webhooks: they have gone.
+pub(super) const GONE: u8 = 4;
 
 /// Number of connections that a shard of the new process has taken.
 pub(crate) type Taken = Reports<Result<usize, String>>;
@@ -103,6 +106,16 @@ impl Unpacking {
                 sockets.next().is_none().then_some(())?;
             }
             WEBHOOKS => self.webhooks.extend_from_slice(&message[1..]),
+            GONE => {
+                while !from.is_empty() {
+                    let event = HookEvent::load(&mut from)?;
+                    app.parts
+                        .shared
+                        .hooks
+                        .iter()
+                        .for_each(|it| it.tell(event.clone()));
+                }
+            }
             END => {
                 let (generation, sent) = <(u32, usize)>::load(&mut from)?;
                 (sent == self.count).then_some(())?;

@@ -336,6 +336,14 @@ choice! {
         CacheMiss = "cache_miss",
         /// The number of a Pusher channel's subscribers has changed, in an app that counts them.
         SubscriptionCount = "subscription_count",
+        /// A client has connected.
+        Connected = "connected",
+        /// A connection has ended.
+        Disconnected = "disconnected",
+        /// A node has begun, or is reached again.
+        NodeUp = "node_up",
+        /// A node has ended, and all its connections with it.
+        NodeDown = "node_down",
     }
 }
 
@@ -361,9 +369,10 @@ section! {
         /// Beginnings of the names of channels that it tells of.
         channel_prefixes: Vec<String>, List<Text>, example("[\"presence-\"]"),
             unset("all channels");
-        /// The events that it tells.
+        /// The events that it tells. Connections have no channel: of those of its app, or of no
+        /// app, it hears whatever its namespaces and prefixes are.
         events: Vec<WebhookEvent>, List<Choice<WebhookEvent>>,
-            example("[\"channel_occupied\", \"channel_vacated\"]"), unset("all events");
+            example("[\"channel_occupied\", \"channel_vacated\"]"), unset("all of channels");
         /// Time for which a channel must be empty, or a user away, before that is told: a page
         /// that is loaded anew makes no noise.
         settle_ms as "settle": u64, Duration = 3 * SECOND, range(0, HOUR);

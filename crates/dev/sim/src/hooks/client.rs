@@ -213,6 +213,12 @@ impl Client {
         }
     }
 
+    /// Id of the connection that it has.
+    pub(super) fn socket_id(&self) -> &str {
+        let id = self.link.as_ref().and_then(|link| link.socket_id.as_ref());
+        id.expect("all are there in the end")
+    }
+
     /// States that hold by its being there, as receivers are told of them.
     pub(super) fn states(&self) -> Vec<String> {
         let link = self.link.as_ref().expect("all are there in the end");

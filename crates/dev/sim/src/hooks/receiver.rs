@@ -204,6 +204,8 @@ fn take_batch(input: &mut Vec<u8>) -> Option<Batch> {
 #[derive(Default)]
 pub(super) struct Told {
     pub(super) states: BTreeMap<String, bool>,
+    /// Connections whose ends were not told, with their nodes.
+    connections: BTreeMap<String, String>,
     /// Data of clients' events.
     pub(super) data: BTreeSet<String>,
     /// Number of the last event of a connection.
@@ -213,6 +215,30 @@ pub(super) struct Told {
 }
 
 impl Told {
+    /// Connections of nodes that live, as told.
+    pub(super) fn connected(&self) -> BTreeSet<&str> {
+        let is_up = |node: &String| self.states.get(node) == Some(&true);
+        let connections = self.connections.iter();
+        let those = connections.filter(|(_, node)| is_up(node));
+        those.map(|(id, _)| id.as_str()).collect()
+    }
+
+    fn take_connection(&mut self, event: &Value, net: &Net) {
+        let text = |key: &str| event[key].as_str().expect("text").to_owned();
+        let (id, node) = (text("connection_id"), text("node"));
+        if event["name"] == "connected" {
+            let before = self.connections.insert(id, node);
+            assert!(self.may_repeat || before.is_none(), "told twice: {event}");
+            return net.count("a connection is told");
+        }
+        let before = self.connections.remove(&id);
+        assert!(
+            self.may_repeat || before.is_some(),
+            "it was not told of: {event}"
+        );
+        net.count("the end of a connection is told");
+    }
+
     pub(super) fn take(&mut self, event: &Value, net: &Net) {
         let text = |key: &str| event[key].as_str().unwrap_or_default();
         let (name, channel) = (text("name"), text("channel"));
@@ -224,6 +250,8 @@ impl Told {
                 format!("{channel} {}", text("user_id")),
                 name == "member_added",
             ),
+            "node_up" | "node_down" => (text("node").to_owned(), name == "node_up"),
+            "connected" | "disconnected" => return self.take_connection(event, net),
             _ => {
                 let data = text("data");
                 let (conn, number) = data.trim_matches('|').rsplit_once('.').expect("numbers");
