@@ -274,8 +274,16 @@ impl<K: Kernel> App<K> for ShardApp {
                 self.command(command, conns, now);
             }
             Message::Renew(renewed) => {
-                let Renewed { live, mail, done } = *renewed;
+                let Renewed {
+                    live,
+                    mail,
+                    webhooks,
+                    done,
+                } = *renewed;
                 self.parts.renew(&live, conns, now);
+                if self.parts.webhooks.is_none() {
+                    self.parts.tell(webhooks);
+                }
                 for mail in mail {
                     self.with_gateways(conns, now, |them, host| {
                         them.mail(Sender::Driver, mail, host);

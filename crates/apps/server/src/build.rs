@@ -60,7 +60,7 @@ pub fn take_over(options: &Options, mut predecessor: Predecessor) -> Result<Hand
         shard.say_word();
     }
     handle.feeds.go_on();
-    handle.webhooks.iter().for_each(|webhooks| webhooks.begin());
+    handle.webhooks().iter().for_each(|it| it.begin());
     tracing::info!(connections, "taken over from {}", predecessor.name());
     Ok(handle)
 }
@@ -174,7 +174,8 @@ fn build(
         observatory: blueprint.observatory.clone(),
         gateways: renewer,
         tls: tls.clone(),
-        webhooks: webhooks.clone(),
+        hook_start: blueprint.hook_start(),
+        webhooks,
         mailboxes: mailboxes.clone(),
     };
     let zero_us = zero_us.saturating_sub(started.elapsed().as_micros() as u64);
@@ -199,7 +200,6 @@ fn build(
         observatory: blueprint.observatory,
         sources,
         journal,
-        webhooks,
     };
     Ok((handle, taken))
 }

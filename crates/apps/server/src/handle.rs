@@ -64,7 +64,6 @@ pub struct Handle {
     pub(crate) sources: Option<Arc<dyn Sources>>,
     /// Writes history to disk, if that is configured.
     pub(crate) journal: Option<Journal>,
-    pub(crate) webhooks: Option<Arc<Webhooks>>,
 }
 
 impl Handle {
@@ -108,6 +107,12 @@ impl Handle {
         let mut drain = self.drain.lock().unwrap_or_else(PoisonError::into_inner);
         *drain = DrainOptions::of(config);
         Ok(())
+    }
+
+    pub(crate) fn webhooks(&self) -> Option<Arc<Webhooks>> {
+        let renewal = self.renewal.lock();
+        let renewal = renewal.unwrap_or_else(PoisonError::into_inner);
+        renewal.webhooks.clone()
     }
 
     pub fn answer_reload(&self, request: ReloadRequest, what: Reloaded) {
@@ -268,7 +273,8 @@ impl Handle {
         }
         self.feeds.end();
         self.feeds.wait();
-        if let Some(webhooks) = &self.webhooks {
+        let renewal = self.renewal.into_inner();
+        if let Some(webhooks) = renewal.unwrap_or_else(PoisonError::into_inner).webhooks {
             webhooks.finish();
         }
         if let Some(journal) = self.journal {

@@ -27,6 +27,7 @@ use throng_session::{Guard, Guards, SessionLimits, UserLimits, WorkLimits};
 use throng_types::Overflow;
 
 use crate::gateways::{GatewayMail, Gateways, OwnPort, app_prefixes};
+use crate::hooks::Webhooks;
 use crate::options::StartError;
 use crate::token_keys::{KeptKeys, TokenKeys};
 
@@ -73,6 +74,7 @@ pub(crate) struct LiveMould {
 pub(crate) struct Renewed {
     pub(crate) live: Arc<Live>,
     pub(crate) mail: Vec<GatewayMail>,
+    pub(crate) webhooks: Option<Arc<Webhooks>>,
     /// Dropped once it holds.
     pub(crate) done: Sender<()>,
 }

@@ -14,7 +14,7 @@ use throng_config::Config;
 use throng_engine::MailboxSender;
 
 use crate::gateways::GatewaysRenewer;
-use crate::hooks::Webhooks;
+use crate::hooks::{HookStart, Webhooks};
 use crate::live::{LiveMould, Renewed};
 use crate::peers::Peers;
 use crate::shard::{Message, ShardMail};
@@ -31,7 +31,8 @@ pub(crate) struct Renewal {
     pub(crate) observatory: Arc<Observatory>,
     pub(crate) gateways: GatewaysRenewer,
     pub(crate) tls: Option<Arc<Watched>>,
-    /// None if the server began without any: then it has none until a restart.
+    pub(crate) hook_start: HookStart,
+    /// None until the configuration has the first one.
     pub(crate) webhooks: Option<Arc<Webhooks>>,
     pub(crate) mailboxes: Vec<MailboxSender<ShardMail>>,
 }
@@ -52,20 +53,28 @@ impl Renewal {
             .map(|_| Watched::prepare(config))
             .transpose();
         let tls = tls.map_err(|wrong| faults.extend(wrong)).ok().flatten();
-        let hooks = { self.webhooks.as_ref() }.map(|_| Webhooks::prepare(config));
-        let hooks = hooks.transpose();
-        let hooks = hooks.map_err(|error| faults.push(error.to_string()));
         let prepared = self.gateways.prepare(config);
         faults.extend(prepared.err().into_iter().flatten());
+        let hooks = Webhooks::prepare(config);
+        let hooks = hooks.map_err(|error| faults.push(error.to_string()));
+        let mut first = None;
+        if faults.is_empty() && self.webhooks.is_none() {
+            let started = Webhooks::start(config, self.hook_start.clone(), false);
+            first = started.unwrap_or_else(|error| {
+                faults.push(error.to_string());
+                None
+            });
+        }
         let Some(live) = live.filter(|_| faults.is_empty()) else {
             return Err(faults);
         };
         if let (Some(watched), Some(fresh)) = (&self.tls, tls) {
             watched.commit(fresh);
         }
-        if let (Some(webhooks), Ok(Some(hooks))) = (&self.webhooks, hooks) {
+        if let (Some(webhooks), Ok(hooks)) = (&self.webhooks, hooks) {
             webhooks.commit(hooks);
         }
+        self.webhooks = self.webhooks.take().or_else(|| first.clone());
         self.peers.renew(config);
         self.observatory
             .open_mode
@@ -78,6 +87,7 @@ impl Renewal {
             let renewed = Renewed {
                 live: live.clone(),
                 mail: self.gateways.commit(),
+                webhooks: self.webhooks.clone(),
                 done: done.clone(),
             };
             if !ShardMail(Message::Renew(Box::new(renewed))).send_patiently(mailbox) {
@@ -93,6 +103,7 @@ impl Renewal {
                 "a shard has not applied the new configuration yet; it will when it has time"
             );
         }
+        first.iter().for_each(|webhooks| webhooks.begin());
         // Once no shard lets anybody in by an old key.
         self.observatory.logins.renew(&live.api_keys);
         Ok(())

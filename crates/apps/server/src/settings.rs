@@ -238,12 +238,11 @@ impl Blueprint {
         gateways: Gateways,
         (remote, kept): (Part, Option<Kept>),
     ) -> ShardApp {
-        let hooks = self.webhooks.as_ref().map(|webhooks| webhooks.sender());
         let options = HubOptions {
             subscriptions_max: self.live.subscriptions_max,
             hash_seed: self.home.hash_seed,
             namespaces: self.live.broker.namespaces.clone(),
-            hooks: hooks.clone(),
+            hooks: None,
         };
         let mut memory = Broker::new(shard, self.mould.shards, self.home.clone());
         let is_stored = kept.is_some();
@@ -256,9 +255,6 @@ impl Blueprint {
         }
         if let Some(nodes) = &nodes {
             nodes.name(&self.node.name());
-            if let Some(webhooks) = self.webhooks.as_ref().filter(|_| shard.0 == 0) {
-                webhooks.join(nodes.clone());
-            }
         }
         let live = &*self.live;
         let shared = Shared {
@@ -280,18 +276,18 @@ impl Blueprint {
             http2: Cell::default(),
             counters: self.observatory.counters[shard.index()].clone(),
             pages: Arc::new(ServerPages(self.observatory.clone())),
-            hooks,
+            hooks: None,
             ends: RefCell::default(),
             dates: DateCell::default(),
             version: self.observatory.version,
             started_unix_ms: self.observatory.started_unix_ms,
             draining: false,
         };
-        let parts = ShardParts {
+        let mut parts = ShardParts {
             shard,
             shards: self.mould.shards,
             hub: Hub::new(options, memory),
-            webhooks: self.webhooks.clone(),
+            webhooks: None,
             nodes,
             is_stored,
             shared,
@@ -303,6 +299,7 @@ impl Blueprint {
             observatory: self.observatory.clone(),
             seed: self.seed ^ u64::from(shard.0),
         };
+        parts.tell(self.webhooks.clone());
         ShardApp::new(parts, gateways)
     }
 }

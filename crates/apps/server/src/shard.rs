@@ -111,6 +111,18 @@ pub(crate) struct ShardParts {
 }
 
 impl ShardParts {
+    /// Has the shard tell webhooks, if there are any.
+    pub(crate) fn tell(&mut self, webhooks: Option<Arc<Webhooks>>) {
+        if let Some(webhooks) = &webhooks {
+            self.shared.hooks = Some(webhooks.sender());
+            self.hub.tell_webhooks(webhooks.sender());
+            if let Some(nodes) = self.nodes.as_ref().filter(|_| self.shard.0 == 0) {
+                webhooks.join(nodes.clone());
+            }
+        }
+        self.webhooks = webhooks;
+    }
+
     /// Puts a version of the options into force on a shard; connections stay.
     pub(crate) fn renew<K: Kernel>(
         &mut self,

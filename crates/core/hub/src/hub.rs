@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use throng_broker::{
-    Broker, BrokerMail, BrokerStats, Draft, LiveOptions, Outcome, Published, Receiver, Refusal,
-    Reply, Request,
+    Broker, BrokerMail, BrokerStats, Draft, Hooks, LiveOptions, Outcome, Published, Receiver,
+    Refusal, Reply, Request,
 };
 use throng_types::{ChannelName, ConnId, Millis, Now, Publication, ShardId};
 
@@ -243,6 +243,31 @@ impl Hub {
         self.local.options.subscriptions_max = subscriptions_max;
         self.local.options.namespaces = options.namespaces.clone();
         self.broker.renew(options, now);
+    }
+
+    /// Begins to tell webhooks, with the subscribers and members that are here.
+    pub fn tell_webhooks(&mut self, hooks: Arc<dyn Hooks>) {
+        let local = &mut self.local;
+        local.options.hooks = Some(hooks);
+        for (_, name, channel) in local.channels.entries() {
+            if channel.requests.is_live() {
+                local.options.tell_occupied(name, true);
+            }
+        }
+        for ((conn, key), presence) in &local.present {
+            let place = local.subscriptions.find(*conn, *key);
+            if !matches!(place, Some(Place::Requested(_)))
+                && let Some((name, _)) = local.channels.at(*key)
+            {
+                local.options.tell_member(name, presence, true);
+            }
+        }
+        let leaving = local.leaving.iter().map(|(_, quit)| quit);
+        for quit in leaving.chain(&local.farewells) {
+            if let Request::Quit { channel, presence } = quit {
+                local.options.tell_member(channel, presence, true);
+            }
+        }
     }
 
     fn request(&mut self, request: Request, now: Now, sink: &mut impl Sink) {
