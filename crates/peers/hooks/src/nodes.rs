@@ -403,6 +403,8 @@ impl HookNodes {
             news.push(News::Doubt);
         }
         news.extend(member.on.into_iter().map(|subject| self.state_now(subject)));
+        // The one that leads may have begun behind its end, and never have known of them.
+        news.extend((!self.leads).then_some(News::Asked));
     }
 
     /// Does what is due.
