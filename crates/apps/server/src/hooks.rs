@@ -88,9 +88,10 @@ impl Webhooks {
         if config.webhooks.is_empty() {
             return Ok(None);
         }
-        let file = folder(config).map(|path| HookFile::new(Path::new(path)));
+        let (path, is_taken) = (&config.history.path, folder(config).is_some());
+        let mut file = { path.as_ref() }.map(|path| HookFile::new(Path::new(path), is_taken));
         let mut records = Vec::new();
-        if let Some(file) = file.as_ref().filter(|_| !has_predecessor) {
+        if let Some(file) = file.as_mut().filter(|_| !has_predecessor) {
             let read = file.read();
             records = read.map_err(|error| StartError::History(format!("webhooks: {error}")))?;
         }

@@ -18,6 +18,9 @@ pub trait HookJournal: Send {
 
     /// Bytes that it has.
     fn bytes(&self) -> u64;
+
+    /// Leaves it to another process until the next [`Self::replace`]; nothing is written meanwhile.
+    fn let_go(&mut self) {}
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Save)]

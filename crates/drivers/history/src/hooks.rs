@@ -10,33 +10,50 @@ use std::path::{Path, PathBuf};
 
 use throng_broker::HookJournal;
 
+use crate::files::Folder;
+
 const NAME: &str = "webhooks";
 
 /// File with the records of webhooks.
 pub struct HookFile {
     path: PathBuf,
+    /// A history in the same folder has taken it.
+    is_taken: bool,
+    folder: Option<Folder>,
     file: Option<File>,
     bytes: u64,
     is_failing: bool,
 }
 
 impl HookFile {
-    /// Names the file in the history's folder, which nobody else may write meanwhile.
+    /// Names the file in a folder, which nobody else may write meanwhile: a history has taken it
+    /// for this process, or else this does.
     #[must_use]
-    pub fn new(folder: &Path) -> Self {
+    pub fn new(folder: &Path, is_taken: bool) -> Self {
         Self {
             path: folder.join(NAME),
+            is_taken,
+            folder: None,
             file: None,
             bytes: 0,
             is_failing: false,
         }
     }
 
+    fn take(&mut self) -> io::Result<()> {
+        if !self.is_taken && self.folder.is_none() {
+            let folder = self.path.with_file_name("");
+            self.folder = Some(Folder::take(&folder)?);
+        }
+        Ok(())
+    }
+
     /// Reads what an earlier process wrote; nothing if there is no file.
     ///
     /// # Errors
-    /// If there is one that cannot be read.
-    pub fn read(&self) -> io::Result<Vec<u8>> {
+    /// If there is one that cannot be read, or another process has the folder.
+    pub fn read(&mut self) -> io::Result<Vec<u8>> {
+        self.take()?;
         match std::fs::read(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
             read => read,
@@ -85,12 +102,16 @@ impl HookJournal for HookFile {
 
     fn replace(&mut self, records: &[u8]) {
         self.bytes = records.len() as u64;
-        let written = self.write_anew(records);
+        let written = self.take().and_then(|()| self.write_anew(records));
         self.judge(written);
     }
 
     fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    fn let_go(&mut self) {
+        (self.file, self.folder) = (None, None);
     }
 }
 
@@ -101,8 +122,7 @@ mod tests {
     #[test]
     fn records_are_appended_and_replaced() {
         let folder = std::env::temp_dir().join(format!("throng-hooks-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).expect("a folder");
-        let mut file = HookFile::new(&folder);
+        let mut file = HookFile::new(&folder, false);
         assert_eq!(file.read().expect("nothing"), b"");
         file.replace(b"ab");
         file.append(b"c");
@@ -112,11 +132,12 @@ mod tests {
         );
         file.replace(b"d");
         file.append(b"e");
-        let next = HookFile::new(&folder);
+        let mut next = HookFile::new(&folder, false);
+        file.let_go();
         assert_eq!(next.read().expect("a file"), b"de");
         std::fs::remove_dir_all(&folder).expect("the folder");
         // Where nothing can be written, everything is tried again.
-        file.replace(b"f");
-        assert_eq!(file.bytes(), u64::MAX);
+        next.replace(b"f");
+        assert_eq!(next.bytes(), u64::MAX);
     }
 }

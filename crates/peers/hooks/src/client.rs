@@ -399,6 +399,7 @@ impl Client for HooksClient {
                 if !self.nodes.is_alone() {
                     frame("", &Change::Nodes(self.nodes.saved()), &mut records);
                 }
+                { self.journal.iter_mut() }.for_each(|journal| journal.let_go());
                 take(records);
             }
             HookCall::Load(records) => {

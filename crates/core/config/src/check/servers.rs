@@ -68,7 +68,8 @@ impl Checks<'_> {
         if broker.credentials.is_some() && broker.kind != BrokerKind::Nats {
             self.warn("broker.credentials is not used: broker.kind is not \"nats\"");
         }
-        if self.config.history.path.is_some() && broker.kind != BrokerKind::Memory {
+        let is_used = broker.kind == BrokerKind::Memory || !self.config.webhooks.is_empty();
+        if self.config.history.path.is_some() && !is_used {
             // A packaged unit sets the variable for every server.
             if let Origin::Env(name) = self.origins.get("history.path") {
                 self.warn(format!("{name} is not used: the broker keeps the history"));

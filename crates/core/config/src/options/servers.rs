@@ -91,7 +91,8 @@ choice! {
 section! {
     /// History on disk: channels keep their publications, positions and epochs over a crash and a
     /// restart. The channels' options limit it by number and time, as they do in memory. Only for
-    /// `broker.kind = "memory"`. See docs/guides/history.md.
+    /// `broker.kind = "memory"`; with another one, only the journal of webhooks is on disk. See
+    /// docs/guides/history.md.
     "history" History {
         /// The folder for this server's history. No other server may use it. Throng creates it if
         /// it is missing.
