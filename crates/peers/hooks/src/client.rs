@@ -315,10 +315,11 @@ impl HooksClient {
         }
         let (mut wakes_at, mut waiting) = (None, 0);
         self.queue_due(asks.now);
-        self.write();
         for receiver in &mut self.receivers {
             if let Some(id) = receiver.begin_batch(asks.now.mono) {
                 let hook = &receiver.hook;
+                let begun = Change::Begun(receiver.under_way as u64);
+                frame(&hook.name, &begun, &mut self.unwritten);
                 let request = batch::request(hook, &id, asks.now.unix_ms, receiver.batch());
                 let limits = AskLimits {
                     bytes_max: ANSWER_BYTES_MAX,
@@ -333,6 +334,8 @@ impl HooksClient {
             self.counters.add(Counter::HookEventsFull, left_out.full);
             self.counters.add(Counter::HookEventsOld, left_out.old);
         }
+        // Requests leave behind this call.
+        self.write();
         let refused = self.intake.refused.swap(0, Ordering::Relaxed);
         self.counters.add(Counter::HookEventsFull, refused);
         self.counters.set(Gauge::HookEventsWaiting, waiting);

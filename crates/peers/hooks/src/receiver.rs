@@ -62,6 +62,8 @@ pub(crate) enum Change {
     Gone(Vec<u64>),
     /// State of the cluster's nodes, for a process that takes over. In no file.
     Nodes(Vec<u8>),
+    /// Number of events, from the front of the queue, in a batch that has begun.
+    Begun(u64),
 }
 
 /// Number of events that left a queue without an answer, by the reason.
@@ -473,7 +475,9 @@ impl Receiver {
                 let (gone, kept): (Vec<Item>, Vec<Item>) = self.queue.drain(..).partition(is_gone);
                 self.queue = kept.into();
                 self.forget(gone);
+                self.again = 0;
             }
+            Change::Begun(events) => self.again = self.queue.len().min(events as usize),
             Change::Nodes(_) => {}
         }
     }
@@ -512,6 +516,8 @@ impl Receiver {
             None => !(self.tells && level.is_on),
         });
         let told = told.map(|(subject, _)| Change::Told(event_of(subject.clone(), true)));
+        let begun = self.under_way.max(self.again) as u64;
         told.chain(self.queue.iter().cloned().map(Change::Queued))
+            .chain((begun > 0).then_some(Change::Begun(begun)))
     }
 }
