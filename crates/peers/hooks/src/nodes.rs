@@ -192,7 +192,8 @@ impl HookNodes {
         let on = self.members.values().flat_map(|member| &member.on);
         news.extend(on.map(|subject| News::State((subject.clone(), true))));
         self.is_asked = true;
-        self.beats_at = now;
+        // Times of this process are others.
+        (self.beats_at, self.whole_at, self.echo_at) = (now, now, now);
         self.join_again(now);
         true
     }
@@ -314,7 +315,8 @@ impl HookNodes {
                     news.extend(may_doubt.then_some(News::Doubt));
                     self.join_again(now);
                 }
-                self.echo_at = self.echo_at.max(at);
+                // The process before may have said it.
+                self.echo_at = self.echo_at.max(at.min(now));
             }
             Said::Beat(_) => {}
             Said::Changed(states) => {

@@ -78,6 +78,8 @@ struct World {
     node: Option<HookNode>,
     said: Said,
     play: Play<ClientPeer<HooksClient>>,
+    /// Time at which the process began, from which its clock counts.
+    zero: u64,
     disk: Disk,
     counters: Arc<Counters>,
     intake: Arc<HookIntake>,
@@ -90,11 +92,12 @@ struct World {
 impl World {
     fn new(hooks: Vec<Webhook>, node: Option<HookNode>) -> Self {
         let (disk, counters) = (Disk::default(), Arc::default());
-        let (play, intake) = started(&hooks, node, &disk, &counters, Now::default());
+        let (play, intake) = started(&hooks, node, &disk, &counters, START_UNIX_MS);
         let mut world = Self {
             node,
             said: Said::default(),
             play,
+            zero: 0,
             intake,
             hooks,
             disk,
@@ -116,16 +119,22 @@ impl World {
     }
 
     fn set_time(&mut self, ms: u64) {
+        self.zero = self.zero.min(ms);
         self.play.now = Now {
-            mono: Millis(ms),
+            mono: Millis(ms - self.zero),
             unix_ms: START_UNIX_MS + ms,
         };
     }
 
+    /// Time of the next deadline.
+    fn wakes(&self) -> Option<u64> {
+        self.wakes_at.map(|at| self.zero + at.0)
+    }
+
     /// Lets time pass, with all deadlines on the way.
     fn pass_until(&mut self, ms: u64) {
-        while let Some(at) = self.wakes_at.filter(|at| at.0 <= ms) {
-            self.set_time(at.0.max(self.play.now.mono.0));
+        while let Some(at) = self.wakes().filter(|at| *at <= ms) {
+            self.set_time(at.max(self.zero + self.play.now.mono.0));
             self.wakes_at = None;
             let wants = self.play.act(|peer, cx| peer.woken(cx)).1;
             self.serve(wants);
@@ -141,10 +150,12 @@ impl World {
     }
 
     fn take_over(&mut self) {
-        let now = self.play.now;
+        let Now { mono, unix_ms } = self.play.now;
         let records = self.disk.0.lock().unwrap().clone();
-        (self.play, self.intake) = started(&self.hooks, self.node, &self.disk, &self.counters, now);
-        self.play.now = now;
+        (self.play, self.intake) =
+            started(&self.hooks, self.node, &self.disk, &self.counters, unix_ms);
+        self.zero += mono.0;
+        self.set_time(self.zero);
         self.wakes_at = None;
         self.under_way.clear();
         self.begin(records);
@@ -203,11 +214,11 @@ fn started(
     node: Option<HookNode>,
     disk: &Disk,
     counters: &Arc<Counters>,
-    now: Now,
+    unix_ms: u64,
 ) -> (Play<ClientPeer<HooksClient>>, Arc<HookIntake>) {
     let journal: Box<dyn HookJournal> = Box::new(disk.clone());
-    let start = START_UNIX_MS + now.mono.0;
-    let client = HooksClient::new(hooks.to_vec(), Some(journal), counters.clone(), start, node);
+    let (hooks, counters) = (hooks.to_vec(), counters.clone());
+    let client = HooksClient::new(hooks, Some(journal), counters, unix_ms, node);
     let intake = client.intake();
     (Play::new(ClientPeer::new(client, backend_limits())), intake)
 }
@@ -351,8 +362,8 @@ impl Stage for World {
             }
             "drains" => {
                 let mut last = None;
-                while let Some(at) = self.wakes_at.filter(|_| self.under_way.is_empty()) {
-                    self.pass_until(at.0);
+                while let Some(at) = self.wakes().filter(|_| self.under_way.is_empty()) {
+                    self.pass_until(at);
                     while let Some((_, _, body)) = self.under_way.front() {
                         last = events_of(body).pop();
                         self.answer(Some(200));

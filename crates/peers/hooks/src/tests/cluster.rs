@@ -64,11 +64,11 @@ impl Cluster {
             let living = { self.nodes.iter() }
                 .enumerate()
                 .filter(|(place, _)| !self.dead.contains(place));
-            let next = living.filter_map(|(_, node)| node.wakes_at).min();
-            let Some(at) = next.filter(|at| at.0 <= ms) else {
+            let next = living.filter_map(|(_, node)| node.wakes()).min();
+            let Some(at) = next.filter(|at| *at <= ms) else {
                 break;
             };
-            self.now = self.now.max(at.0);
+            self.now = self.now.max(at);
             for (place, node) in self.nodes.iter_mut().enumerate() {
                 if !self.dead.contains(&place) {
                     node.pass_until(self.now);
