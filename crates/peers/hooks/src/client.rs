@@ -265,10 +265,12 @@ impl HooksClient {
                 News::Told(hook, states) => {
                     let mut receivers = self.receivers.iter_mut();
                     if let Some(receiver) = receivers.find(|it| it.hook.name == hook) {
-                        receiver.hear_told(states, now.mono);
+                        let unheard = receiver.hear_told(states, now.mono);
+                        self.nodes.say_told(&hook, unheard);
                     }
                 }
                 News::Doubt => { self.receivers.iter_mut() }.for_each(|it| it.doubt(now.mono)),
+                News::Joined => { self.receivers.iter_mut() }.for_each(Receiver::forget_ended),
                 News::Asked => self.say_believed(),
             }
         }

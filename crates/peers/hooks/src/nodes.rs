@@ -71,6 +71,8 @@ pub(crate) enum News {
     Told(Box<str>, Vec<Belief>),
     /// Nobody knows what receivers were told last.
     Doubt,
+    /// A node is heard that was not, and may have told anything meanwhile.
+    Joined,
     /// The others are to hear what receivers were told, as far as this node knows.
     Asked,
 }
@@ -294,6 +296,9 @@ impl HookNodes {
         else {
             return;
         };
+        if !self.members.contains_key(&from) {
+            news.push(News::Joined);
+        }
         let member = self.members.entry(from).or_default();
         member.heard_at = now;
         if number <= member.number {

@@ -24,6 +24,8 @@ const GATHER_MS: u64 = 250;
 /// Shortest and longest pause behind a failure, in milliseconds.
 const PAUSE_MIN_MS: u64 = 1_000;
 const PAUSE_MAX_MS: u64 = 60_000;
+/// Number of the states whose end this node has told that it remembers.
+const ENDED_MAX: usize = 1_000;
 /// Time after which a state that found no room in the queue is looked at again, in milliseconds.
 const ROOM_AGAIN_MS: u64 = 1_000;
 
@@ -84,6 +86,9 @@ pub(crate) struct Receiver {
     /// Subjects to be looked at, by time and in the order of their changes. Bound: `levels`.
     due: BTreeSet<(Millis, u64, Subject)>,
     changes: u64,
+    /// Subjects whose end the receiver has taken last, for nodes that did not hear so. Bound:
+    /// [`ENDED_MAX`].
+    ended: VecDeque<Subject>,
     /// Events to be told, the oldest first. Bound: [`QUEUE_BYTES_MAX`].
     queue: VecDeque<Item>,
     queued_bytes: usize,
@@ -138,6 +143,7 @@ impl Receiver {
             levels: BTreeMap::new(),
             due: BTreeSet::new(),
             changes: 0,
+            ended: VecDeque::new(),
             queue: VecDeque::new(),
             queued_bytes: 0,
             gathers_from: Millis(0),
@@ -256,6 +262,7 @@ impl Receiver {
             self.look_at_all(now);
             return None;
         }
+        self.ended.clear();
         for (_, _, subject) in std::mem::take(&mut self.due) {
             self.levels.entry(subject).or_default().due = None;
         }
@@ -286,18 +293,36 @@ impl Receiver {
 
     /// Nobody knows what the receiver was told last: what is true is told again.
     pub(crate) fn doubt(&mut self, now: Millis) {
+        self.forget_ended();
         for level in self.levels.values_mut() {
             level.told = None;
         }
         self.look_at_all(now);
     }
 
-    /// Takes what another node has told, or may have.
-    pub(crate) fn hear_told(&mut self, states: Vec<Belief>, now: Millis) {
+    /// Forgets which ends it has told: what others believe may be newer.
+    pub(crate) fn forget_ended(&mut self) {
+        self.ended.clear();
+    }
+
+    /// Takes what another node has told, or may have. Returns the ends that it did not hear of.
+    pub(crate) fn hear_told(&mut self, states: Vec<Belief>, now: Millis) -> Vec<Belief> {
+        let queued = self.queue.iter().filter_map(|item| level_of(&item.event));
+        let waiting: BTreeSet<State> = queued.filter(|_| self.tells).collect();
+        let mut unheard = Vec::new();
         for (subject, told) in states {
             let event = event_of(subject.clone(), true);
             if !self.hook.filter.needs(&event) || self.tells && told == Some(false) {
                 continue;
+            }
+            if self.tells && !self.levels.contains_key(&subject) {
+                if waiting.contains(&(subject.clone(), false)) {
+                    continue;
+                }
+                if self.ended.contains(&subject) {
+                    unheard.push((subject, Some(false)));
+                    continue;
+                }
             }
             let level = self.levels.entry(subject.clone()).or_default();
             if !self.tells && told.is_some() {
@@ -305,6 +330,7 @@ impl Receiver {
             }
             self.look(subject, now);
         }
+        unheard
     }
 
     /// Beliefs for other nodes. What waits counts as told here alone, and so does what another one
@@ -419,6 +445,12 @@ impl Receiver {
         self.gathers_from = now.mono;
         if is_taken {
             told.extend(batch.iter().filter_map(|item| belief_of(&item.event)));
+            let ends = told
+                .iter()
+                .filter(|(_, told)| self.tells && *told == Some(false));
+            self.ended.extend(ends.map(|(subject, _)| subject.clone()));
+            self.ended
+                .drain(..self.ended.len().saturating_sub(ENDED_MAX));
         }
         let (gone, kept): (Vec<Item>, Vec<Item>) = match is_taken {
             true => (batch, Vec::new()),
@@ -484,6 +516,9 @@ impl Receiver {
 
     fn restore_told(&mut self, event: &HookEvent) {
         if let Some((subject, is_on)) = level_of(event) {
+            if !is_on {
+                self.ended.push_back(subject.clone());
+            }
             self.levels.entry(subject).or_default().told = Some(is_on);
         }
     }
@@ -515,7 +550,10 @@ impl Receiver {
             Some(told) => told,
             None => !(self.tells && level.is_on),
         });
-        let told = told.map(|(subject, _)| Change::Told(event_of(subject.clone(), true)));
+        let told = told.map(|(subject, _)| (subject, true));
+        let ended = self.ended.iter().map(|subject| (subject, false));
+        let told = ended.chain(told);
+        let told = told.map(|(subject, is_on)| Change::Told(event_of(subject.clone(), is_on)));
         let begun = self.under_way.max(self.again) as u64;
         told.chain(self.queue.iter().cloned().map(Change::Queued))
             .chain((begun > 0).then_some(Change::Begun(begun)))
