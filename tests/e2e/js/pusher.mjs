@@ -1,8 +1,8 @@
 // One client of the npm package `pusher-js`, alone or below `laravel-echo`, and the back end that
 // signs for it and publishes, with the npm package `pusher`: node pusher.mjs APP KEY SECRET [echo]
 // Orders and events are lines of JSON, as with sdk.mjs. All packages use the port for clients.
-// `receive` begins the back end's receiver of webhooks, whose signatures that package checks, and
-// `standardwebhooks`; `site` begins a page for a real browser.
+// `receive` begins the back end's receiver of webhooks, at a port if one is given, whose signatures
+// that package checks, and `standardwebhooks`; `site` begins a page for a real browser.
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { createInterface } from 'node:readline';
@@ -78,13 +78,13 @@ function isSigned(headers, rawBody, standard) {
   return true;
 }
 
-function serve(answer) {
+function serve(answer, at = 0) {
   const server = createServer(async (request, response) => {
     const chunks = [];
     for await (const chunk of request) chunks.push(chunk);
     answer(request, response, Buffer.concat(chunks).toString());
   });
-  server.listen(0, '127.0.0.1', () => tell('listening', { port: server.address().port }));
+  server.listen(at, '127.0.0.1', () => tell('listening', { port: server.address().port }));
 }
 
 const BUNDLE = './node_modules/pusher-js/dist/web/pusher-with-encryption.js';
@@ -92,7 +92,7 @@ let status = 200;
 let seen = new Set();
 
 const orders = {
-  receive({ standard }) {
+  receive({ standard, port }) {
     serve((request, response, rawBody) => {
       response.statusCode = isSigned(request.headers, rawBody, standard) ? status : 400;
       // A batch that was taken before is not told again.
@@ -100,11 +100,13 @@ const orders = {
       if (response.statusCode !== 200) tell('held', { status: response.statusCode });
       else if (!seen.has(id)) {
         const { events } = JSON.parse(rawBody);
-        for (const { event: sent, ...fields } of events) tell('told', { sent, ...fields });
+        events.forEach(({ event: sent, ...fields }, at) =>
+          tell('told', { sent, mark: `${id} ${at}`, ...fields }),
+        );
       }
       seen.add(response.statusCode === 200 ? id : '');
       response.end();
-    });
+    }, port);
   },
   // A page with pusher-js, as browsers have it, and what signs for it.
   site() {

@@ -124,6 +124,14 @@ impl Process {
         self.found(what, self.err.until(look))
     }
 
+    /// Waits for the end of standard output, whose lines are all there then.
+    #[track_caller]
+    pub fn rests(&self) {
+        until(&format!("the last words of {}", self.name), || {
+            self.out.lock().ended
+        });
+    }
+
     /// Waits for a line with this text on standard output.
     #[track_caller]
     pub fn prints(&self, text: &str) -> String {

@@ -143,6 +143,12 @@ impl Sdk {
         self.process.signal(signal);
     }
 
+    /// Waits for the last of its events, behind the end of its process.
+    #[track_caller]
+    pub fn rests(&self) {
+        self.process.rests();
+    }
+
     /// Gives an order, and returns its number.
     #[track_caller]
     pub fn order(&mut self, name: &str, fields: &Value) -> u64 {

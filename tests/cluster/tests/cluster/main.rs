@@ -4,16 +4,17 @@
 
 mod crowd;
 mod doubt;
+mod hooks;
 mod names;
 mod nodes;
 mod three_nats;
 
 macro_rules! stories {
-    ($($name:ident, $broker:expr);*) => {
+    ($($name:ident, $broker:expr, $seed:literal);*) => {
         $(
             mod $name {
                 use crate::nodes::Broker;
-                use crate::{crowd, doubt};
+                use crate::{crowd, doubt, hooks};
 
                 #[test]
                 fn all_clients_of_a_dead_node_come_back_at_once() {
@@ -29,12 +30,17 @@ macro_rules! stories {
                 fn two_contents_for_one_position_are_told() {
                     doubt::two_contents_for_one_position_are_told($broker);
                 }
+
+                #[test]
+                fn webhooks_lose_nothing_and_are_true_in_the_end() {
+                    hooks::webhooks_lose_nothing_and_are_true_in_the_end(&$broker, $seed);
+                }
             }
         )*
     };
 }
 
-stories!(on_redis, Broker::redis(); on_nats, Broker::nats());
+stories!(on_redis, Broker::redis(), 1; on_nats, Broker::nats(), 2);
 
 throng_testkit::dialogues! {
     "dialogues", throng_testkit::play;

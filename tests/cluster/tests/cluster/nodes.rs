@@ -46,11 +46,15 @@ impl Broker {
     /// A node on it, which finds it at this address.
     #[track_caller]
     pub(crate) fn node(&self, address: SocketAddr, timeout: &str) -> Server {
-        let lines = match self {
+        node(&self.lines(address), timeout)
+    }
+
+    /// Lines of the section of a broker at this address.
+    pub(crate) fn lines(&self, address: SocketAddr) -> String {
+        match self {
             Self::Redis(_) => format!("kind = \"redis\"\nurl = \"redis://{address}/0\""),
             Self::Nats(_) => format!("kind = \"nats\"\nurl = \"nats://{address}\""),
-        };
-        node(&lines, timeout)
+        }
     }
 }
 
@@ -75,12 +79,18 @@ presence = true
 "#
     );
     let node = Setup::new(&config).shards(2).start();
+    has_its_broker(&node);
+    node.counts("throng_broker_up", 1);
+    node
+}
+
+/// Waits until a node has its broker.
+#[track_caller]
+pub(crate) fn has_its_broker(node: &Server) {
     until("a node that has its broker", || {
         let health = node.ask("GET", "/healthz", "");
         health.status == 200 && health.body.trim() == "ok"
     });
-    node.counts("throng_broker_up", 1);
-    node
 }
 
 /// Number of clients in a channel, as a node counts them.
