@@ -99,7 +99,9 @@ impl<K: Kernel, G: Listed> ShardCalls<G> for View<'_, '_, K, G> {
     fn tell_nodes(&mut self, words: impl FnOnce(&str) -> Vec<Vec<u8>>) {
         if let Some(nodes) = self.host.nodes {
             let own = self.shared().node.name();
-            words(&own).iter().for_each(|word| nodes.tell_everybody(word));
+            words(&own)
+                .iter()
+                .for_each(|word| nodes.tell_everybody(word));
         }
     }
 
