@@ -1,5 +1,5 @@
 //! Budget for frames that cost us and serve nobody: resets from either side, pings, settings,
-//! updates of windows, empty frames, extensions.
+//! updates of windows, frames with little or no data, extensions.
 //!
 //! Each has a price in points. Time pays back, and so does data that flows, since that is what
 //! updates of windows are for.
@@ -26,6 +26,10 @@ pub(crate) const BYTES_A_POINT: usize = 64;
 pub(crate) const ANSWERED: u32 = 10;
 /// DATA without data (CVE-2019-9518).
 pub(crate) const EMPTY: u32 = 10;
+/// DATA of so few bytes that no message of a WebSocket fits: its framing costs us more than it has.
+pub(crate) const SMALL: u32 = 1;
+/// Bytes of DATA that is not small: a masked frame of a WebSocket without a payload.
+pub(crate) const SMALL_BYTES: u32 = 6;
 /// A frame without meaning for us: priorities, extensions, late ones of a stream that is gone.
 pub(crate) const IGNORED: u32 = 2;
 /// An update of a window (CVE-2019-9517).

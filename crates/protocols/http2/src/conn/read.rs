@@ -172,15 +172,12 @@ impl Conn {
     }
 
     fn judge_data<'a>(&mut self, head: Head, aids: &mut Aids<'_, '_>) -> Judged<'a> {
-        let (id, ends) = (head.stream, head.has(END_STREAM));
+        let id = head.stream;
         if self.is_idle(id) {
             return Err(H2Fault::StreamIdle);
         }
         // Even what is refused was sent, so it counts (section 6.9).
         self.recv = { self.recv.checked_sub(head.length) }.ok_or(H2Fault::WindowExceeded)?;
-        if head.length == 0 && !ends {
-            self.charge(budget::EMPTY, aids)?;
-        }
         let code = match self.streams.get_mut(id) {
             Some(stream) if stream.is(PEER_ENDED) => Code::STREAM_CLOSED,
             Some(stream) if stream.recv < head.length => Code::FLOW_CONTROL_ERROR,
@@ -206,8 +203,8 @@ impl Conn {
         Ok((unwanted, self.refuse(id, code, aids)?))
     }
 
-    /// Judges a part of a body by its length: more or less than was declared is malformed (section
-    /// 8.1.1).
+    /// Judges a part of a body by its length, which has a price if it is small; more or less than was
+    /// declared is malformed (section 8.1.1).
     fn begin_data<'a>(
         &mut self,
         head: Head,
@@ -216,6 +213,11 @@ impl Conn {
         aids: &mut Aids<'_, '_>,
     ) -> Judged<'a> {
         let (id, ends) = (head.stream, head.has(END_STREAM));
+        match left {
+            0 if !ends => self.charge(budget::EMPTY, aids)?,
+            1..budget::SMALL_BYTES if !ends => self.charge(budget::SMALL, aids)?,
+            _ => {}
+        }
         if let Some(stream) = self.streams.get_mut(id)
             && stream.body_left != UNKNOWN
         {
@@ -265,9 +267,6 @@ impl Conn {
                 let left = head.length - 1;
                 let left = { left.checked_sub(padding.into()) }.ok_or(H2Fault::Padding)?;
                 self.took(head.stream, usize::from(padding) + 1, aids.out);
-                if left == 0 && !head.has(END_STREAM) {
-                    self.charge(budget::EMPTY, aids)?;
-                }
                 let judged = self.begin_data(head, left, padding, aids)?;
                 self.go_on_judged(judged, input, scratch, aids)
             }
