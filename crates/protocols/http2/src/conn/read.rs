@@ -203,7 +203,7 @@ impl Conn {
         Ok((unwanted, self.refuse(id, code, aids)?))
     }
 
-    /// Judges a part of a body by its length, which has a price if it is small; more or less than was
+    /// Judges a part of a body by its length: a small one has a price, and more or less than was
     /// declared is malformed (section 8.1.1).
     fn begin_data<'a>(
         &mut self,
