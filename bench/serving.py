@@ -20,8 +20,10 @@ class Server:
     """A `throng serve` with these arguments, whose API is at a port."""
 
     def __init__(self, throng, api, arguments):
+        self.start([throng, "serve", "--log-level", "error", *arguments], api)
+
+    def start(self, command, api):
         self.api = f"127.0.0.1:{api}"
-        command = [throng, "serve", "--log-level", "error", *arguments]
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         until = time.monotonic() + PATIENCE_S
         while True:
