@@ -25,8 +25,9 @@ const LAST_ACCEPTS: usize = 4096;
 const ACCEPT_PAUSE_MS: u64 = 500;
 /// Reads from one connection before others have their turn.
 const READS_PER_TURN: usize = 4;
-/// Part of a turn's time for reading that connections of HTTP/2 have, and bytes that are read from
-/// one at once: a few bytes of theirs ask for much, and others do not wait for all of it.
+/// Part of a turn's time for reading that connections of HTTP/2 have, and those that may begin with
+/// it; and bytes that are read from one at once. A few bytes of theirs ask for much, and others do
+/// not wait for all of it.
 const FRAMES_PART: u64 = 20;
 const FRAMES_BYTES: usize = LOOK_BYTES;
 
@@ -214,7 +215,7 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
         if self.unlooked_bytes < LOOK_BYTES {
             return false;
         }
-        let kept_us = match self.conns.is_carrier(index) {
+        let kept_us = match self.conns.takes_frames(index) {
             true => self.reading_us - self.reading_us / FRAMES_PART,
             false => 0,
         };
