@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
@@ -24,6 +26,7 @@ import (
 
 type manifests struct {
 	deployments []appsv1.Deployment
+	sets        []appsv1.StatefulSet
 	services    []corev1.Service
 	configs     []corev1.ConfigMap
 	budgets     []policyv1.PodDisruptionBudget
@@ -47,6 +50,8 @@ func (m *manifests) read(document []byte) {
 	switch kind.APIVersion + " " + kind.Kind {
 	case "apps/v1 Deployment":
 		err = keep(document, &m.deployments)
+	case "apps/v1 StatefulSet":
+		err = keep(document, &m.sets)
 	case "v1 Service":
 		err = keep(document, &m.services)
 	case "v1 ConfigMap":
@@ -74,11 +79,26 @@ func keep[T any](document []byte, list *[]T) error {
 }
 
 func (m *manifests) check() {
-	if len(m.deployments) != 1 {
-		m.fault("%d deployments", len(m.deployments))
+	if len(m.deployments)+len(m.sets) != 1 {
+		m.fault("%d deployments and %d sets", len(m.deployments), len(m.sets))
 		return
 	}
-	deployment := m.deployments[0]
+	kind, deployment := "Deployment", appsv1.Deployment{}
+	if len(m.sets) == 1 {
+		set := m.sets[0]
+		kind, deployment.ObjectMeta = "StatefulSet", set.ObjectMeta
+		deployment.Spec = appsv1.DeploymentSpec{Replicas: set.Spec.Replicas, Selector: set.Spec.Selector, Template: set.Spec.Template}
+		if !slices.ContainsFunc(m.services, func(service corev1.Service) bool { return service.Name == set.Spec.ServiceName }) {
+			m.fault("no service %s", set.Spec.ServiceName)
+		}
+		// Each becomes a volume of its pod.
+		for _, claim := range set.Spec.VolumeClaimTemplates {
+			volume := corev1.Volume{Name: claim.Name}
+			deployment.Spec.Template.Spec.Volumes = append(deployment.Spec.Template.Spec.Volumes, volume)
+		}
+	} else {
+		deployment = m.deployments[0]
+	}
 	pod := deployment.Spec.Template
 	owns := func(what string, selector map[string]string) {
 		if len(selector) == 0 || !labels.SelectorFromSet(selector).Matches(labels.Set(pod.Labels)) {
@@ -111,13 +131,14 @@ func (m *manifests) check() {
 		}
 	}
 	for _, volume := range pod.Spec.Volumes {
-		if volume.ConfigMap != nil && (len(m.configs) != 1 || m.configs[0].Name != volume.ConfigMap.Name) {
+		// Others are somebody else's.
+		if volume.Name == "config" && (len(m.configs) != 1 || m.configs[0].Name != volume.ConfigMap.Name) {
 			m.fault("volume %s: no ConfigMap %s", volume.Name, volume.ConfigMap.Name)
 		}
 	}
 	for _, scaler := range m.scalers {
 		target := scaler.Spec.ScaleTargetRef
-		if target.Kind != "Deployment" || target.Name != deployment.Name || deployment.Spec.Replicas != nil {
+		if target.Kind != kind || target.Name != deployment.Name || deployment.Spec.Replicas != nil {
 			m.fault("the scaler and the deployment do not agree")
 		}
 	}
@@ -150,13 +171,21 @@ func (m *manifests) container(container corev1.Container, pod corev1.PodSpec) {
 	if drain == 0 || *pod.TerminationGracePeriodSeconds <= leaving {
 		m.fault("killed after %d s, but it leaves for %d s", *pod.TerminationGracePeriodSeconds, leaving)
 	}
-	volumes := map[string]bool{}
+	volumes, mounts := map[string]bool{}, []string{}
 	for _, volume := range pod.Volumes {
 		volumes[volume.Name] = true
 	}
 	for _, mount := range container.VolumeMounts {
 		if !volumes[mount.Name] {
 			m.fault("no volume %s", mount.Name)
+		}
+		mounts = append(mounts, mount.MountPath)
+	}
+	// Files and folders that options name have to be in a volume: there is nothing else to write to.
+	for _, variable := range container.Env {
+		inside := func(mount string) bool { return variable.Value == mount || strings.HasPrefix(variable.Value, mount+"/") }
+		if strings.HasPrefix(variable.Value, "/") && !slices.ContainsFunc(mounts, inside) {
+			m.fault("%s: %s is in no volume", variable.Name, variable.Value)
 		}
 	}
 	security := container.SecurityContext

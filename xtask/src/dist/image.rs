@@ -83,6 +83,13 @@ fn files(binary: Vec<u8>) -> Vec<Entry> {
             authorities().into(),
         ),
         Entry::folder("etc/throng"),
+        Entry::folder("var"),
+        Entry::folder("var/lib"),
+        // A new volume that is mounted there is the user's, too.
+        Entry {
+            owner: USER,
+            ..Entry::folder("var/lib/throng")
+        },
         Entry::folder("usr"),
         Entry::folder("usr/bin"),
         Entry::file("usr/bin/throng", 0o755, binary),

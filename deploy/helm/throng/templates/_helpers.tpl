@@ -2,6 +2,15 @@
 {{- if contains "throng" .Release.Name }}{{ .Release.Name | trunc 52 | trimSuffix "-" }}{{ else }}{{ printf "%s-throng" .Release.Name | trunc 52 | trimSuffix "-" }}{{ end }}
 {{- end }}
 
+{{- define "throng.kind" -}}
+{{ ternary "StatefulSet" "Deployment" .Values.history.enabled }}
+{{- end }}
+
+{{/* Name of the port of an address in `listen`, by its place there. */}}
+{{- define "throng.port" -}}
+{{- if . }}clients-{{ . }}{{ else }}clients{{ end }}
+{{- end }}
+
 {{- define "throng.selector" -}}
 app.kubernetes.io/name: throng
 app.kubernetes.io/instance: {{ .Release.Name }}
