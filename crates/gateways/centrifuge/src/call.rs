@@ -18,8 +18,8 @@ use std::collections::VecDeque;
 use throng_broker::{Draft, HistoryPage, HistoryQuery, Present, Refusal};
 use throng_centrifuge::ClientInfo;
 use throng_centrifuge::api::{
-    ApiResult, Method, PublishResult, ServerApiError, encode_bare_error, encode_batch_field,
-    encode_batch_reply, encode_legacy, encode_message, encode_response,
+    ApiResult, CallError, Method, PublishResult, ServerApiError, encode_bare_error,
+    encode_batch_field, encode_batch_reply, encode_legacy, encode_message, encode_response,
 };
 use throng_hub::{Answer, Command, ReplyTo};
 use throng_metrics::Counter;
@@ -41,6 +41,9 @@ const REPLIES_BYTES_MAX: usize = 8 << 20;
 const PUBLICATIONS_MAX: usize = 1024;
 /// Pages of history or members of one request that may be without an answer. Queue: `batch`.
 const HISTORIES_MAX: usize = 8;
+
+/// Calls of a request with their ids, or the errors in their places.
+pub(crate) type Calls = VecDeque<(u32, Result<Task, CallError>)>;
 
 /// A call that was understood and is not carried out yet.
 pub(crate) enum Task {
@@ -104,7 +107,7 @@ pub struct ApiCall {
     /// Whether it came by gRPC and is answered in Protobuf.
     is_rpc: bool,
     /// Commands that wait for their turn, with their ids. Bound: the request's body.
-    rest: VecDeque<(u32, Result<Task, ServerApiError>)>,
+    rest: Calls,
     /// Those that were carried out. Bound: [`PUBLICATIONS_MAX`], [`HISTORIES_MAX`], and those
     /// between them that were refused.
     open: VecDeque<OpenCall>,
@@ -114,14 +117,14 @@ pub struct ApiCall {
     /// The answer so far. Bound: [`REPLIES_BYTES_MAX`], and the replies to calls that began before.
     body: Vec<u8>,
     /// Error that shows in the status of the answer.
-    failed: Option<ServerApiError>,
+    failed: Option<CallError>,
 }
 
 impl ApiCall {
     pub(crate) fn new(
         incoming: &Incoming<'_, '_>,
         (together, is_rpc): (Together, bool),
-        rest: VecDeque<(u32, Result<Task, ServerApiError>)>,
+        rest: Calls,
     ) -> Self {
         Self {
             exchange: Exchange::new(incoming),
@@ -155,9 +158,9 @@ impl ApiCall {
             let awaited = match task {
                 Err(error) => Awaited::Refused(error),
                 Ok(task) if task.channel().is_some_and(is_unknown) => {
-                    Awaited::Refused(ServerApiError::UnknownChannel)
+                    Awaited::Refused(ServerApiError::UnknownChannel.into())
                 }
-                Ok(_) if is_full => Awaited::Refused(ServerApiError::Internal),
+                Ok(_) if is_full => Awaited::Refused(ServerApiError::Internal.into()),
                 Ok(Task::Publish(theirs, is_broadcast)) => {
                     if drafts.is_empty() {
                         first = token;
@@ -322,7 +325,8 @@ impl ApiCall {
                 let results: Vec<_> = results.into_iter().map(published).collect();
                 match results.first() {
                     Some(&only) if !is_broadcast => {
-                        self.reply(id, only.map(ApiResult::Publish), cx);
+                        let only = only.map(ApiResult::Publish);
+                        self.reply(id, only.map_err(CallError::from), cx);
                     }
                     _ => self.reply(id, Ok(ApiResult::Broadcast(&results)), cx),
                 }
@@ -333,7 +337,7 @@ impl ApiCall {
                     Some(Ok(page)) => {
                         self.reply(id, Ok(ApiResult::History(history_result(&page))), cx);
                     }
-                    Some(Err(refusal)) => self.reply(id, Err(error_of(refusal)), cx),
+                    Some(Err(refusal)) => self.reply(id, Err(error_of(refusal).into()), cx),
                     None => {}
                 }
             }
@@ -341,19 +345,23 @@ impl ApiCall {
                 self.histories -= 1;
                 match present {
                     Some(Ok(present)) => self.reply_present(id, &present, cx),
-                    Some(Err(refusal)) => self.reply(id, Err(error_of(refusal)), cx),
+                    Some(Err(refusal)) => self.reply(id, Err(error_of(refusal).into()), cx),
                     None => {}
                 }
             }
             Awaited::Forgotten(done) => {
                 self.histories -= 1;
-                let done = done.unwrap_or(Ok(())).map_err(error_of);
+                let done = done
+                    .unwrap_or(Ok(()))
+                    .map_err(|refusal| error_of(refusal).into());
                 let result = done.map(|()| ApiResult::Done(Method::HistoryRemove));
                 self.reply(id, result, cx);
             }
             Awaited::Survey(surveyed, replies) => {
                 let replies = replies.unwrap_or_default();
-                surveyed.answer(replies, cx, |result| self.reply(id, result, cx));
+                surveyed.answer(replies, cx, |result| {
+                    self.reply(id, result.map_err(CallError::from), cx);
+                });
             }
         }
     }
@@ -368,15 +376,15 @@ impl ApiCall {
         self.reply(id, Ok(ApiResult::Presence(&members)), cx);
     }
 
-    fn reply(&mut self, id: u32, result: Result<ApiResult<'_>, ServerApiError>, cx: &Cx<'_>) {
+    fn reply(&mut self, id: u32, result: Result<ApiResult<'_>, CallError>, cx: &Cx<'_>) {
+        let result = result.as_ref();
         if let Err(error) = result {
-            cx.count(Counter::error(error.code()));
+            cx.count(Counter::error(error.kind().code()));
         }
-        let result = result.as_ref().map_err(|error| *error);
         match self.together {
             Together::One { errors_in_status } => match result {
                 Err(error) if errors_in_status => {
-                    self.failed = Some(error);
+                    self.failed = Some(error.clone());
                     encode_bare_error(error, &mut self.body);
                 }
                 _ if self.is_rpc => encode_message(result, &mut self.body),
@@ -400,10 +408,10 @@ impl ApiCall {
 
     fn write(&self, cx: &mut Cx<'_>) {
         if self.is_rpc {
-            return match self.failed {
+            return match &self.failed {
                 Some(error) => {
-                    let code = GrpcCode::of_http(error.http_status());
-                    respond_grpc(code, error.message(), cx);
+                    let code = GrpcCode::of_http(error.kind().http_status());
+                    respond_grpc(code, &error.to_string(), cx);
                 }
                 None => {
                     write_grpc_head(cx);
@@ -412,7 +420,8 @@ impl ApiCall {
                 }
             };
         }
-        let status = self.failed.map_or(200, ServerApiError::http_status);
+        let failed = self.failed.as_ref();
+        let status = failed.map_or(200, |error| error.kind().http_status());
         let body = match self.together {
             Together::Batch => [&b"{\"replies\":["[..], &self.body, b"]}"].concat(),
             _ => self.body.clone(),
@@ -432,7 +441,7 @@ fn publish(first: u32, drafts: &mut Vec<Draft>, cx: &mut Cx<'_>) {
 
 /// Answers that a call awaits, and those it has got.
 pub(crate) enum Awaited {
-    Refused(ServerApiError),
+    Refused(CallError),
     /// One answer for each channel, in order.
     Publications {
         publications: Publications,
@@ -497,15 +506,16 @@ pub(crate) fn write_published(
         }
     };
     let (mut status, mut body) = (200, Vec::new());
-    if let Err(error) = result {
-        cx.count(Counter::error(error.code()));
+    let result = result.map_err(CallError::from);
+    if let Err(error) = &result {
+        cx.count(Counter::error(error.kind().code()));
     }
-    match result {
+    match &result {
         Err(error) if style & ERRORS_IN_STATUS != 0 => {
-            status = error.http_status();
+            status = error.kind().http_status();
             encode_bare_error(error, &mut body);
         }
-        _ => encode_response(result.as_ref().map_err(|error| *error), &mut body),
+        result => encode_response(result.as_ref(), &mut body),
     }
     respond_json(status, &body, keep_alive, cx);
 }

@@ -2,6 +2,7 @@
 
 use throng_auth::{Claims, TokenFault};
 use throng_broker::{HistoryPage, HistoryQuery, Recovery, Subscribed};
+use throng_centrifuge::api::ServerApiError;
 use throng_centrifuge::proxy::{ProxyKind, encode_cache_empty};
 use throng_centrifuge::{Connect, History, HistoryResult, Subscribe, SubscribeResult};
 use throng_metrics::Counter;
@@ -12,6 +13,11 @@ use throng_types::{ChannelName, Disconnect, Epoch, Position};
 
 use crate::Cx;
 use crate::order::Order;
+
+/// The channel that a call of the server API names.
+pub(crate) fn channel_of(name: &str) -> Result<ChannelName, ServerApiError> {
+    ChannelName::new(name).map_err(|_| ServerApiError::BadChannel)
+}
 
 /// Returns the client's last position.
 pub(crate) fn position(subscribe: &Subscribe<'_>) -> Option<Position> {

@@ -1,14 +1,14 @@
 //! Centrifugo's server API: `POST /api/{method}`, many calls at once by `POST /api/batch`, the
 //! older `POST /api` with a command a line, and the same calls by gRPC.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use throng_auth::{KeyRights, SubscriptionOptions};
 use throng_broker::{Draft, Version};
 use throng_centrifuge::api::{
-    ApiRequest, DisconnectRequest, MalformedBody, Method, PublishRequest, ServerApiError, parse,
-    parse_batch, parse_batch_message, parse_legacy, parse_message,
+    ApiRequest, CallError, DisconnectRequest, MalformedBody, Method, PublishRequest,
+    ServerApiError, encode_response, parse, parse_batch, parse_batch_message, parse_legacy,
+    parse_message,
 };
 use throng_centrifuge::{ClientData, History};
 use throng_metrics::Counter;
@@ -17,12 +17,12 @@ use throng_session::{
     ControlCommand, Incoming, KeyRole, NodeKey, Opened, Reject, Survey, may_call, may_touch,
     respond_json,
 };
-use throng_types::{ChannelName, Disconnect};
+use throng_types::Disconnect;
 
 use crate::Cx;
-use crate::call::{ApiCall, Task, Together, style, write_published};
+use crate::call::{ApiCall, Calls, Task, Together, style, write_published};
 use crate::events::Session;
-use crate::results::{history_query, position_of};
+use crate::results::{channel_of, history_query, position_of};
 use crate::surveyed::{Surveyed, search};
 
 /// Channels that one request may publish to, in all of its calls.
@@ -125,10 +125,9 @@ pub(crate) fn call(
         Ok(read) => read,
         Err(fault) if is_rpc => return Err(Reject::new(400, fault.to_string())),
         Err(fault) => {
-            let message = format!("bad request: {fault}").replace(['"', '\\'], "'");
-            let code = ServerApiError::BadRequest.code();
-            let body = format!("{{\"error\":{{\"code\":{code},\"message\":\"{message}\"}}}}");
-            respond_json(400, body.as_bytes(), keep_alive, cx);
+            let mut body = Vec::new();
+            encode_response(Err(&fault.into()), &mut body);
+            respond_json(400, &body, keep_alive, cx);
             return Ok(Opened::Answered { keep_alive });
         }
     };
@@ -169,8 +168,6 @@ pub(crate) fn call(
     Ok(Opened::Session(Session::Call(Box::new(call))))
 }
 
-type Calls = VecDeque<(u32, Result<Task, ServerApiError>)>;
-
 fn read(
     form: Form,
     incoming: &Incoming<'_, '_>,
@@ -178,8 +175,8 @@ fn read(
 ) -> Result<(Together, Calls), MalformedBody> {
     let body = incoming.body;
     let mut channels_left = CHANNELS_MAX;
-    let mut task = |request: Result<ApiRequest<'_>, ServerApiError>| {
-        request.and_then(|request| task(request, &mut channels_left, node))
+    let mut task = |request: Result<ApiRequest<'_>, CallError>| {
+        request.and_then(|request| Ok(task(request, &mut channels_left, node)?))
     };
     Ok(match form {
         Form::One(method) => {
@@ -190,7 +187,8 @@ fn read(
         Form::Batch => {
             let commands = parse_batch(body)?.commands;
             MalformedBody::check_count(commands.len(), CALLS_MAX)?;
-            let calls = commands.into_iter().map(|request| (0, task(request)));
+            let calls = commands.into_iter();
+            let calls = calls.map(|request| (0, task(request.map_err(CallError::from))));
             (Together::Batch, calls.collect())
         }
         Form::Lines => {
@@ -211,8 +209,8 @@ fn read_message(
     node: &NodeKey,
 ) -> Result<(Together, Calls), MalformedBody> {
     let mut channels_left = CHANNELS_MAX;
-    let mut task = |request: Result<ApiRequest<'_>, ServerApiError>| {
-        request.and_then(|request| task(request, &mut channels_left, node))
+    let mut task = |request: Result<ApiRequest<'_>, CallError>| {
+        request.and_then(|request| Ok(task(request, &mut channels_left, node)?))
     };
     if let Form::One(method) = form {
         let calls = [(0, task(Ok(parse_message(method, message)?)))].into();
@@ -220,12 +218,9 @@ fn read_message(
     }
     let commands = parse_batch_message(message)?.commands;
     MalformedBody::check_count(commands.len(), CALLS_MAX)?;
-    let calls = commands.into_iter().map(|request| (0, task(request)));
+    let calls = commands.into_iter();
+    let calls = calls.map(|request| (0, task(request.map_err(CallError::from))));
     Ok((Together::Batch, calls.collect()))
-}
-
-fn channel_of(name: &str) -> Result<ChannelName, ServerApiError> {
-    ChannelName::new(name).map_err(|_| ServerApiError::BadRequest)
 }
 
 fn key_of(key: &str) -> Option<Box<str>> {
@@ -256,7 +251,7 @@ impl Target {
         node: &NodeKey,
     ) -> Result<Self, ServerApiError> {
         if user.is_empty() && client.is_empty() && session.is_empty() {
-            return Err(ServerApiError::BadRequest);
+            return Err(ServerApiError::NoTarget);
         }
         let client = match session {
             "" => client.into(),
@@ -320,7 +315,7 @@ fn task(
     let mut takes = |count: usize| {
         *channels_left = channels_left
             .checked_sub(count)
-            .ok_or(ServerApiError::BadRequest)?;
+            .ok_or(ServerApiError::TooManyChannels)?;
         Ok::<(), ServerApiError>(())
     };
     Ok(match request {
@@ -331,7 +326,7 @@ fn task(
         ApiRequest::Broadcast(broadcast) => {
             let payload = broadcast.payload()?;
             if broadcast.channels.is_empty() {
-                return Err(ServerApiError::BadRequest);
+                return Err(ServerApiError::NoChannels);
             }
             takes(broadcast.channels.len())?;
             let payloads = std::iter::repeat_n(payload, broadcast.channels.len());
@@ -380,7 +375,7 @@ fn task(
         }
         ApiRequest::Rpc(rpc) => {
             return Err(match &*rpc.method {
-                "" => ServerApiError::BadRequest,
+                "" => ServerApiError::NoMethod,
                 // There are no procedures.
                 _ => ServerApiError::NotFound,
             });
@@ -399,7 +394,7 @@ fn task(
             let since = subscribe.recover_since.as_ref();
             let command = ControlCommand::Subscribe {
                 channel: channel_of(&subscribe.channel)?,
-                options: options.map_err(|_| ServerApiError::BadRequest)?,
+                options: options.map_err(|_| ServerApiError::BadOptions)?,
                 until_unix_s: until(subscribe.expire_at),
                 since: since.map(|since| position_of(&since.epoch, since.offset)),
             };
@@ -435,9 +430,9 @@ fn end(disconnect: &DisconnectRequest<'_>, node: &NodeKey) -> Result<Survey, Ser
         Some(custom) => (custom.code, &*custom.reason),
         None => (u32::from(force.code()), force.reason()),
     };
-    let code = u16::try_from(code).map_err(|_| ServerApiError::BadRequest)?;
+    let code = u16::try_from(code).map_err(|_| ServerApiError::BadDisconnect)?;
     if !(3000..5000).contains(&code) || reason.len() > throng_ws::CLOSE_REASON_BYTES_MAX {
-        return Err(ServerApiError::BadRequest);
+        return Err(ServerApiError::BadDisconnect);
     }
     let spared = disconnect.whitelist.iter();
     Ok(Survey::Disconnect {

@@ -10,6 +10,7 @@ use throng_session::{NodeCount, NodeReply, Search, SurveyReply, Transport};
 use throng_types::ChannelName;
 
 use crate::Cx;
+use crate::results::channel_of;
 
 /// Question that every shard was asked.
 pub(crate) enum Surveyed {
@@ -135,18 +136,18 @@ const TRANSPORTS: [Transport; 4] = [
 /// Converts the call `connections` to a search.
 ///
 /// # Errors
-/// [`ServerApiError::BadRequest`] for an unknown transport or a bad channel name.
+/// An unknown transport, or a channel's name that is none.
 pub(crate) fn search(wanted: &ConnectionsRequest<'_>) -> Result<Search, ServerApiError> {
     let transport = match &*wanted.transport {
         "" => None,
         name => {
             let known = TRANSPORTS.iter().find(|known| known.as_str() == name);
-            Some(*known.ok_or(ServerApiError::BadRequest)?)
+            Some(*known.ok_or(ServerApiError::BadTransport)?)
         }
     };
     let channel = match &*wanted.channel {
         "" => None,
-        name => Some(ChannelName::new(name).map_err(|_| ServerApiError::BadRequest)?),
+        name => Some(channel_of(name)?),
     };
     Ok(Search {
         user: (&*wanted.user).into(),

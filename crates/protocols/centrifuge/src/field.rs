@@ -2,8 +2,8 @@
 //! `message!`, or by `fields!` if it has only a JSON form.
 //!
 //! In both forms a field that is missing has its default, and fields that are not known are passed
-//! over, because the protocol grows by fields that both sides negotiate. In JSON `null` means the
-//! default.
+//! over, because the protocol grows by fields that both sides negotiate; calls of the server API in
+//! JSON refuse them. In JSON `null` means the default.
 
 use std::borrow::Cow;
 
@@ -19,9 +19,9 @@ macro_rules! fields {
     ($(#[$meta:meta])* $vis:vis struct $Name:ident<'a> {
         $($(#[$of_field:meta])* $field_vis:vis $field:ident: $Type:ty,)*
     }) => {
-        $(#[$meta])*
         #[derive(Debug, Default, serde::Deserialize)]
         #[serde(default, bound(deserialize = "'de: 'a"))]
+        $(#[$meta])*
         $vis struct $Name<'a> {
             $(
                 $(#[$of_field])*
@@ -32,10 +32,10 @@ macro_rules! fields {
     };
 }
 
-/// Declares a message with the numbers that its fields have in Protobuf.
+/// Declares a message with the numbers that its fields have in Protobuf, unless only JSON has them.
 macro_rules! message {
     ($(#[$meta:meta])* $vis:vis struct $Name:ident<'a> {
-        $($(#[$of_field:meta])* $field_vis:vis $field:ident: $Type:ty = $number:literal,)*
+        $($(#[$of_field:meta])* $field_vis:vis $field:ident: $Type:ty $(= $number:literal)?,)*
     }) => {
         crate::field::fields! {
             $(#[$meta])* $vis struct $Name<'a> {
@@ -50,7 +50,9 @@ macro_rules! message {
                 value: crate::protobuf::Value<'de>,
             ) -> Result<(), crate::Malformed> {
                 match number {
-                    $($number => crate::protobuf::FromProtobuf::merge(&mut self.$field, value),)*
+                    $($(
+                        $number => crate::protobuf::FromProtobuf::merge(&mut self.$field, value),
+                    )?)*
                     _ => Ok(()),
                 }
             }

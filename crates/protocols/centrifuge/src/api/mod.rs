@@ -12,18 +12,22 @@
 //!   [`ServerApiError::http_status`] and its bare body `{"code":..,"message":..}` from
 //!   [`encode_bare_error`]. Batches and the older endpoint always answer 200.
 
+mod error;
+mod fields;
 mod parts;
 mod pattern;
 mod request;
 mod response;
 
-pub use parts::{HistoryRequest, Overrides};
+pub use error::{CallError, MalformedBody, ServerApiError};
+pub use fields::{Field, Kind};
+pub use parts::{HistoryRequest, Overrides, StatedPosition};
 pub use pattern::NamePattern;
 pub use request::{
     ApiRequest, BatchRequest, BroadcastRequest, ChannelRequest, ChannelsRequest,
-    ConnectionsRequest, CustomDisconnect, DisconnectRequest, LegacyRequest, MalformedBody, Method,
-    PublishRequest, RefreshRequest, RpcRequest, ServerApiError, SubscribeRequest,
-    UnsubscribeRequest, parse, parse_batch, parse_batch_message, parse_legacy, parse_message,
+    ConnectionsRequest, CustomDisconnect, DisconnectRequest, LegacyRequest, Method, PublishRequest,
+    RefreshRequest, RpcRequest, SubscribeRequest, UnsubscribeRequest, parse, parse_batch,
+    parse_batch_message, parse_legacy, parse_message,
 };
 pub use response::{
     ApiResult, ConnectionInfo, ConnectionsResult, NodeInfo, PublishResult, encode_bare_error,

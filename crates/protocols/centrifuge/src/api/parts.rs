@@ -5,22 +5,35 @@ use std::borrow::Cow;
 use serde::{Deserialize as _, Deserializer};
 use serde_json::value::RawValue;
 
+use super::fields::{Field, FieldType, Kind, misfit, parameters};
 use crate::code::Malformed;
-use crate::field::{FromJson, message};
+use crate::field::FromJson;
 use crate::protobuf::{self, FromProtobuf, Message, Value};
 use crate::request::{History, Since};
 
-message! {
+parameters! {
     /// Asks for past publications. In JSON it is the client's request, in Protobuf it has other
     /// numbers.
     pub struct HistoryRequest<'a> {
+        /// The channel whose history is wanted.
         pub channel: Cow<'a, str> = 1,
-        /// At most so many publications; see [`History::limit`].
+        /// At most so many publications; 0 for the position alone, -1 for all. An answer has
+        /// `limits.history_reply_max` at most; ask for the next with `since`.
         pub limit: i32 = 2,
-        /// Place before the first of them; see [`History::since`].
-        pub since: Option<Since<'a>> = 3,
-        /// Order with the latest first.
+        /// Only publications after this position, or before it with `reverse`.
+        pub since: Option<StatedPosition<'a>> = 3,
+        /// Begin with the latest.
         pub reverse: bool = 4,
+    }
+}
+
+parameters! {
+    /// A position as backends state it.
+    pub struct StatedPosition<'a> {
+        /// The offset of the last publication that is known.
+        pub offset: u64 = 1,
+        /// The epoch that came with it.
+        pub epoch: Cow<'a, str> = 2,
     }
 }
 
@@ -29,7 +42,10 @@ impl<'a> From<HistoryRequest<'a>> for History<'a> {
         Self {
             channel: request.channel,
             limit: request.limit,
-            since: request.since,
+            since: request.since.map(|since| Since {
+                offset: since.offset,
+                epoch: since.epoch,
+            }),
             reverse: request.reverse,
         }
     }
@@ -42,19 +58,47 @@ pub struct Overrides<'a>(pub Option<Cow<'a, RawValue>>);
 impl<'de: 'a, 'a> FromJson<'de> for Overrides<'a> {
     fn from_json<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let json = Option::<&RawValue>::deserialize(deserializer)?;
+        if let Some(fault) = json.and_then(|json| misfit(FIELDS, json.get())) {
+            return Err(serde::de::Error::custom(fault));
+        }
         Ok(Self(json.map(Cow::Borrowed)))
     }
 }
 
+/// Options in the order of their numbers in Protobuf.
+const NAMES: [&str; 5] = [
+    "presence",
+    "join_leave",
+    "force_recovery",
+    "force_positioning",
+    "force_push_join_leave",
+];
+
+const FIELDS: &[Field] = &{
+    const VALUE: &[Field] = &[Field {
+        name: "value",
+        doc: "The option for this subscription.",
+        kind: Kind::Flag,
+    }];
+    let mut fields = [Field {
+        name: "",
+        doc: "In place of the channel's option of that name.",
+        kind: Kind::Object(VALUE),
+    }; NAMES.len()];
+    let mut at = 0;
+    while at < NAMES.len() {
+        fields[at].name = NAMES[at];
+        at += 1;
+    }
+    fields
+};
+
+impl FieldType for Overrides<'_> {
+    const KIND: Kind = Kind::Object(FIELDS);
+}
+
 impl FromProtobuf<'_> for Overrides<'_> {
     fn merge(&mut self, value: Value<'_>) -> Result<(), Malformed> {
-        const NAMES: [&str; 5] = [
-            "presence",
-            "join_leave",
-            "force_recovery",
-            "force_positioning",
-            "force_push_join_leave",
-        ];
         let mut flags = [None; NAMES.len()];
         let mut fields = protobuf::Fields(value.bytes()?);
         while let Some((number, value)) = fields.next()? {

@@ -1,58 +1,29 @@
-//! Calls of the server API, borrowed from the request body, their parameters, and the errors that
-//! answer them.
+//! Calls of the server API, borrowed from the request body, and their parameters.
 //!
-//! Unknown fields are ignored, `null` means the default. Strings are as they came; an empty channel
-//! or user is for the server to refuse with [`ServerApiError::BadRequest`].
+//! `null` means the default. Unknown fields are refused, as unknown options are: a misspelt name
+//! would else have its default in silence. Fields that Centrifugo has and Throng has not are
+//! ignored, as Centrifugo itself ignores those of its PRO version, so its clients keep working.
+//! Strings are as they came; an empty channel or user is for the server to refuse. What is ours in
+//! Protobuf is read by the same tables, and unknown numbers are passed over there.
 
 #[cfg(test)]
 mod tests;
 
 use std::borrow::Cow;
-use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use throng_types::{Payload, coded_enum};
+use throng_types::Payload;
 
-use super::parts::{HistoryRequest, Overrides};
-use crate::code::Malformed;
-use crate::field::{IfThere, Tags, fields, message, or_default};
-use crate::json::{ClientData, payload_of};
+use super::error::{CallError, MalformedBody, ServerApiError};
+use super::fields::{Field, Fields, NoFields, misfit, parameters};
+use super::parts::{HistoryRequest, Overrides, StatedPosition};
+use crate::field::{IfThere, Tags, fields, or_default};
+use crate::json::{ClientData, each_entry, payload_of};
 use crate::protobuf;
-use crate::request::Since;
-use crate::strict::{self, Checked, Nothing};
-
-/// A body that is not the JSON that its method asks for: HTTP status 400.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct MalformedBody(Box<str>);
-
-impl MalformedBody {
-    /// Refuses a body with more calls than one request may carry.
-    ///
-    /// # Errors
-    /// It has more than `max`.
-    pub fn check_count(count: usize, max: usize) -> Result<(), Self> {
-        match count <= max {
-            true => Ok(()),
-            false => Err(Self(format!("more than {max} calls").into())),
-        }
-    }
-}
-
-impl From<Malformed> for MalformedBody {
-    fn from(error: Malformed) -> Self {
-        Self(error.to_string().into())
-    }
-}
-
-impl From<serde_json::Error> for MalformedBody {
-    fn from(error: serde_json::Error) -> Self {
-        Self(error.to_string().into())
-    }
-}
+use crate::strict::{self, Checked};
 
 /// Many calls in one request, answered in their order.
 #[derive(Debug)]
@@ -69,12 +40,13 @@ pub struct LegacyRequest<'a> {
     /// Comes back in the reply; 0 for none.
     pub id: u32,
     /// The call, or the error that is its answer.
-    pub request: Result<ApiRequest<'a>, ServerApiError>,
+    pub request: Result<ApiRequest<'a>, CallError>,
 }
 
 /// Reads the body of `POST /api/batch`.
 pub fn parse_batch(body: &[u8]) -> Result<BatchRequest<'_>, MalformedBody> {
-    let batch: Batch<'_> = strict::from_slice(body)?;
+    let batch: Batch<'_> =
+        strict::from_slice(body).map_err(|error| fault(misfit_in_batch(body), &error))?;
     let commands = batch
         .commands
         .into_iter()
@@ -84,6 +56,35 @@ pub fn parse_batch(body: &[u8]) -> Result<BatchRequest<'_>, MalformedBody> {
         commands,
         parallel: batch.parallel,
     })
+}
+
+/// The body's fault, by its field if one is at fault.
+fn fault(misfit: Option<String>, error: &serde_json::Error) -> MalformedBody {
+    MalformedBody::new(misfit.unwrap_or_else(|| error.to_string()))
+}
+
+/// Finds the first field of a batch's calls that does not fit.
+fn misfit_in_batch(body: &[u8]) -> Option<String> {
+    #[derive(Deserialize)]
+    struct RawBatch<'a> {
+        #[serde(borrow)]
+        commands: Vec<&'a RawValue>,
+    }
+    let batch: RawBatch<'_> = serde_json::from_slice(body).ok()?;
+    (0..)
+        .zip(batch.commands)
+        .find_map(|(at, command): (usize, _)| {
+            let mut found = None;
+            let each = |name: Cow<'_, str>, params: &RawValue| {
+                let method = Method::from_name(&name);
+                let fields = method.map(ApiRequest::fields);
+                let fault = fields.and_then(|fields| misfit(fields, params.get()));
+                let place = |fault| format!("in `commands[{at}].{name}`: {fault}");
+                found = found.take().or_else(|| fault.map(place));
+            };
+            each_entry(&mut serde_json::Deserializer::from_str(command.get()), each).ok()?;
+            found
+        })
 }
 
 /// Reads the message of a batch.
@@ -128,22 +129,22 @@ pub fn parse_legacy(body: &[u8]) -> Result<Vec<LegacyRequest<'_>>, MalformedBody
         });
     }
     if requests.is_empty() {
-        return Err(MalformedBody("no command in the body".into()));
+        return Err(MalformedBody::new("no command in the body"));
     }
     Ok(requests)
 }
 
 /// Method names were once written in any case; wrong parameters are an error of their command
 /// alone.
-fn legacy_request<'a>(command: &LegacyCommand<'a>) -> Result<ApiRequest<'a>, ServerApiError> {
+fn legacy_request<'a>(command: &LegacyCommand<'a>) -> Result<ApiRequest<'a>, CallError> {
     let name = command.method.to_ascii_lowercase();
     let method = Method::from_name(&name).ok_or(ServerApiError::NotFound)?;
     let params = command.params.map_or("{}", RawValue::get);
-    parse(method, params.as_bytes()).map_err(|_| ServerApiError::BadRequest)
+    Ok(parse(method, params.as_bytes())?)
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 struct Batch<'a> {
     #[serde(borrow, deserialize_with = "or_default")]
     commands: Vec<BatchCommand<'a>>,
@@ -194,7 +195,15 @@ macro_rules! methods {
         #[derive(Debug)]
         pub enum ApiRequest<'a> { $($(#[$doc])* $Variant $(($Params))?),+ }
 
-        impl ApiRequest<'_> {
+        impl<'a> ApiRequest<'a> {
+            /// Fields that the parameters of a method have.
+            #[must_use]
+            pub const fn fields(of: Method) -> &'static [Field] {
+                match of {
+                    $(Method::$Variant => <$($Params)? $($Empty)? as Fields>::FIELDS),+
+                }
+            }
+
             #[must_use]
             pub const fn method(&self) -> Method {
                 match self { $(Self::$Variant { .. } => Method::$Variant),+ }
@@ -203,9 +212,14 @@ macro_rules! methods {
 
         /// Reads the body of `POST /api/METHOD`.
         pub fn parse<'a>(method: Method, body: &'a [u8]) -> Result<ApiRequest<'a>, MalformedBody> {
+            let fault = |error| {
+                let body = str::from_utf8(body).unwrap_or_default();
+                fault(misfit(ApiRequest::fields(method), body), &error)
+            };
             Ok(match method {
                 $(Method::$Variant => {
-                    let params: $($Params)? $($Empty)? = strict::from_slice(body)?;
+                    let params: $($Params)? $($Empty)? =
+                        strict::from_slice(body).map_err(fault)?;
                     methods!(@make $Variant params $(($Params))?)
                 })+
             })
@@ -240,7 +254,7 @@ macro_rules! methods {
     };
     (@make $Variant:ident $params:ident ($Params:ty)) => { ApiRequest::$Variant($params) };
     (@make $Variant:ident $params:ident) => {{
-        let Nothing {} = $params;
+        let NoFields {} = $params;
         ApiRequest::$Variant
     }};
 }
@@ -270,7 +284,7 @@ methods! {
     /// Lists connections of clients; not in Centrifugo.
     Connections connections = 17 (ConnectionsRequest<'a>);
     /// Asks about the nodes.
-    Info info = 13 [Nothing];
+    Info info = 13 [NoFields];
     /// Calls a procedure of the server's.
     Rpc rpc = 14 (RpcRequest<'a>);
 }
@@ -291,94 +305,30 @@ impl Method {
     }
 }
 
-coded_enum! {
-    /// Reason for which a call failed (Centrifugo, pages "Server API" and "Codes").
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-    pub enum ServerApiError {
-        fn code -> u32;
-        /// Text on the wire.
-        fn message;
-        /// A fault of ours.
-        Internal = 100, "internal server error";
-        /// The broker is away; nothing happened. The number is that of `Internal`,
-        /// since Centrifugo has no other.
-        Unavailable = 100, "broker unavailable: nothing was done, try again";
-        /// The broker did not answer: it may have happened.
-        Unknown = 100,
-            "broker did not answer: it may have published, repeat with the same idempotency_key";
-        /// Not every node has answered, so the call may have been carried out on some.
-        Unanswered = 100,
-            "not every node has answered: what was called for may have been done, try again";
-        /// History cannot be written to disk; nothing happened.
-        NotWritten = 100, "history cannot be written to disk: nothing was done, try again later";
-        /// Published, but refused by the disk.
-        NotOnDisk = 100, "published, but the disk refused it: repeat with the same idempotency_key";
-        /// No such channel, or no such namespace.
-        UnknownChannel = 102, "unknown channel";
-        NotFound = 104, "not found";
-        /// The call makes no sense.
-        BadRequest = 107, "bad request";
-        /// The server or the channel does not offer that.
-        NotAvailable = 108, "not available";
-        /// The stream no longer holds what was asked for, or has begun anew.
-        UnrecoverablePosition = 112, "unrecoverable position";
-        /// Something else happened in between.
-        Conflict = 113, "conflict";
-    }
-}
-
-impl ServerApiError {
-    /// The HTTP status in transport error mode; in the ordinary mode it is always 200.
-    #[must_use]
-    pub const fn http_status(self) -> u16 {
-        match self {
-            Self::Internal => 500,
-            Self::Unavailable
-            | Self::Unknown
-            | Self::Unanswered
-            | Self::NotWritten
-            | Self::NotOnDisk => 503,
-            Self::UnknownChannel | Self::NotFound => 404,
-            Self::BadRequest | Self::NotAvailable => 400,
-            Self::UnrecoverablePosition => 416,
-            Self::Conflict => 409,
-        }
-    }
-}
-
-impl fmt::Display for ServerApiError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.code(), self.message())
-    }
-}
-
-impl std::error::Error for ServerApiError {}
-
 /// Declares the parameters of a method that publishes; the field of its channels comes first.
 macro_rules! publishing {
     ($(#[$meta:meta])* $Name:ident { $($channels:tt)+ }) => {
-        message! {
+        parameters! {
             $(#[$meta])*
             pub struct $Name<'a> {
                 $($channels)+
-                /// One JSON value, or bytes; nothing if the field is missing.
+                /// The publication: any JSON value. It or `b64data` is needed.
                 pub data: IfThere<ClientData<'a>> = 2,
-                /// Any bytes in base64 (RFC 4648 section 4, padded); goes before `data` unless
-                /// empty.
+                /// Bytes in base64 (RFC 4648 section 4, padded), in place of `data`.
                 pub b64data: Cow<'a, str> = 3,
-                /// Deliver, but do not keep.
+                /// Deliver, and do not keep in the history.
                 pub skip_history: bool = 4,
+                /// Texts for filters of subscribers, delivered with the publication.
                 pub tags: Tags<'a> = 5,
-                /// A second publication into the same channel with the same key is dropped; empty
-                /// for none.
+                /// A second publication into a channel with the same key within five minutes is
+                /// answered like the first, and not published.
                 pub idempotency_key: Cow<'a, str> = 6,
-                /// Deliver the difference to the previous publication where subscribers can read
-                /// it.
+                /// No effect: the channel's `allowed_delta_types` decides.
                 pub delta: bool = 7,
-                /// Ignore the publication unless this is greater than the channel's last version;
-                /// 0 for none.
+                /// Publish only if this is greater than the version before it in the channel's
+                /// history; 0 for always.
                 pub version: u64 = 8,
-                /// Versions of different epochs are not compared.
+                /// Versions of different epochs are not compared; an empty one is, with all.
                 pub version_epoch: Cow<'a, str> = 9,
             }
         }
@@ -395,6 +345,7 @@ macro_rules! publishing {
 publishing! {
     /// Parameters of the method `publish`.
     PublishRequest {
+        /// The channel to publish to.
         pub channel: Cow<'a, str> = 1,
     }
 }
@@ -402,90 +353,97 @@ publishing! {
 publishing! {
     /// Parameters of `broadcast`: one publication for many channels.
     BroadcastRequest {
-        /// The channels; none at all is [`ServerApiError::BadRequest`], and so is an empty name,
-        /// for itself alone.
+        /// The channels, one at least. If a name is none, nothing is published.
         pub channels: Vec<Cow<'a, str>> = 1,
     }
 }
 
-message! {
+parameters! {
     /// Ends a user's subscriptions to one channel.
     pub struct UnsubscribeRequest<'a> {
-        /// The channel; empty for all of the user's.
+        /// The channel; all of theirs if it is empty.
         pub channel: Cow<'a, str> = 1,
-        /// User whose subscriptions end.
+        /// The user whose subscriptions end. One of `user`, `client` and `session` is needed.
         pub user: Cow<'a, str> = 2,
-        /// Only this connection of the user, by its public id; empty for all.
+        /// Only this connection, by its public id.
         pub client: Cow<'a, str> = 3,
-        /// Only the connection with this session; empty for all.
+        /// Only the connection with this session.
         pub session: Cow<'a, str> = 4,
+        ignored label_filter all_users
     }
 }
 
-message! {
+parameters! {
     /// Ends a user's connections.
     pub struct DisconnectRequest<'a> {
-        /// User whose connections end.
+        /// The user whose connections end. One of `user`, `client` and `session` is needed.
         pub user: Cow<'a, str> = 1,
-        /// Only this connection of the user, by its public id; empty for all.
+        /// Only this connection, by its public id.
         pub client: Cow<'a, str> = 3,
-        /// Only the connection with this session; empty for all.
+        /// Only the connection with this session.
         pub session: Cow<'a, str> = 5,
         /// Connections to spare, by their public ids.
         pub whitelist: Vec<Cow<'a, str>> = 4,
-        /// Code and reason of the backend's own choice.
+        /// Code and reason, in place of 3503 "force disconnect".
         pub disconnect: Option<CustomDisconnect<'a>> = 2,
+        ignored label_filter all_users
     }
 }
 
-message! {
-    /// Why a backend ends a connection. 3000 to 3499 and 4000 to 4499 mean "come back", 3500 to
-    /// 3999 and 4500 to 4999 "stay away".
+parameters! {
+    /// Why a backend ends a connection.
     #[derive(Clone, PartialEq, Eq)]
     pub struct CustomDisconnect<'a> {
-        /// The code; what is no WebSocket close code is for the server to refuse.
+        /// 3000 to 4999. SDKs come back after 3000 to 3499 and 4000 to 4499, and stay away after
+        /// others.
         pub code: u32 = 1,
-        /// The text; a close frame has room for 123 bytes of it (RFC 6455 section 5.5).
+        /// A text of up to 123 bytes (RFC 6455 section 5.5).
         pub reason: Cow<'a, str> = 2,
+        ignored reconnect
     }
 }
 
-message! {
+parameters! {
     /// Asks which channels have subscribers.
     pub struct ChannelsRequest<'a> {
-        /// See [`super::NamePattern`]; empty for all.
+        /// Channels whose whole name fits: `*` is any text, `?` any character, `{a,b}` one of
+        /// these; all if it is empty.
         pub pattern: Cow<'a, str> = 1,
         /// Only so many, those with the most subscribers; 0 for all. Throng's own.
         pub limit: u32 = 1000,
     }
 }
 
-message! {
+parameters! {
     /// Conditions on connections of clients. Empty ones fit all.
     pub struct ConnectionsRequest<'a> {
         /// A part of the user's name.
         pub user: Cow<'a, str> = 1,
         /// A part of the client's address.
         pub address: Cow<'a, str> = 1001,
-        /// `websocket`, `sse` or `stream`.
+        /// `websocket`, `sse`, `stream` or `http`.
         pub transport: Cow<'a, str> = 1002,
         /// A channel that they subscribe to.
         pub channel: Cow<'a, str> = 1003,
-        /// Only those for which bytes wait.
+        /// Only those for which bytes wait, the most first.
         pub slow: bool = 1004,
-        /// Bound on the rows; 0 for the usual number.
+        /// Rows of the answer, 1,000 at most; 0 for 100.
         pub limit: u32 = 1000,
+        ignored expression label_filter
     }
 }
 
-message! {
+parameters! {
     /// Subscribes a user's connections to a channel.
     pub struct SubscribeRequest<'a> {
+        /// The channel to subscribe them to.
         pub channel: Cow<'a, str> = 1,
+        /// The user whose connections are subscribed. One of `user`, `client` and `session` is
+        /// needed.
         pub user: Cow<'a, str> = 2,
-        /// Only this connection of the user, by its public id; empty for all.
+        /// Only this connection, by its public id.
         pub client: Cow<'a, str> = 6,
-        /// Only the connection with this session; empty for all.
+        /// Only the connection with this session.
         pub session: Cow<'a, str> = 11,
         /// JSON that others in the channel may see.
         pub info: IfThere<ClientData<'a>> = 4,
@@ -493,57 +451,57 @@ message! {
         pub data: IfThere<ClientData<'a>> = 7,
         /// When the subscription ends, in Unix seconds; 0 for never.
         pub expire_at: i64 = 3,
-        /// Position from which on publications are delivered first.
-        pub recover_since: Option<Since<'a>> = 9,
-        /// `info` in base64, which counts first.
+        /// Deliver what was published after this position first.
+        pub recover_since: Option<StatedPosition<'a>> = 9,
+        /// Bytes in base64, in place of `info`.
         pub b64info: Cow<'a, str> = 5,
-        /// `data` in base64, which counts first.
+        /// Bytes in base64, in place of `data`.
         pub b64data: Cow<'a, str> = 8,
-        /// Options of the channel that are set aside for this subscription, as the claim
-        /// `override`.
+        /// Options of the channel that this subscription has otherwise.
         #[serde(rename = "override")]
         pub overrides: Overrides<'a> = 10,
+        ignored presence join_leave position recover label_filter all_users
     }
 }
 
-message! {
+parameters! {
     /// Sets when a user's connections expire.
     pub struct RefreshRequest<'a> {
-        /// User whose connections expire.
+        /// The user whose connections expire. One of `user`, `client` and `session` is needed.
         pub user: Cow<'a, str> = 1,
-        /// Only this connection of the user, by its public id; empty for all.
+        /// Only this connection, by its public id.
         pub client: Cow<'a, str> = 2,
-        /// Only the connection with this session; empty for all.
+        /// Only the connection with this session.
         pub session: Cow<'a, str> = 6,
-        /// The connections have expired: they end now.
+        /// They have expired: end them now.
         pub expired: bool = 3,
         /// When they expire, in Unix seconds; 0 for never.
         pub expire_at: i64 = 4,
+        ignored info label_filter all_users
     }
 }
 
-message! {
+parameters! {
     /// Names a channel and nothing else.
     pub struct ChannelRequest<'a> {
+        /// The channel that is asked about.
         pub channel: Cow<'a, str> = 1,
     }
 }
 
-message! {
+parameters! {
     /// Calls a procedure of the server's.
     pub struct RpcRequest<'a> {
-        /// Name of the procedure.
+        /// The procedure to call; there are none.
         pub method: Cow<'a, str> = 1,
+        ignored params
     }
 }
 
 fn payload(data: Option<ClientData<'_>>, b64data: &str) -> Result<Payload, ServerApiError> {
     if !b64data.is_empty() {
-        let bytes = STANDARD
-            .decode(b64data)
-            .map_err(|_| ServerApiError::BadRequest)?;
-        return Ok(payload_of(&bytes));
+        let bytes = STANDARD.decode(b64data);
+        return Ok(payload_of(&bytes.map_err(|_| ServerApiError::BadBase64)?));
     }
-    data.map(ClientData::payload)
-        .ok_or(ServerApiError::BadRequest)
+    data.map(ClientData::payload).ok_or(ServerApiError::NoData)
 }

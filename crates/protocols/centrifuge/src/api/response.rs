@@ -2,7 +2,7 @@
 
 use throng_types::Position;
 
-use crate::api::{Method, ServerApiError};
+use crate::api::{CallError, Method, ServerApiError};
 use crate::form::Form;
 use crate::json::Object;
 use crate::protobuf::Protobuf;
@@ -108,8 +108,8 @@ impl ApiResult<'_> {
             Self::Publish(result) => form.position_if_any((2, 1), result.position),
             Self::Broadcast(responses) => {
                 form.list(("responses", 1), responses, |response, form| {
-                    let result = response.map(ApiResult::Publish);
-                    write_answer(result.as_ref().map_err(|error| *error), form);
+                    let result = response.map(ApiResult::Publish).map_err(CallError::from);
+                    write_answer(result.as_ref(), form);
                 });
             }
             Self::Done(_) => {}
@@ -133,48 +133,48 @@ const PUBLICATIONS: u32 = 2;
 const OWN: u32 = 1000;
 
 /// Answers `POST /api/METHOD`: `{"result":{..}}` or `{"error":{..}}`.
-pub fn encode_response(answer: Result<&ApiResult<'_>, ServerApiError>, out: &mut Vec<u8>) {
+pub fn encode_response(answer: Result<&ApiResult<'_>, &CallError>, out: &mut Vec<u8>) {
     Object::append(out, |form| write_answer(answer, form));
 }
 
 /// Appends the message that answers a call.
-pub fn encode_message(answer: Result<&ApiResult<'_>, ServerApiError>, out: &mut Vec<u8>) {
+pub fn encode_message(answer: Result<&ApiResult<'_>, &CallError>, out: &mut Vec<u8>) {
     write_answer(answer, &mut Protobuf::bare(out));
 }
 
 /// The body of an error in transport error mode: `{"code":..,"message":..}`.
-pub fn encode_bare_error(error: ServerApiError, out: &mut Vec<u8>) {
+pub fn encode_bare_error(error: &CallError, out: &mut Vec<u8>) {
     Object::append(out, |form| write_error(error, form));
 }
 
 /// Answers one command of `POST /api/batch`: `{"publish":{..}}` or `{"error":{..}}`. The caller
 /// joins all with `,` in `{"replies":[..]}`.
-pub fn encode_batch_reply(answer: Result<&ApiResult<'_>, ServerApiError>, out: &mut Vec<u8>) {
+pub fn encode_batch_reply(answer: Result<&ApiResult<'_>, &CallError>, out: &mut Vec<u8>) {
     Object::append(out, |form| write_reply(answer, form));
 }
 
 /// Appends the answer to one command of a batch as a field of the message that answers all.
-pub fn encode_batch_field(answer: Result<&ApiResult<'_>, ServerApiError>, out: &mut Vec<u8>) {
+pub fn encode_batch_field(answer: Result<&ApiResult<'_>, &CallError>, out: &mut Vec<u8>) {
     let mut batch = Protobuf::bare(out);
     batch.message(("replies", 1), |form| write_reply(answer, form));
 }
 
 /// Answers one command of `POST /api`; the caller joins several with `\n`.
-pub fn encode_legacy(id: u32, answer: Result<&ApiResult<'_>, ServerApiError>, out: &mut Vec<u8>) {
+pub fn encode_legacy(id: u32, answer: Result<&ApiResult<'_>, &CallError>, out: &mut Vec<u8>) {
     Object::append(out, |reply| {
         reply.number_if_any("id", id.into());
         write_answer(answer, reply);
     });
 }
 
-fn write_answer<F: Form>(answer: Result<&ApiResult<'_>, ServerApiError>, form: &mut F) {
+fn write_answer<F: Form>(answer: Result<&ApiResult<'_>, &CallError>, form: &mut F) {
     match answer {
         Ok(result) => form.message(("result", 2), |form| result.write(form)),
         Err(error) => form.message(("error", 1), |form| write_error(error, form)),
     }
 }
 
-fn write_reply<F: Form>(answer: Result<&ApiResult<'_>, ServerApiError>, form: &mut F) {
+fn write_reply<F: Form>(answer: Result<&ApiResult<'_>, &CallError>, form: &mut F) {
     match answer {
         Ok(result) => {
             let method = result.method();
@@ -184,9 +184,9 @@ fn write_reply<F: Form>(answer: Result<&ApiResult<'_>, ServerApiError>, form: &m
     }
 }
 
-fn write_error<F: Form>(error: ServerApiError, form: &mut F) {
-    form.number(("code", 1), error.code().into());
-    form.text(("message", 2), error.message());
+fn write_error<F: Form>(error: &CallError, form: &mut F) {
+    form.number(("code", 1), error.kind().code().into());
+    form.text(("message", 2), &error.to_string());
 }
 
 fn write_channels<F: Form>(channels: &[(&str, u32)], form: &mut F) {
@@ -336,8 +336,9 @@ mod tests {
             uptime_s: 9,
             ..NodeInfo::default()
         };
-        let unknown = Err(ServerApiError::UnknownChannel);
-        let each = [Ok(published(7)), unknown];
+        let unknown = ServerApiError::UnknownChannel;
+        let each = [Ok(published(7)), Err(unknown)];
+        let unknown = CallError::from(unknown);
         let error = b"\x08\x66\x12\x0funknown channel";
         let responses = [
             &b"\x0a\x08\x12\x06\x12\x022f\x08\x07\x0a\x15\x0a\x13"[..],
@@ -365,11 +366,11 @@ mod tests {
             assert_eq!(message, expected, "{result:?}");
         }
         let mut message = Vec::new();
-        encode_message(Err(ServerApiError::UnknownChannel), &mut message);
+        encode_message(Err(&unknown), &mut message);
         assert_eq!(message, [&b"\x0a\x13"[..], error].concat());
         let mut batch = Vec::new();
         encode_batch_field(Ok(&ApiResult::Done(Method::Refresh)), &mut batch);
-        encode_batch_field(Err(ServerApiError::UnknownChannel), &mut batch);
+        encode_batch_field(Err(&unknown), &mut batch);
         assert_eq!(
             batch,
             [&b"\x0a\x02\x7a\x00\x0a\x15\x12\x13"[..], error].concat()
@@ -413,6 +414,7 @@ mod tests {
         ] {
             let bare = format!(r#"{{"code":{code},"message":"{}"}}"#, error.message());
             assert_eq!(error.http_status(), status);
+            let error = &CallError::from(error);
             check(|out| encode_bare_error(error, out), &bare);
             check(
                 |out| encode_response(Err(error), out),
@@ -433,7 +435,7 @@ mod tests {
                 r#"{"publish":{}}"#,
             ),
             (
-                Err(ServerApiError::UnknownChannel),
+                Err(CallError::from(ServerApiError::UnknownChannel)),
                 r#"{"error":{"code":102,"message":"unknown channel"}}"#,
             ),
             (
@@ -441,8 +443,7 @@ mod tests {
                 r#"{"disconnect":{}}"#,
             ),
         ] {
-            let answer = answer.as_ref().map_err(|error| *error);
-            check(|out| encode_batch_reply(answer, out), expected);
+            check(|out| encode_batch_reply(answer.as_ref(), out), expected);
         }
         let done = ApiResult::Done(Method::Unsubscribe);
         check(|out| encode_legacy(0, Ok(&done), out), r#"{"result":{}}"#);

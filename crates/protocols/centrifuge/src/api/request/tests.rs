@@ -4,13 +4,64 @@ use proptest::prelude::*;
 use throng_types::cases;
 
 use super::*;
-use crate::api::ServerApiError;
+use crate::api::Kind;
 
 /// Method of a call that was read, or the error in its place.
 fn method(request: &Result<ApiRequest<'_>, ServerApiError>) -> String {
     match request {
         Ok(request) => format!("{:?}", request.method()),
         Err(error) => format!("{error:?}"),
+    }
+}
+
+#[test]
+fn bodies_that_do_not_fit_are_refused_with_the_field() {
+    for (call, expected) in cases(include_str!("refused.txt")) {
+        let (method, body) = call.split_once(' ').expect("METHOD BODY");
+        let error = match method {
+            "batch" => parse_batch(body.as_bytes()).expect_err(call),
+            method => {
+                let method = Method::from_name(method).expect("a method");
+                parse(method, body.as_bytes()).expect_err(call)
+            }
+        };
+        assert_eq!(error.to_string(), expected, "{call}");
+    }
+}
+
+/// The table says of each field what its reader takes, in every call.
+#[test]
+fn fields_take_what_their_table_says() {
+    const VALUES: [&str; 18] = [
+        "null",
+        "true",
+        "\"true\"",
+        "-1",
+        "0",
+        "1.0",
+        "1.5",
+        "2147483648",
+        "4294967296",
+        "9223372036854775808",
+        "18446744073709551616",
+        "\"\"",
+        "[]",
+        "[\"a\",null]",
+        "[1]",
+        "{}",
+        "{\"a\":\"b\"}",
+        "{\"a\":1}",
+    ];
+    for method in Method::ALL {
+        for field in ApiRequest::fields(method) {
+            for value in VALUES {
+                let body = format!("{{\"{}\":{value}}}", field.name);
+                let is_read = parse(method, body.as_bytes()).is_ok();
+                let misfit = misfit(ApiRequest::fields(method), &body);
+                assert_eq!(is_read, misfit.is_none(), "{method:?} {body} {misfit:?}");
+            }
+            assert_eq!(field.doc.is_empty(), matches!(field.kind, Kind::Ignored));
+        }
     }
 }
 
@@ -158,14 +209,15 @@ fn the_older_endpoint_takes_one_command_or_several() {
         {"id":2,"method":"HISTORY","params":{"channel":"a"}}{"method":"nothing"}
         {"id":4,"method":"publish","params":{"channel":4}} {"method":"info"}"#;
     let requests = parse_legacy(body).unwrap();
-    let read = requests
-        .iter()
-        .map(|it| format!("{} {}", it.id, method(&it.request)));
+    let read = requests.iter().map(|it| match &it.request {
+        Ok(request) => format!("{} {:?}", it.id, request.method()),
+        Err(error) => format!("{} {error}", it.id),
+    });
     let expected = [
         "0 Publish",
         "2 History",
-        "0 NotFound",
-        "4 BadRequest",
+        "0 not found",
+        "4 bad request: `channel` wants a string",
         "0 Info",
     ];
     assert_eq!(read.collect::<Vec<_>>(), expected);
