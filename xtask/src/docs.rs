@@ -5,6 +5,7 @@
 
 use anyhow::{Context, Result};
 
+use crate::api;
 use crate::chart;
 use crate::finding::Finding;
 use crate::tree::Tree;
@@ -12,7 +13,9 @@ use crate::tree::Tree;
 /// Path of a page, and its text from the crate or from the pages that own the facts.
 type Page = (&'static str, fn(&Tree) -> Result<String>);
 
-const PAGES: [Page; 4] = [
+const PAGES: [Page; 6] = [
+    ("docs/api.md", |_| api::page()),
+    ("docs/openapi.json", |_| api::document()),
     ("docs/config.md", |_| Ok(throng_config::reference_text())),
     ("docs/metrics.md", |_| Ok(throng_metrics::reference_text())),
     ("docs/pictures/peers-dark.svg", |tree| {

@@ -1,5 +1,6 @@
 //! Project automation, in Rust so that it runs wherever the project builds: `cargo xtask help`.
 
+mod api;
 mod chart;
 mod ci;
 mod dist;

@@ -22,6 +22,9 @@ const SCRIPT: &str = concat!(
     include_str!("../../../../web/start.js"),
 );
 
+/// Description of the server API, which the code's tables wrote.
+const OPENAPI: &str = include_str!("../../../../docs/openapi.json");
+
 /// One document, so that a browser needs one request.
 static DASHBOARD: LazyLock<String> = LazyLock::new(|| {
     MARKUP
@@ -96,6 +99,7 @@ impl Pages for ServerPages {
             }
             path => {
                 match path {
+                    "/openapi.json" => text.push_str(OPENAPI),
                     "/stats/hour" => text = observatory.watch.hour(),
                     "/refusals" => text = observatory.watch.refusals(),
                     "/slow" => text = observatory.watch.slow(),

@@ -449,13 +449,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_page_about_keys_has_each_method_with_its_role() {
+    fn the_pages_about_keys_and_calls_have_each_method_with_its_role() {
+        let calls = include_str!("../../../../docs/api.md");
         let page = include_str!("../../../../docs/guides/security.md");
         for method in Method::ALL {
             let row = format!("| `{}`", role_of(method).word());
             let row = page.lines().find(|line| line.starts_with(&row));
             let name = format!("`{}`", method.name());
             assert!(row.expect("a row").contains(&name), "{name}");
+            let path = format!("| `POST /api/{}` |", method.name());
+            let row = calls.lines().find(|line| line.starts_with(&path));
+            let role = format!("| `{}` |", role_of(method).word());
+            assert!(row.expect("a row").ends_with(&role), "{path}");
         }
     }
 }

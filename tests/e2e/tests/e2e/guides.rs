@@ -223,6 +223,7 @@ macro_rules! pages {
 
 pages! {
     the_quick_start_works "quick-start.md"
+    the_reference_of_the_api_works "api.md"
     the_guide_to_tokens_works "guides/tokens.md"
     the_guide_to_channels_works "guides/channels.md"
     the_guide_to_history_works "guides/history.md"

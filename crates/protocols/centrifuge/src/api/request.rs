@@ -473,7 +473,7 @@ parameters! {
         pub client: Cow<'a, str> = 2,
         /// Only the connection with this session.
         pub session: Cow<'a, str> = 6,
-        /// They have expired: end them now.
+        /// Let them expire, and end, at once.
         pub expired: bool = 3,
         /// When they expire, in Unix seconds; 0 for never.
         pub expire_at: i64 = 4,
