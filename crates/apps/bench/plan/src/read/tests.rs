@@ -1,4 +1,4 @@
-//! Data from a file; other scenarios are in `fixtures/understood.txt`.
+//! Data from a file, and the page about keys; other scenarios are in `fixtures/understood.txt`.
 
 use super::*;
 use crate::template::{HoleScope, Template, Values};
@@ -39,4 +39,48 @@ fn data_from_a_file_fills_templates() {
         kept.contains(r#""data":{"columns":["room","token"],"rows":[]}"#),
         "{kept}"
     );
+}
+
+/// Asks each table for its keys by one that it does not have.
+#[test]
+fn the_guide_has_every_key() {
+    const WRONG: &str = "wwwwwwwwwwwwwwwwwwwwwwwwwwwwwwww = 1";
+    let page = include_str!("../../../../../../docs/guides/load-testing.md");
+    let first: Vec<String> = { page.lines() }
+        .filter_map(|line| Some(line.strip_prefix("| ")?.split(" | ").next()?.to_owned()))
+        .collect();
+    let kinds = TRANSPORTS.map(|kind| format!("[transport]\nkind = '{kind}'"));
+    let ways = ["plain", "centrifugo", "http", "websocket"];
+    let ways = ways.map(|way| format!("[publish]\nas = '{way}'"));
+    let own = ["chat", "reconnect-storm", "slow-readers", "resume"];
+    let own = own.map(|kind| format!("scenario = '{kind}'\n[{}]", kind.replace('-', "_")));
+    let others = ["", "[connect]", "[[connect.phase]]", "[say]", "[statsd]"];
+    let tables = kinds.into_iter().chain(ways).chain(own);
+    for table in tables.chain(others.map(str::to_owned)) {
+        let problems = read_toml_with(&format!("{table}\n{WRONG}\n"), &|_| Err(String::new()));
+        let problems = problems.expect_err(&table);
+        let told = problems.iter().find_map(|problem| {
+            let (_, rest) = problem.message.split_once("` in [").or_else(|| {
+                problem
+                    .message
+                    .split_once("`; ")
+                    .filter(|_| table.is_empty())
+            })?;
+            let (section, keys) = rest.split_once("known are ")?;
+            Some((section.trim_end_matches("]; ").to_owned(), keys.to_owned()))
+        });
+        let (section, keys) = told.unwrap_or_else(|| panic!("{table}: {problems:?}"));
+        for key in keys.split(", ") {
+            let name = match section.as_str() {
+                "" => format!("`{key}`"),
+                section => format!("`{section}.{key}`"),
+            };
+            let is_section = page.contains(&format!("`{key}."));
+            let is_told = first.iter().any(|cell| cell.contains(&name));
+            assert!(
+                is_told || section.is_empty() && is_section,
+                "{table}: {name}"
+            );
+        }
+    }
 }
