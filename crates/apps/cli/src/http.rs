@@ -13,7 +13,7 @@ use rustix::net::sockopt;
 use throng_client::{ExchangeError, Http2Stream, IncomingResponse, ResponseReadError, Target};
 use throng_http1::encode_request;
 use throng_http1::query::encode;
-use throng_tls::{Authorities, ClientTls, TlsStream, Trust};
+use throng_tls::{Authorities, ClientTls, TlsFault, TlsStream, Trust};
 use throng_types::Millis;
 use throng_ws::handshake::{self, UpgradeError};
 
@@ -236,6 +236,9 @@ impl fmt::Display for RequestError {
             }
             Self::Connect(error) if is_timeout(error) => f.write_str("the connection timed out"),
             Self::Connect(error) => write!(f, "cannot connect: {error}"),
+            Self::Tls(error) if is_plain(error) => {
+                f.write_str("TLS failed: the port speaks without it; write http://")
+            }
             Self::Tls(error) => write!(f, "TLS failed: {error}"),
             Self::Io(error) if is_timeout(error) => {
                 write!(f, "no answer within {} s", ANSWER_TIMEOUT.as_secs())
@@ -245,6 +248,12 @@ impl fmt::Display for RequestError {
             Self::Upgrade(fault) => write!(f, "the answer is not a WebSocket: {fault}"),
         }
     }
+}
+
+/// Whether the other side does not speak TLS.
+pub(crate) fn is_plain(error: &io::Error) -> bool {
+    let fault = { error.get_ref() }.and_then(|fault| fault.downcast_ref::<TlsFault>());
+    fault.is_some_and(TlsFault::is_plain)
 }
 
 fn is_timeout(error: &io::Error) -> bool {

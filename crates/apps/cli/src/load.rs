@@ -3,8 +3,11 @@
 //!
 //! Owns: the reading, and the text of problems. The checks are `throng-config`'s.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use clap::builder::{OsStringValueParser, TypedValueParser as _};
+use rustix::fs::Access;
 use throng_auth::{KeyConfig, Verifier};
 use throng_config::{Auth, Config, ConfigFile, ConfigProblem, Loaded, Secret, Sources};
 
@@ -63,10 +66,29 @@ pub(crate) fn complete(path: Option<&Path>, flags: Vec<(String, String)>) -> Res
         loaded.warnings.extend(known);
         wrong.extend(refused);
     }
+    wrong.extend({ loaded.config.history.path.as_ref() }.and_then(|path| folder_fault(path)));
     if wrong.is_empty() {
         return Ok(loaded);
     }
     Err(told(path, wrong))
+}
+
+/// Tries whether the history's folder can be written, or made where it is missing, and makes
+/// nothing. Gives what is wrong with it.
+fn folder_fault(path: &str) -> Option<String> {
+    let mut above = Path::new(path).ancestors();
+    let there = above.find(|folder| folder.symlink_metadata().is_ok());
+    let there = there.unwrap_or_else(|| Path::new("."));
+    let place = there.display();
+    if !there.is_dir() {
+        return Some(format!(
+            "history.path: {place} is no folder; name one, or one to be made"
+        ));
+    }
+    let error = rustix::fs::access(there, Access::WRITE_OK | Access::EXEC_OK).err()?;
+    Some(format!(
+        "history.path: cannot write in {place}: {error}; it is for the user that the server runs as"
+    ))
 }
 
 /// Reads the files of a folder whose names end in `.toml`, in the order of their names. Error: the
@@ -198,8 +220,36 @@ pub(crate) fn assignment(text: &str) -> std::result::Result<(String, String), St
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct ConfigFlag {
     /// The configuration file, in TOML. `throng config init` writes one
-    #[arg(long = "config", value_name = "FILE", env = "THRONG_CONFIG")]
+    #[arg(
+        long = "config",
+        value_name = "FILE",
+        env = "THRONG_CONFIG",
+        value_parser = OsStringValueParser::new().try_map(file_name),
+    )]
     pub(crate) config: Option<PathBuf>,
+}
+
+/// The file of commands that take it as an argument, too.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct FileArgument {
+    /// The file, as with `--config`; without either, defaults and environment alone hold
+    #[arg(value_parser = OsStringValueParser::new().try_map(file_name))]
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    flag: ConfigFlag,
+}
+
+impl FileArgument {
+    pub(crate) fn name(self) -> Option<PathBuf> {
+        self.file.or(self.flag.config)
+    }
+}
+
+fn file_name(text: OsString) -> std::result::Result<PathBuf, &'static str> {
+    match text.is_empty() {
+        true => Err("it is empty: name a file, or unset THRONG_CONFIG"),
+        false => Ok(text.into()),
+    }
 }
 
 /// Returns the permissions of clients and of backends under this configuration, a sentence a line.

@@ -267,9 +267,7 @@ macro_rules! measures {
             }
 
             fn expected(rule: &Rule) -> String {
-                let bounds = rule.bounds(|value| quoted(&$text(value)));
-                let such = if bounds.is_empty() { concat!(" such as ", $examples) } else { "" };
-                format!("a {}{bounds}{such}", $name)
+                format!("a {}{}", $name, rule.bounds(|value| quoted(&$text(value))))
             }
 
             fn read(given: &Input<'_>, rule: &Rule) -> Result<u64, Fault> {
@@ -279,9 +277,14 @@ macro_rules! measures {
                     }
                     _ => given.as_str().and_then(|text| $parse(text).ok()),
                 };
-                value
-                    .filter(|&value| rule.admits(value))
-                    .map_or_else(|| Self::refuse(given, rule), Ok)
+                match value {
+                    Some(value) if rule.admits(value) => Ok(value),
+                    Some(_) => Self::refuse(given, rule),
+                    None => Self::refuse(given, rule).map_err(|mut fault: Fault| {
+                        fault.message += concat!("; write it like ", $examples);
+                        fault
+                    }),
+                }
             }
 
             fn write(value: &u64) -> Option<String> {

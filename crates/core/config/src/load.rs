@@ -47,7 +47,7 @@ impl Config {
         loader.unknown_variables();
         loader.unknown_flags();
         loader.resolve_permissions(&mut config);
-        loader.empty_keys();
+        loader.empty_variables();
         let Loader {
             origins,
             failed,
@@ -355,17 +355,21 @@ impl<'a> Loader<'a> {
 
     /// An empty variable counts as not set, but not where a key belongs: without its key a server
     /// would be open to everyone.
-    fn empty_keys(&mut self) {
-        for spec in settable().into_iter().filter(OptionSpec::closes) {
+    fn empty_variables(&mut self) {
+        for spec in settable() {
             let name = spec.env();
             let mut variables = self.sources.env.iter();
-            if variables
-                .rfind(|(set, _)| *set == name)
-                .is_some_and(|(_, value)| value.is_empty())
-            {
+            let last = variables.rfind(|(set, _)| *set == name);
+            if last.is_none_or(|(_, value)| !value.is_empty()) {
+                continue;
+            }
+            if spec.closes() {
                 let message = format!("{}: it is empty; give it a value or unset it", spec.path());
                 self.problems
                     .push(ConfigProblem::new(Origin::Env(name), message));
+            } else {
+                let text = format!("env {name} is empty and counts as not set; unset it");
+                self.warnings.push(text);
             }
         }
     }

@@ -155,14 +155,71 @@ impl<'a> Places<'a> {
         if errors.is_empty() {
             return Ok(table.into_inner());
         }
+        if let Some(form) = other_form(&self.file.text) {
+            let text = format!(
+                "not TOML but {form}: `throng config init` writes a file in TOML, and `throng \
+                 config import` translates those of Centrifugo, soketi and Reverb"
+            );
+            return Err(vec![self.problem(&(0..0), text)]);
+        }
         let problem = |error: &toml::de::Error| {
             let span = error.span().unwrap_or_default();
-            self.problem(
-                &span,
-                format!("not valid TOML: {}", one_line(error.message())),
-            )
+            let why = self.unquoted(span.start);
+            let why = why.unwrap_or_else(|| one_line(error.message()));
+            self.problem(&span, format!("not valid TOML: {why}"))
         };
-        Err(errors.iter().map(problem).collect())
+        let mut problems: Vec<_> = errors.iter().map(problem).collect();
+        // What stands behind a fault on its line is one because of it.
+        problems.sort();
+        problems.dedup_by_key(|problem| match problem.origin {
+            Origin::File { line, .. } => line,
+            _ => 0,
+        });
+        Err(problems)
+    }
+
+    /// Advice on a line whose value is TOML in quotes alone. It does not repeat the value, which
+    /// may be a secret.
+    fn unquoted(&self, byte: usize) -> Option<String> {
+        let (before, after) = self.file.text.split_at_checked(byte)?;
+        let start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        let end = byte + after.find('\n').unwrap_or(after.len());
+        let line = self.file.text.get(start..end)?.split(" #").next()?.trim();
+        let (key, value) = match line.split_once('=') {
+            Some((key, value)) => (key.trim(), value.trim()),
+            // An item of a list.
+            None => ("", line.strip_suffix(',')?),
+        };
+        let is_list = value.starts_with('[') && !value.contains("]:");
+        let words = value.trim_matches(|c| is_list && matches!(c, '[' | ']' | ' '));
+        let is_toml = |value: &str| DeTable::parse(&format!("x = {value}")).is_ok();
+        let is_bare = |word: &&str| !word.is_empty() && !is_toml(word);
+        let bare = words.split(',').map(str::trim).find(is_bare)?;
+        if bare.contains(['"', '\'']) {
+            return None;
+        }
+        Some(match (bare.to_ascii_lowercase().as_str(), is_list) {
+            (word @ ("true" | "false"), _) => format!("write {word} in small letters"),
+            (_, true) => format!("texts stand in quotes: {key} = [\"…\"]"),
+            _ if key.is_empty() => "a text stands in quotes: \"…\"".to_owned(),
+            _ => format!("a text stands in quotes: {key} = \"…\""),
+        })
+    }
+}
+
+/// The language of a text that is not TOML.
+fn other_form(text: &str) -> Option<&'static str> {
+    let mut lines = text.lines().map(str::trim);
+    let line = lines.find(|line| !line.is_empty() && !line.starts_with('#'))?;
+    let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    match line.split_once(':') {
+        _ if line.starts_with('{') => Some("JSON"),
+        Some((key, rest))
+            if key.chars().all(is_word) && (rest.is_empty() || rest.starts_with(' ')) =>
+        {
+            Some("YAML")
+        }
+        _ => (line == "---").then_some("YAML"),
     }
 }
 

@@ -158,12 +158,23 @@ pub enum TlsFault {
     Exhausted,
 }
 
+impl TlsFault {
+    /// Whether the peer spoke, and not by TLS.
+    #[must_use]
+    pub const fn is_plain(&self) -> bool {
+        matches!(
+            self,
+            Self::PlainHttp
+                | Self::Refused(Error::InvalidMessage(InvalidMessage::InvalidContentType))
+        )
+    }
+}
+
 impl fmt::Display for TlsFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Refused(Error::InvalidMessage(InvalidMessage::InvalidContentType)) => {
-                f.write_str("the bytes received are not TLS")
-            }
+            Self::PlainHttp => f.write_str("received plain HTTP on a TLS port"),
+            _ if self.is_plain() => f.write_str("the bytes received are not TLS"),
             Self::Refused(Error::NoCertificatesPresented) => {
                 f.write_str("the client sent no certificate, and this port requires one")
             }
@@ -171,7 +182,6 @@ impl fmt::Display for TlsFault {
                 f.write_str("the peer's certificate is from an authority that is not trusted here")
             }
             Self::Refused(error) => error.fmt(f),
-            Self::PlainHttp => f.write_str("received plain HTTP on a TLS port"),
             Self::Preface(why) => f.write_str(why),
             Self::TooLong => f.write_str("a handshake message is too long"),
             Self::TimedOut => f.write_str("the handshake took too long"),

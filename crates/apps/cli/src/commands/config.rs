@@ -13,7 +13,7 @@ use throng_config::{Config, ConfigFile, Sources};
 
 use crate::console::{self, Paint};
 use crate::exit::{Exit, Failure, Result};
-use crate::load::{self, access};
+use crate::load::{self, FileArgument, access};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {
@@ -28,9 +28,8 @@ pub(crate) enum Action {
     },
     /// Check a file together with the environment, and the files that it names
     Check {
-        /// The file; without one, defaults and environment are checked
-        #[arg(env = "THRONG_CONFIG")]
-        file: Option<PathBuf>,
+        #[command(flatten)]
+        file: FileArgument,
         /// An option as on `throng serve`
         #[arg(long = "set", value_name = "PATH=VALUE", value_parser = load::assignment)]
         set: Vec<(String, String)>,
@@ -42,9 +41,8 @@ pub(crate) enum Action {
     Import(ImportArgs),
     /// Print every value and where it came from
     Show {
-        /// The file; without one, defaults and environment are shown
-        #[arg(env = "THRONG_CONFIG")]
-        file: Option<PathBuf>,
+        #[command(flatten)]
+        file: FileArgument,
         /// Show secrets as they are
         #[arg(long)]
         reveal: bool,
@@ -57,10 +55,10 @@ pub(crate) enum Action {
 pub(crate) fn run(action: Action) -> Result {
     match action {
         Action::Init { file, force } => init(file, force),
-        Action::Check { file, set, json } => check(file, set, json),
+        Action::Check { file, set, json } => check(file.name(), set, json),
         Action::Import(args) => import_from(&args),
         Action::Show { file, reveal, set } => {
-            let loaded = load::merged(file.as_deref(), set)?;
+            let loaded = load::merged(file.name().as_deref(), set)?;
             warn(&loaded.warnings);
             console::print(loaded.show(reveal))?;
             Ok(Exit::Good)

@@ -7,7 +7,7 @@ use throng_types::ChannelName;
 
 use crate::console;
 use crate::exit::{Exit, Failure, Result};
-use crate::http::{ApiArgs, Endpoint, RequestError, query};
+use crate::http::{ApiArgs, Endpoint, RequestError, is_plain, query};
 
 /// The largest body that any server takes (`limits.publish_bytes_max` goes no higher).
 const DATA_BYTES_MAX: u64 = 1 << 30;
@@ -93,6 +93,7 @@ fn unanswered(api: &Endpoint, fault: &RequestError) -> Failure {
         RequestError::Answer(ResponseReadError::Head(_)) => {
             failure.advise("--api takes the address of the server API, by default port 8001")
         }
+        RequestError::Tls(error) if is_plain(error) => failure,
         RequestError::Tls(_) => failure
             .advise("--ca FILE names the authorities to believe, --insecure believes anybody"),
         RequestError::Io(_) | RequestError::Answer(_) | RequestError::Upgrade(_) => {

@@ -121,7 +121,14 @@ impl Checks<'_> {
             let text = format!("there is nothing to recover from; set {missing} above 0");
             self.wrong(&format!("{path}.recovery"), text);
         } else if size != 0 || ttl_ms != 0 {
-            self.warn(format!("{path} keeps no history: {missing} is 0"));
+            let set = format!(
+                "{path}.{}",
+                ["history_ttl", "history_size"][usize::from(size != 0)]
+            );
+            let origin = self.origins.get(&set);
+            self.warn(format!(
+                "{origin}: {set}: no history is kept while {missing} is 0"
+            ));
         }
     }
 }

@@ -127,7 +127,8 @@ fn later_layers_win_and_are_remembered() {
     assert_eq!(loaded.config.listen.client.len(), 2);
     assert_eq!(origin("listen.client"), "env THRONG_LISTEN_CLIENT");
     assert_eq!(origin("listen.api"), "default");
-    assert_eq!(loaded.warnings, [""; 0]);
+    let empty = "env THRONG_LISTEN_API is empty and counts as not set; unset it";
+    assert_eq!(loaded.warnings, [empty]);
 
     let flags = [
         ("--listen", "127.0.0.1:3"),
