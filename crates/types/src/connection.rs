@@ -67,13 +67,15 @@ impl ConnId {
 
 impl fmt::Debug for ConnId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "conn {}/{}#{}",
-            self.shard().0,
-            self.index(),
-            self.generation()
-        )
+        write!(f, "conn {self}")
+    }
+}
+
+/// Shard, slot and generation, as logs have it: `0/7#1`.
+impl fmt::Display for ConnId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (shard, slot, generation) = (self.shard().0, self.index(), self.generation());
+        write!(f, "{shard}/{slot}#{generation}")
     }
 }
 

@@ -31,11 +31,17 @@ pub(crate) fn write_notices<K: Kernel>(app: &ShardApp, conns: &Conns<Session, K>
         let address = address.map_or_else(String::new, |address| address.to_string());
         let (user, what, key) = (&*notice.user, notice.what, &*notice.key);
         let (object, why) = (&*notice.object, &*notice.why);
+        let (connection, client) = (notice.conn, &*notice.client);
+        // A key without a name, which is one of these.
+        let called_by = match key {
+            "" if !shared.api_keys.is_empty() => "auth.api_keys",
+            key => key,
+        };
         match notice.kind {
             NoticeKind::Refused => {
                 tracing::info!(
                     target: "throng::refused",
-                    address, user, what, object, why, key,
+                    address, %connection, user, what, object, why, key,
                     "refused"
                 );
                 app.parts.observatory.watch.refused(Refusal {
@@ -50,12 +56,16 @@ pub(crate) fn write_notices<K: Kernel>(app: &ShardApp, conns: &Conns<Session, K>
             NoticeKind::Changed => {
                 tracing::info!(
                     target: "throng::audit",
-                    address, what, object, user, key,
+                    address, %connection, key = called_by, what, object, user, client,
                     "API call"
                 );
             }
             NoticeKind::Published => {
-                tracing::debug!(target: "throng::audit", address, what, object, key, "API call");
+                tracing::debug!(
+                    target: "throng::audit",
+                    address, %connection, key = called_by, what, object,
+                    "API call"
+                );
             }
         }
     }

@@ -19,7 +19,7 @@ pub(crate) use address::{
 };
 pub(crate) use text::{
     Choice, ForwardedForText, HostName, MetricPrefix, Named, PathPrefix, Pem, SecretText,
-    SigningSecret, StatusText, Text, TextKind, choice,
+    SigningSecret, StatusText, TargetLevel, Text, TextKind, choice,
 };
 pub use text::{ForwardedFor, ProxyStatus};
 

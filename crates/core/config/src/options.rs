@@ -13,7 +13,8 @@ use throng_proxy::Block;
 
 use crate::kind::{
     Address, AddressBlock, Bool, Choice, Count, Duration, HostName, HttpUrl, List, ListenAddress,
-    Listener, OPEN, Opt, Pem, SecretText, SigningSecret, Size, Text, WebOrigin, choice,
+    Listener, OPEN, Opt, Pem, SecretText, SigningSecret, Size, TargetLevel, Text, WebOrigin,
+    choice,
 };
 use crate::secret::Secret;
 use crate::section::section;
@@ -438,6 +439,10 @@ section! {
     "log" Log {
         /// Level of the log: `error` (least), `warn`, `info`, `debug` or `trace` (most).
         level: LogLevel, Choice<LogLevel>, flag("--log-level");
+        /// Levels of parts of the log, by the beginnings of their targets: "throng::audit=debug"
+        /// also has publications of the server API, "throng::refused=warn" leaves refusals out.
+        /// The longest beginning counts. `off` is a level too.
+        targets: Vec<String>, List<TargetLevel>;
         /// The form of log lines: `text` for people, `json` for machines.
         format: LogFormat, Choice<LogFormat>, restart, flag("--log-format");
     }

@@ -189,8 +189,7 @@ impl<S, O> Context<'_, S, O> {
             | Survey::Carry { .. }
             | Survey::Subscribers(_) => return self.ask_shards(survey),
         };
-        let who = if user.is_empty() { client } else { user };
-        self.shared.notices.changed(what, channel, who);
+        self.shared.notices.changed(what, channel, [user, client]);
         self.ask_shards(survey);
     }
 

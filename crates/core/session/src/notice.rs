@@ -9,8 +9,9 @@
 use std::cell::{Cell, RefCell};
 use std::fmt::Display;
 use std::net::IpAddr;
+use std::sync::Arc;
 
-use throng_auth::Caller;
+use throng_auth::{Caller, KeyRights};
 use throng_types::{ConnId, Now};
 
 /// Refusals that are kept in a second, and at once.
@@ -34,8 +35,10 @@ pub struct Notice {
     pub conn: ConnId,
     /// The client's address, as far as the session knew it.
     pub address: Option<IpAddr>,
-    /// User of the connection, empty if unknown.
+    /// User of the connection, or that a change is about; empty if unknown.
     pub user: Box<str>,
+    /// Public id of the only connection that a change is about; empty if it is about all of a user.
+    pub client: Box<str>,
     /// Action that was requested: `subscribe`, `publish`, `request`.
     pub what: &'static str,
     /// Object of the action: a channel, or a path without its query.
@@ -95,6 +98,17 @@ impl Notices {
         }
     }
 
+    /// Names the caller of publications that come without a key of the server API.
+    pub fn signed_by(&self, name: impl Display) {
+        if self.wants_published.get() {
+            self.called_by(&Some(Arc::new(KeyRights {
+                name: name.to_string().into(),
+                roles: Vec::new(),
+                prefixes: Vec::new(),
+            })));
+        }
+    }
+
     /// The caller of the request that is being served.
     pub fn caller(&self) -> Caller {
         let (conn, _) = self.conn.get()?;
@@ -104,20 +118,21 @@ impl Notices {
 
     /// Records a refusal. The reason is formatted only if the notice is kept.
     pub fn refused(&self, what: &'static str, object: &str, user: &str, why: impl Display) {
-        self.note(NoticeKind::Refused, what, [object, user], &why);
+        self.note(NoticeKind::Refused, what, [object, user, ""], &why);
     }
 
-    pub fn changed(&self, what: &'static str, object: &str, user: &str) {
-        self.note(NoticeKind::Changed, what, [object, user], &"");
+    /// Records a change, of a user and a connection if it is about one.
+    pub fn changed(&self, what: &'static str, object: &str, [user, client]: [&str; 2]) {
+        self.note(NoticeKind::Changed, what, [object, user, client], &"");
     }
 
     pub fn published(&self, what: &'static str, channel: &str) {
         if self.wants_published.get() {
-            self.note(NoticeKind::Published, what, [channel, ""], &"");
+            self.note(NoticeKind::Published, what, [channel, "", ""], &"");
         }
     }
 
-    fn note(&self, kind: NoticeKind, what: &'static str, of: [&str; 2], why: &dyn Display) {
+    fn note(&self, kind: NoticeKind, what: &'static str, of: [&str; 3], why: &dyn Display) {
         let Some((conn, now)) = self.conn.get() else {
             return;
         };
@@ -125,13 +140,14 @@ impl Notices {
             return self.suppressed.set(self.suppressed.get() + 1);
         }
         let why = why.to_string();
-        let [object, user, why] = [of[0], of[1], &why]
+        let [object, user, client, why] = [of[0], of[1], of[2], &why]
             .map(|text| text[..text.floor_char_boundary(TEXT_BYTES_MAX)].into());
         self.waiting.borrow_mut().push(Notice {
             kind,
             conn,
             address: self.address.get(),
             user,
+            client,
             what,
             object,
             why,
@@ -192,7 +208,7 @@ mod tests {
             assert_eq!(taken.len(), kept, "{ms}");
             assert_eq!(notices.take_suppressed(), 1_000 - kept as u64, "{ms}");
             // Changes are recorded all the same.
-            notices.changed("disconnect", "", "jo");
+            notices.changed("disconnect", "", ["jo", ""]);
             assert_eq!(notices.take().len(), 1);
         }
     }
@@ -228,7 +244,7 @@ mod tests {
             notices.published("publish", "news");
             assert_eq!(!notices.is_empty(), wants_published);
             for _ in 0..10_000 {
-                notices.changed("disconnect", "", "jo");
+                notices.changed("disconnect", "", ["jo", ""]);
             }
             assert_eq!(notices.take().len(), WAITING_MAX);
         }

@@ -131,7 +131,7 @@ pub struct Reloading(Exchange);
 
 impl Reloading {
     pub(crate) fn open(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Self {
-        cx.shared.notices.changed("reload", "", "");
+        cx.shared.notices.changed("reload", "", [""; 2]);
         cx.set_deadline(None);
         cx.reload();
         Self(Exchange::new(incoming))

@@ -48,6 +48,7 @@ fn call(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Opened<WaitingCa
         signed => signed,
     };
     signed.map_err(|fault| (401, fault.reason()))?;
+    cx.shared.notices.signed_by(format_args!("app {}", app.id));
     if !app.is_enabled {
         return Err((403, CloseCode::Disabled.reason()).into());
     }

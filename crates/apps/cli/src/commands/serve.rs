@@ -110,7 +110,7 @@ pub(crate) fn run(args: &Args) -> Result {
     let flags = args.flags()?;
     let loaded = load::complete(args.config.config.as_deref(), flags.clone())?;
     let config = loaded.config;
-    let level = calls::start_log(&config.log);
+    let levels = calls::start_log(&config.log);
     let mut warnings = loaded.warnings;
     if let Err(error) = throng_sys::limits::raise_nofile() {
         warnings.push(format!("the descriptor limit could not be raised: {error}"));
@@ -156,7 +156,7 @@ pub(crate) fn run(args: &Args) -> Result {
         path: args.config.config.clone(),
         flags,
         config,
-        level,
+        levels,
     };
     calls::run(calls, handle, current, &mut upgrade)
 }

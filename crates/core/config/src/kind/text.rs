@@ -133,6 +133,18 @@ text_kinds! {
         }
     );
 
+    /// Level of a part of the log.
+    TargetLevel(
+        String, "level", "a target of the log and its level, such as \
+        \"throng::audit=debug\"; levels are off, error, warn, info, debug and trace", |text| {
+            let (target, level) = text.trim().split_once('=')?;
+            let is_good = |byte: u8| byte.is_ascii_alphanumeric() || b":_".contains(&byte);
+            let levels = ["off", "error", "warn", "info", "debug", "trace"];
+            let is_target = !target.is_empty() && target.bytes().all(is_good);
+            (is_target && levels.contains(&level)).then(|| text.trim().to_owned())
+        }
+    );
+
     /// The name of a host without a port, `*.domain` for all below a domain, or `*` for all.
     HostName(
         String, "host name", "the name of a host without a port, such as \"push.example.com\" or \

@@ -64,7 +64,7 @@ pub(super) fn login<S>(
                 return Err(refused(incoming, cx));
             };
             cx.shared.notices.called_by(caller);
-            cx.shared.notices.changed("sign in", "", "");
+            cx.shared.notices.changed("sign in", "", [""; 2]);
             let secret = logins.begin(caller.clone(), cx.now.mono);
             Some((secret, logins.lifetime_s()))
         }
@@ -73,7 +73,7 @@ pub(super) fn login<S>(
             if let Some((secret, caller)) = cookie_of(incoming, cx) {
                 logins.end(secret);
                 cx.shared.notices.called_by(&caller);
-                cx.shared.notices.changed("sign out", "", "");
+                cx.shared.notices.changed("sign out", "", [""; 2]);
             }
             Some((String::new(), 0))
         }

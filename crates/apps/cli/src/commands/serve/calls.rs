@@ -21,6 +21,7 @@ use signal_hook::iterator::{Handle as Caught, Signals as Pending};
 use throng_config::{Config, Log, LogFormat, LogLevel, Renewal};
 use throng_server::{Handle, ReloadRequest, Reloaded};
 use tracing::level_filters::LevelFilter;
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{Layer as _, Registry, fmt, reload};
@@ -159,20 +160,20 @@ pub(super) fn run(
     }
 }
 
-/// Handle on the log level, which can change.
-pub(super) struct Level(reload::Handle<LevelFilter, Registry>);
+/// Handle on the levels of the log, which can change.
+pub(super) struct Levels(reload::Handle<Targets, Registry>);
 
-impl Level {
+impl Levels {
     /// Holds for every line from now on.
-    fn set(&self, level: LogLevel) {
+    fn set(&self, log: &Log) {
         // It fails only without the subscriber, which stays.
-        let _ = self.0.reload(filter(level));
+        let _ = self.0.reload(filter(log));
     }
 }
 
 /// Sends everything that is logged from now on to standard error. Called once.
-pub(super) fn start_log(log: &Log) -> Level {
-    let (level, handle) = reload::Layer::new(filter(log.level));
+pub(super) fn start_log(log: &Log) -> Levels {
+    let (levels, handle) = reload::Layer::new(filter(log));
     let lines = fmt::layer()
         .with_writer(io::stderr)
         .with_ansi(io::stderr().is_terminal())
@@ -185,20 +186,25 @@ pub(super) fn start_log(log: &Log) -> Level {
     };
     // A second call would find another subscriber there, and keep it.
     let _ = tracing_subscriber::registry()
-        .with(level)
+        .with(levels)
         .with(lines)
         .try_init();
-    Level(handle)
+    Levels(handle)
 }
 
-fn filter(level: LogLevel) -> LevelFilter {
-    match level {
+fn filter(log: &Log) -> Targets {
+    let level = match log.level {
         LogLevel::Error => LevelFilter::ERROR,
         LogLevel::Warn => LevelFilter::WARN,
         LogLevel::Info => LevelFilter::INFO,
         LogLevel::Debug => LevelFilter::DEBUG,
         LogLevel::Trace => LevelFilter::TRACE,
-    }
+    };
+    let own = log.targets.iter().filter_map(|text| {
+        let (target, level) = text.split_once('=')?;
+        Some((target, level.parse::<LevelFilter>().ok()?))
+    });
+    own.collect::<Targets>().with_default(level)
 }
 
 /// Configuration that the server runs with, and where it was read.
@@ -206,7 +212,7 @@ pub(super) struct Current {
     pub(super) path: Option<PathBuf>,
     pub(super) flags: Vec<(String, String)>,
     pub(super) config: Config,
-    pub(super) level: Level,
+    pub(super) levels: Levels,
 }
 
 impl Current {
@@ -250,10 +256,9 @@ impl Current {
         };
         let renewal = loaded.renew(&self.config).map_err(told)?;
         // Before the shards, which look at it.
-        let before = self.config.log.level;
-        self.level.set(renewal.config.log.level);
+        self.levels.set(&renewal.config.log);
         if let Err(faults) = handle.reload(&renewal.config) {
-            self.level.set(before);
+            self.levels.set(&self.config.log);
             return Err(faults);
         }
         self.config = renewal.config.clone();
