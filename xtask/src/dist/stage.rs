@@ -73,6 +73,8 @@ pub(crate) fn stage(release: &Release, arch: Arch, binary: &Path) -> Result<Path
         fs::write(staged.join("completions").join(name), script + "\n")?;
     }
     let options = output(throng().args(["config", "init", "-"]))?;
+    // What stands before names a schema that packages do not have.
+    let options = &options[options.find("# Configuration").unwrap_or(0)..];
     let first = fs::read_to_string(staged.join("first-lines.toml"))?;
     fs::remove_file(staged.join("first-lines.toml"))?;
     fs::write(

@@ -8,6 +8,7 @@ mod text;
 
 use std::ops::Range;
 
+use serde_json::{Value, json};
 use throng_types::units::{duration_text, parse_duration_ms, parse_size_bytes, size_text};
 use toml::Spanned;
 use toml::de::DeValue;
@@ -145,6 +146,16 @@ impl Rule {
         self.example("false").unset(OPEN)
     }
 
+    /// The integers that it admits up to `most`, as JSON Schema.
+    fn integers(&self, most: u64) -> Value {
+        let within =
+            json!({ "type": "integer", "minimum": self.min, "maximum": self.max.min(most) });
+        match self.zero {
+            Some(_) => json!({ "anyOf": [within, { "const": 0 }] }),
+            None => within,
+        }
+    }
+
     fn admits(&self, value: u64) -> bool {
         (self.min..=self.max).contains(&value) || (value == 0 && self.zero.is_some())
     }
@@ -173,6 +184,8 @@ pub(crate) trait Kind {
     fn read(given: &Input<'_>, rule: &Rule) -> Result<Self::Field, Fault>;
     /// The value as TOML, none while it is unset.
     fn write(value: &Self::Field) -> Option<String>;
+    /// Values that may stand in the file, as JSON Schema; it may admit some that are refused later.
+    fn schema(rule: &Rule) -> Value;
     /// Whether flags and variables may give several values.
     const LIST: bool = false;
 
@@ -216,6 +229,10 @@ impl Kind for Bool {
     fn write(value: &bool) -> Option<String> {
         Some(value.to_string())
     }
+
+    fn schema(_: &Rule) -> Value {
+        json!({ "type": "boolean" })
+    }
 }
 
 /// A whole number, without a unit.
@@ -247,14 +264,22 @@ impl Kind for Count {
     fn write(value: &u32) -> Option<String> {
         Some(value.to_string())
     }
+
+    fn schema(rule: &Rule) -> Value {
+        rule.integers(u32::MAX.into())
+    }
 }
 
 /// Declares kinds of numbers with a unit, written as texts: examples for messages, the function
-/// that reads a text, the one that writes it, and whether a bare number is one too.
+/// that reads a text, the one that writes it, whether a bare number is one too, and the pattern of
+/// texts.
 macro_rules! measures {
     ($(
         $(#[$doc:meta])+
-        $kind:ident($name:literal, $examples:literal, $parse:ident, $text:ident, $is_plain:literal);
+        $kind:ident(
+            $name:literal, $examples:literal, $parse:ident, $text:ident, $is_plain:literal,
+            $pattern:literal
+        );
     )+) => {$(
         $(#[$doc])+
         pub(crate) struct $kind;
@@ -290,15 +315,29 @@ macro_rules! measures {
             fn write(value: &u64) -> Option<String> {
                 Some(quoted(&$text(*value)))
             }
+
+            fn schema(rule: &Rule) -> Value {
+                let text = json!({ "type": "string", "pattern": $pattern });
+                match $is_plain {
+                    true => json!({ "anyOf": [text, rule.integers(u64::MAX)] }),
+                    false => text,
+                }
+            }
         }
     )+};
 }
 
 measures! {
     /// Milliseconds, written with a unit.
-    Duration("duration", "\"250ms\" or \"5m\"", parse_duration_ms, duration_text, false);
+    Duration(
+        "duration", "\"250ms\" or \"5m\"", parse_duration_ms, duration_text, false,
+        r"^\s*([0-9.]+\s*(us|ms|s|m|h|d)\s*)+$"
+    );
     /// Bytes, written with a unit or as a bare number.
-    Size("size", "\"64KiB\" or \"1MiB\"", parse_size_bytes, size_text, true);
+    Size(
+        "size", "\"64KiB\" or \"1MiB\"", parse_size_bytes, size_text, true,
+        r"^\s*[0-9.]+\s*([kKMG]i?)?B?\s*$"
+    );
 }
 
 fn integer(value: &DeValue<'_>) -> Option<u64> {
@@ -326,6 +365,10 @@ impl<K: Kind> Kind for Opt<K> {
 
     fn write(value: &Self::Field) -> Option<String> {
         value.as_ref().and_then(K::write)
+    }
+
+    fn schema(rule: &Rule) -> Value {
+        K::schema(rule)
     }
 }
 
@@ -370,6 +413,15 @@ impl<K: Kind> Kind for List<K> {
         let items: Vec<String> = value.iter().filter_map(K::write).collect();
         Some(format!("[{}]", items.join(", ")))
     }
+
+    fn schema(rule: &Rule) -> Value {
+        some_of(&K::schema(rule))
+    }
+}
+
+/// A list of such values, or one without brackets.
+fn some_of(item: &Value) -> Value {
+    json!({ "anyOf": [{ "type": "array", "items": item }, item] })
 }
 
 fn is_private_key(text: &str) -> bool {

@@ -42,5 +42,5 @@ pub use options::{
 pub use reload::Renewal;
 pub use secret::{Secret, signing_secret_fault};
 pub use section::OptionSpec;
-pub use show::{init_text, options, reference_text};
+pub use show::{init_text, options, reference_text, schema_text};
 pub use sources::{ConfigFile, ConfigProblem, Loaded, Origin, Sources};

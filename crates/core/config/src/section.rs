@@ -3,6 +3,8 @@
 //!
 //! Invariant: a section knows exactly the keys that its table has.
 
+use serde_json::{Value, json};
+
 use crate::kind::{Fault, Input, Kind, Rule};
 
 #[derive(Clone, Debug)]
@@ -19,6 +21,10 @@ pub struct OptionSpec {
     /// Whether it takes several values.
     pub(crate) list: bool,
     pub(crate) rule: Rule,
+    /// Describes values for people; see [`Kind::expected`].
+    pub(crate) expected: fn(&Rule) -> String,
+    /// Describes values for editors; see [`Kind::schema`].
+    pub(crate) schema: fn(&Rule) -> Value,
 }
 
 impl OptionSpec {
@@ -40,7 +46,25 @@ impl OptionSpec {
             default: K::write(default).filter(|_| !rule.permission),
             list: K::LIST,
             rule,
+            expected: K::expected,
+            schema: K::schema,
         }
+    }
+
+    /// Its values, default and meaning as JSON Schema.
+    pub(crate) fn schema(&self) -> Value {
+        let mut schema = (self.schema)(&self.rule);
+        let doc = format!("{} Expected: {}.", self.doc, (self.expected)(&self.rule));
+        schema["description"] = doc.into();
+        // As TOML they are JSON, too.
+        let json = |toml: &str| serde_json::from_str::<Value>(toml).ok();
+        let default = self.default.as_deref().filter(|text| *text != "\"\"");
+        if let Some(default) = default.and_then(json) {
+            schema["default"] = default;
+        } else if let Some(example) = json(self.rule.example) {
+            schema["examples"] = json!([example]);
+        }
+        schema
     }
 
     /// Path of the option, such as `listen.client`.

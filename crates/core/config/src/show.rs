@@ -2,10 +2,12 @@
 
 use std::fmt::Write as _;
 
+use serde_json::{Map, Value, json};
+
 use crate::config::Config;
 use crate::layout::sections;
 use crate::secret::MASK;
-use crate::section::{OptionSpec, Section, Shape};
+use crate::section::{OptionSpec, Section, Sections, Shape};
 use crate::sources::{Loaded, Origin};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,8 +123,8 @@ pub fn init_text() -> String {
             if !spec.rule.unset.is_empty() {
                 comment(&mut out, &format!("Unset: {}.", spec.rule.unset));
             }
-            let value = spec.default.filter(|_| !required(spec.key, shape));
-            let value = value.as_deref().unwrap_or(spec.rule.example);
+            let default = spec.default.as_ref().filter(|_| !required(&spec, shape));
+            let value = default.map_or(spec.rule.example, String::as_str);
             let _ = writeln!(out, "#{} = {value}", spec.key);
         }
     }
@@ -130,10 +132,11 @@ pub fn init_text() -> String {
 }
 
 /// Whether an empty value is none: the names of repeated sections have no useful default.
-fn required(key: &str, shape: Shape) -> bool {
+fn required(spec: &OptionSpec, shape: Shape) -> bool {
     shape == Shape::Repeated
+        && spec.default.is_some()
         && matches!(
-            key,
+            spec.key,
             "name" | "id" | "path" | "origin" | "certificate" | "key"
         )
 }
@@ -180,7 +183,7 @@ pub fn reference_text() -> String {
 
 fn reference_row(out: &mut String, spec: &OptionSpec, shape: Shape) {
     let default = match &spec.default {
-        _ if required(spec.key, shape) => "required".to_owned(),
+        _ if required(spec, shape) => "required".to_owned(),
         Some(default) => format!("`{default}`"),
         None if spec.rule.unset.is_empty() => "not set".to_owned(),
         None => spec.rule.unset.to_owned(),
@@ -194,4 +197,47 @@ fn reference_row(out: &mut String, spec: &OptionSpec, shape: Shape) {
         let _ = write!(out, " `{}`{flag} |", spec.env());
     }
     let _ = writeln!(out, " {} |", spec.doc.replace('|', "\\|"));
+}
+
+/// The configuration file as JSON Schema, for editors and checks.
+#[must_use]
+pub fn schema_text() -> String {
+    let config = Config::default();
+    let kinds = config.sections().into_iter().map(Sections::kind);
+    let sections = kinds.map(|(shape, section)| {
+        let schema = section_schema(shape, section.as_ref());
+        (section.name().to_owned(), schema)
+    });
+    let schema = json!({
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "title": "Configuration of Throng",
+        "type": "object",
+        "properties": sections.collect::<Map<_, _>>(),
+        "additionalProperties": false,
+    });
+    format!("{schema:#}\n")
+}
+
+fn section_schema(shape: Shape, section: &dyn Section) -> Value {
+    let specs = section.specs();
+    let required = specs.iter().filter(|spec| required(spec, shape));
+    let required: Vec<&str> = required.map(|spec| spec.key).collect();
+    let own = specs
+        .iter()
+        .map(|spec| (spec.key.to_owned(), spec.schema()));
+    let inner = section.lists().into_iter().map(|(key, list)| {
+        let (shape, section) = list.kind();
+        (key.to_owned(), section_schema(shape, section.as_ref()))
+    });
+    let schema = json!({
+        "type": "object",
+        "description": section.doc(),
+        "properties": own.chain(inner).collect::<Map<_, _>>(),
+        "required": required,
+        "additionalProperties": false,
+    });
+    match shape {
+        Shape::Repeated => json!({ "type": "array", "items": schema }),
+        Shape::Once | Shape::Optional => schema,
+    }
 }

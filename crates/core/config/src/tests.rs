@@ -3,9 +3,11 @@
 mod accepted;
 mod pushpin;
 mod refused;
+mod schema;
 
 use crate::show::Shown;
 use crate::{Config, ConfigFile, Loaded, Sources};
+use schema::{SEEN_BY_EDITORS, schema_faults};
 
 fn sources(file: &str, env: &[(&str, &str)], flags: &[(&str, &str)]) -> Sources {
     let owned = |pairs: &[(&str, &str)]| {
@@ -33,6 +35,7 @@ pub(crate) fn load(file: &str) -> Loaded {
 
 #[track_caller]
 fn load_all(file: &str, env: &[(&str, &str)], flags: &[(&str, &str)]) -> Loaded {
+    assert_eq!(schema_faults(file), [""; 0], "for the file\n{file}");
     Config::load(&sources(file, env, flags)).unwrap_or_else(|problems| panic!("{problems:#?}"))
 }
 
@@ -82,8 +85,12 @@ fn files_have_the_problems_of_the_table() {
         };
         assert_eq!(refusals(file, &[], &[]), problems, "for the file\n{file}");
         let Ok(loaded) = Config::load(&sources(file, &[], &[])) else {
+            let seen = |problem: &&str| SEEN_BY_EDITORS.iter().any(|text| problem.contains(text));
+            let are_seen = problems.iter().any(seen);
+            assert!(!are_seen || !schema_faults(file).is_empty(), "{file}");
             continue;
         };
+        assert_eq!(schema_faults(file), [""; 0], "for the file\n{file}");
         if !with("~").is_empty() {
             assert_eq!(loaded.warnings, with("~"), "for the file\n{file}");
         }

@@ -26,6 +26,8 @@ pub(crate) enum Action {
         #[arg(long)]
         force: bool,
     },
+    /// Print the JSON Schema of the file, for editors and checks
+    Schema,
     /// Check a file together with the environment, and the files that it names
     Check {
         #[command(flatten)]
@@ -55,6 +57,10 @@ pub(crate) enum Action {
 pub(crate) fn run(action: Action) -> Result {
     match action {
         Action::Init { file, force } => init(file, force),
+        Action::Schema => {
+            console::print(throng_config::schema_text())?;
+            Ok(Exit::Good)
+        }
         Action::Check { file, set, json } => check(file.name(), set, json),
         Action::Import(args) => import_from(&args),
         Action::Show { file, reveal, set } => {
@@ -79,9 +85,17 @@ fn init(file: PathBuf, force: bool) -> Result {
         advice: "name another file, or overwrite it with --force",
     };
     new_file.write(&file, &text)?;
+    // Its first line names it, so that an editor needs no network and has that of this version.
+    let schema = file.with_file_name("throng.schema.json");
+    let new_schema = NewFile {
+        force: true,
+        ..new_file
+    };
+    new_schema.write(&schema, &throng_config::schema_text())?;
     console::print(format!(
-        "{place} has every option, all commented out\n\
-         next: edit it, then `throng config check {place}` and `throng serve --config {place}`\n"
+        "{place} has every option, all commented out; {} is for editors\n\
+         next: edit it, then `throng config check {place}` and `throng serve --config {place}`\n",
+        schema.display()
     ))?;
     Ok(Exit::Good)
 }

@@ -3,18 +3,19 @@
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 
+use serde_json::Value;
 use throng_proxy::Block;
 use toml::de::DeValue;
 
 use super::text::{TextKind as _, text_kinds};
-use super::{Fault, Input, Kind, Rule, quoted};
+use super::{Fault, Input, Kind, Rule, quoted, some_of};
 use crate::secret::Secret;
 
 text_kinds! {
     /// An IP address with a port.
     Address(
         SocketAddr, "address", "an IP address with a port, such as \"127.0.0.1:8000\" or \
-        \"[::]:8000\"", |text| text.trim().parse().ok()
+        \"[::]:8000\"", |text| text.trim().parse().ok(), r":[0-9]+\s*$"
     );
 
     /// An address to listen on, in plain text, or by TLS if `tls://` stands before it.
@@ -27,7 +28,7 @@ text_kinds! {
                 None => (text, false),
             };
             Some(ListenAddress { address: address.parse().ok()?, is_tls })
-        }
+        }, r":[0-9]+\s*$"
     );
 
     /// An IP address, or a block of them.
@@ -47,7 +48,7 @@ text_kinds! {
                 Some(port) => Some((Ipv4Addr::UNSPECIFIED, port.parse().ok()?).into()),
                 None => text.parse().ok(),
             }
-        }
+        }, r":[0-9]+\s*$"
     );
 
     /// A web origin (RFC 6454 section 6.1), `*` for all, or `scheme://*.domain` for all below a
@@ -74,7 +75,7 @@ text_kinds! {
         \"http://127.0.0.1:9000\"", |text| {
             host_of(text.trim(), &["http://", "https://"])?;
             Some(text.trim().to_owned())
-        }
+        }, r"^\s*https?://"
     );
 
     /// The address of a backend that is asked.
@@ -84,7 +85,7 @@ text_kinds! {
             let text = text.trim();
             let (_, path) = host_of(text, &["http://", "https://", "grpc://", "grpcs://"])?;
             (text.starts_with("http") || path.is_empty()).then(|| text.to_owned())
-        }
+        }, r"^\s*(https?|grpcs?)://"
     );
 
     /// The address of a Redis server. It may hold a password, so it is a secret.
@@ -99,7 +100,7 @@ text_kinds! {
                 host_of(text, &["redis://", "rediss://"])?;
             }
             Some(Secret::from(text))
-        }
+        }, "://"
     );
 
     /// Where the source of a feed is. It may hold a password, so it is a secret.
@@ -111,7 +112,7 @@ text_kinds! {
             let is_strange = |c: char| c.is_whitespace() || c.is_control();
             let is_good = !scheme.is_empty() && !rest.is_empty() && !rest.contains(is_strange);
             is_good.then(|| Secret::from(text))
-        }
+        }, "://"
     );
 }
 
@@ -201,6 +202,10 @@ impl Kind for BrokerUrl {
 
     fn write(value: &Secret) -> Option<String> {
         Some(quoted(value.expose()))
+    }
+
+    fn schema(_: &Rule) -> Value {
+        some_of(&FeedUrl::texts())
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde_json::{Value, json};
+
 use super::{Fault, Input, Kind, Rule, is_private_key, quoted};
 use crate::secret::{Secret, is_placeholder};
 
@@ -16,6 +18,16 @@ pub(crate) trait TextKind {
     fn of(text: &str) -> Option<Self::Field>;
     /// The inverse of [`TextKind::of`].
     fn text(value: &Self::Field) -> String;
+    /// The regular expression of texts that may be values, as far as one says it.
+    const PATTERN: &'static str = "";
+
+    /// Describes texts that may be values; see [`Kind::schema`].
+    fn texts() -> Value {
+        match Self::PATTERN {
+            "" => json!({ "type": "string" }),
+            pattern => json!({ "type": "string", "pattern": pattern }),
+        }
+    }
     /// Advice on a text that was a value in older versions.
     fn advice(_: &str) -> Option<&'static str> {
         None
@@ -50,6 +62,10 @@ impl<K: TextKind> Kind for K {
     fn write(value: &K::Field) -> Option<String> {
         Some(quoted(&K::text(value)))
     }
+
+    fn schema(_: &Rule) -> Value {
+        K::texts()
+    }
 }
 
 /// Text form of a field, for the configuration file.
@@ -70,11 +86,11 @@ impl Written for Secret {
 }
 
 /// Declares kinds: the type of the field, the name for the reference, what follows "expected" in
-/// messages, and the function that reads a text.
+/// messages, the function that reads a text, and a pattern of texts where one says what they are.
 macro_rules! text_kinds {
     ($(
         $(#[$doc:meta])+
-        $kind:ident($field:ty, $name:literal, $wanted:literal, $read:expr);
+        $kind:ident($field:ty, $name:literal, $wanted:literal, $read:expr $(, $pattern:literal)?);
     )+) => {$(
         $(#[$doc])+
         pub(crate) struct $kind;
@@ -82,6 +98,7 @@ macro_rules! text_kinds {
         impl $crate::kind::text::TextKind for $kind {
             type Field = $field;
             const NAME: &'static str = $name;
+            $(const PATTERN: &'static str = $pattern;)?
 
             fn wanted() -> String {
                 $wanted.to_owned()
@@ -105,7 +122,7 @@ text_kinds! {
     /// Any text but the empty one.
     Text(String, "text", "a text that is not empty", |text| {
         (!text.trim().is_empty()).then(|| text.to_owned())
-    });
+    }, r"\S");
 
     /// A text that is never shown.
     SecretText(
@@ -113,7 +130,7 @@ text_kinds! {
         |text| {
             let is_good = !text.trim().is_empty() && !is_placeholder(text);
             is_good.then(|| Secret::from(text))
-        }
+        }, r"\S"
     );
 
     /// A secret that signs tokens. Its length is checked later, together with other options.
@@ -130,7 +147,7 @@ text_kinds! {
         a file, use the option that ends in _file)", |text| {
             let is_public = text.trim_start().starts_with("-----BEGIN ") && !is_private_key(text);
             is_public.then(|| text.to_owned())
-        }
+        }, r"^\s*-----BEGIN "
     );
 
     /// Level of a part of the log.
@@ -142,7 +159,7 @@ text_kinds! {
             let levels = ["off", "error", "warn", "info", "debug", "trace"];
             let is_target = !target.is_empty() && target.bytes().all(is_good);
             (is_target && levels.contains(&level)).then(|| text.trim().to_owned())
-        }
+        }, r"^\s*[A-Za-z0-9:_]+=(off|error|warn|info|debug|trace)\s*$"
     );
 
     /// The name of a host without a port, `*.domain` for all below a domain, or `*` for all.
@@ -168,20 +185,20 @@ text_kinds! {
         let is_good = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
         let is_digit_first = text.starts_with(|c: char| c.is_ascii_digit());
         (text.bytes().all(is_good) && !is_digit_first).then(|| text.to_owned())
-    });
+    }, "^([A-Za-z_][A-Za-z0-9_]*)?$");
 
     /// Where a route begins.
     PathPrefix(String, "path", "a path that begins with \"/\"", |text| {
         let is_strange = |c: char| c.is_control() || matches!(c, ' ' | '?' | '#');
         (text.starts_with('/') && !text.contains(is_strange)).then(|| text.to_owned())
-    });
+    }, "^/");
 
     /// A status and its meaning in one text.
     StatusText(
         ProxyStatus, "status and meaning", "a status and its meaning, such as \"404 error 1404 not \
         found\", \"503 temporary 1503 try again\" or \"403 disconnect 4403 forbidden\"; errors \
         have codes from 400 to 1999, disconnects from 4000 to 4999",
-        ProxyStatus::parse
+        ProxyStatus::parse, r"^\s*[0-9]+ (error|temporary|disconnect) [0-9]+"
     );
 }
 
@@ -302,6 +319,11 @@ impl<T: Named> TextKind for Choice<T> {
 
     fn text(value: &T) -> String {
         value.word().to_owned()
+    }
+
+    fn texts() -> Value {
+        let words = T::NAMES.iter().map(|(name, _)| *name);
+        json!({ "enum": words.collect::<Vec<_>>() })
     }
 }
 

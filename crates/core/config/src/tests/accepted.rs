@@ -292,7 +292,7 @@ fn uncommented(keep: impl Fn(&str, &str) -> bool) -> String {
     for line in init_text().lines() {
         let option = line
             .strip_prefix('#')
-            .filter(|rest| !rest.starts_with(' ') && !rest.is_empty());
+            .filter(|rest| !rest.starts_with([' ', ':']) && !rest.is_empty());
         let content = option.unwrap_or(line);
         if let Some(name) = content.strip_prefix('[') {
             name.trim_matches(['[', ']']).clone_into(&mut section);
