@@ -8,7 +8,8 @@ use crate::commands::{
 };
 use crate::version::{VERSION, long};
 
-/// A realtime push server: publish once, and everybody who is connected and allowed sees it.
+/// A realtime push server: publish once, and everybody who is connected, subscribed and allowed to
+/// see it gets it.
 #[derive(Debug, Parser)]
 #[command(name = "throng", version = VERSION, propagate_version = true)]
 pub(crate) struct Cli {
@@ -47,6 +48,7 @@ Try it, with nothing configured:
   throng serve
   throng subscribe news            (in a second terminal)
   throng publish news hello        (in a third one)
+The dashboard is at http://127.0.0.1:8001/. Then read docs/quick-start.md.
 
 Exit codes: throng reference exit-codes";
 

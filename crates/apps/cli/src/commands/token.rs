@@ -101,10 +101,11 @@ pub(crate) struct CreateArgs {
     /// Make a subscription token for this channel
     #[arg(long, value_parser = publish::channel)]
     channel: Option<ChannelName>,
-    /// Allow subscribing to channels: a name, or a beginning with `*` behind it (chat:*)
+    /// Allow subscribing to channels: a name, or a beginning with `*` behind it (chat:*); may be
+    /// repeated
     #[arg(long, value_name = "PATTERN", value_parser = pattern)]
     allow_subscribe: Vec<String>,
-    /// Allow publishing into channels
+    /// Allow publishing into channels; may be repeated
     #[arg(long, value_name = "PATTERN", value_parser = pattern)]
     allow_publish: Vec<String>,
     /// JSON about the user that others may see

@@ -215,8 +215,8 @@ pub(super) struct RunArgs {
     /// Seed of random choices
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// A CSV file whose first line names columns: `{data.NAME}` in templates is the cell of the row
-    /// that `{n}` has, from 0; after the last row comes the first
+    /// A CSV file whose first line names columns: `{data.NAME}` in templates is a cell of the row
+    /// with the connection's number, from 0; after the last row comes the first
     #[arg(long, value_name = "FILE")]
     data: Option<PathBuf>,
 }
