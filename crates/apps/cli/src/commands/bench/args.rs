@@ -70,8 +70,7 @@ pub(super) struct ProgressArgs {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Generator")]
 pub(super) struct GeneratorArgs {
-    /// Wait so long at the end for messages on their way, once nothing is published any more; by
-    /// default 10s
+    /// Time to wait at the end for messages that are on their way; by default 10s
     #[arg(long, value_name = "TIME", value_parser = parse_duration_us)]
     pub(super) grace: Option<u64>,
     /// Largest lag of the generator, in percent of the measured p99, before latencies are called

@@ -24,7 +24,7 @@ use crate::values::header;
 #[command(after_help = "Example:
   throng bench sub --url 'ws://127.0.0.1:8000/ws?channel={channel:url}' --clients 10k \\
     --rate 1000/s \\
-      --channels 'group-{n%1000}' --publish http://127.0.0.1:8001 --publish-rate 500/s")]
+    --channels 'group-{n%1000}' --publish http://127.0.0.1:8001 --publish-rate 500/s")]
 pub(crate) struct SubArgs {
     /// Server to connect to; the path is a template. Several share the connections
     #[arg(long, value_name = "URL", required = true)]
@@ -35,8 +35,8 @@ pub(crate) struct SubArgs {
     /// Number of connections opened in a second
     #[arg(long, value_name = "RATE", value_parser = parse_rate_per_s, default_value = "100/s")]
     rate: f64,
-    /// Instead of both: so many connections within that time, 10k:2m; may be repeated, for one
-    /// stage after another
+    /// So many connections within that time, as 10k:2m, in place of --clients and --rate; may be
+    /// repeated, for one stage after another
     #[arg(
         long = "stage",
         value_name = "N:TIME",
