@@ -78,18 +78,18 @@ section! {
         /// costs more, because Throng checks each publication for it alone. It gets no join and
         /// leave messages. Not with `max_delay` and `slow_consumer = "latest-only"` together.
         allow_tags_filter: bool, Bool = false;
-        /// Whether clients with a token may subscribe. If neither this nor another option opens the
+        /// Whether clients with a user may subscribe. If neither this nor another option opens the
         /// channel, only a token does: a connection token that names it, or a subscription token. A
-        /// channel whose name begins with `$` always needs a subscription token.
+        /// channel whose name begins with `$` always needs such a token.
         subscribe: bool, Bool = false, permission;
-        /// Whether clients without a token may subscribe. Clients with a token then may too.
+        /// Whether clients without a user may subscribe. Clients with a user then may too.
         anonymous_subscribe: bool, Bool = false, permission;
-        /// Whether clients without a token may publish.
+        /// Whether clients without a user may publish.
         anonymous_publish: bool, Bool = false, permission;
         /// Whether a channel with `#` in its name is only for the users named after the last `#`,
         /// separated by commas (`chat#ann,bob`). Otherwise `#` means nothing.
         user_channels: bool, Bool = false;
-        /// Whether clients with a token may publish.
+        /// Whether clients with a user may publish.
         publish: bool, Bool = false, permission;
         /// Whether `proxy.subscribe` decides who may subscribe, unless the channel's name or a
         /// token decides it.
@@ -111,7 +111,7 @@ section! {
         /// Name of the backend to notify in place of `proxy.cache_empty`.
         cache_empty_proxy_name: String, Text = DEFAULT_BACKEND.to_owned();
         /// Whether clients may read the history of channels that they are not subscribed to. It
-        /// applies to clients with a token, and to those without one if `anonymous_subscribe` is
+        /// applies to clients with a user, and to those without one if `anonymous_subscribe` is
         /// true. Subscribers always may.
         history: bool, Bool = false, permission;
         /// Whether Throng keeps a list of the channel's subscribers, for the commands and calls
@@ -126,9 +126,9 @@ section! {
         force_push_join_leave: bool, Bool = false;
         /// Whether subscribers may see who is subscribed.
         allow_presence_for_subscriber: bool, Bool = false, permission;
-        /// Whether clients with a token may see who is subscribed without subscribing themselves.
+        /// Whether clients with a user may see who is subscribed without subscribing themselves.
         allow_presence_for_client: bool, Bool = false, permission;
-        /// Whether clients without a token may do so too. It needs `allow_presence_for_client`.
+        /// Whether clients without a user may do so too. It needs `allow_presence_for_client`.
         allow_presence_for_anonymous: bool, Bool = false, permission;
     }
 }
