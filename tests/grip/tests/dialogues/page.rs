@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::script::{Dialogue, Difference, KINDS};
 use crate::verdict::{Everywhere, Standing};
 
-const HEAD: &str = include_str!("head.md");
+const HEAD: &str = include_str!("head.txt");
 
 fn path() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
