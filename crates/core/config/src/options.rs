@@ -65,9 +65,9 @@ section! {
         /// header of version 1 or 2 (HAProxy: `send-proxy`, `send-proxy-v2`). The header comes
         /// before TLS. Only trusted proxies may connect there.
         proxy_protocol: Vec<SocketAddr>, List<Address>, restart;
-        /// Where HTTP/2 is spoken beside HTTP/1.1: `tls`, on addresses with `tls://`, by clients
-        /// that offer it; `plain`, there and on all others, by clients that begin with it; or
-        /// `off`.
+        /// The addresses that speak HTTP/2 beside HTTP/1.1. `tls`: those with `tls://`, to clients
+        /// that offer it. `plain`: all; on those without TLS, to clients that begin with HTTP/2
+        /// (prior knowledge). `off`: none.
         http2: Http2, Choice<Http2>, restart;
         /// Streams that one connection of HTTP/2 may have at once. Each counts as a connection in
         /// `[limits]`.
@@ -341,7 +341,7 @@ section! {
         /// IP addresses and `localhost` are always accepted. `*.example.com` allows all names below
         /// a domain. `*` allows every name; then any web page can point its own name at this server
         /// and use the port. If other machines can reach the port, names without a dot are accepted
-        /// too. With `grip.pushpin_conf`, GRIP's ports accept every name from what is no browser.
+        /// too. With `grip.pushpin_conf`, GRIP's ports accept every name, except from browsers.
         allowed_hosts: Vec<String>, List<HostName>;
         /// The keys of the server API, sent as `X-API-Key`.
         api_keys: Vec<Secret>, List<SecretText>, secret;

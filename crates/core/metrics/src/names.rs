@@ -228,8 +228,8 @@ metrics! {
         }
         "webhook_requests_failed_total" "Requests of webhooks that were not answered with success \
                                          and come again." { HookRequestsFailed }
-        "overspent_total" "Clients that asked for more work than they may, by the allowance that \
-                           was used up." {
+        "overspent_total" "Clients that asked for more work than `[limits]` allows, by the \
+                           allowance that was used up." {
             OverspentConnection(allowance = "connection"),
             OverspentAddress(allowance = "address"),
             OverspentTokens(allowance = "tokens"),
@@ -357,8 +357,8 @@ metrics! {
             FeedLagKafka(source = "kafka"),
             FeedLagNats(source = "nats"),
         }
-        "broker_up" "1 while the broker of several nodes answers; 0 also where there is \
-                     none." { BrokerUp }
+        "broker_up" "Servers of the broker that answer: 1, or more with several Redis; 12 parts of \
+                     a Redis Cluster. 0 also with the broker in memory." { BrokerUp }
         "broker_refusing_writes" "Servers of the broker that answer and take no writes: full, or \
                                   without the replicas that they need." { BrokerRefusingWrites }
         "history_store_up" "1 while history is written to disk; 0 also where there is no \

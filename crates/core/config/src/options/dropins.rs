@@ -232,11 +232,11 @@ section! {
         /// The secret that back ends sign with.
         secret: Option<Secret>, Opt<SecretText>, secret,
             example("\"a long random text\""), unset("needed");
-        /// The secret before it, which still counts while back ends change to the new one.
+        /// The previous secret, which is accepted too while back ends change to the new one.
         previous_secret: Option<Secret>, Opt<SecretText>, secret,
             example("\"another long random text\""), unset("only `secret` counts");
-        /// Whether the app is served. Without it, its clients are closed with 4003, and its back
-        /// ends get 403.
+        /// Whether the app is served. If not, its clients are closed with 4003, and its back ends
+        /// get 403.
         enabled: bool, Bool = true;
         /// The origins of web pages that may connect, as in `auth.allowed_origins`. `*` allows all:
         /// a page gets public channels, and whatever a back end signs for it.
@@ -251,27 +251,27 @@ section! {
         /// Silence after which clients send a ping.
         activity_timeout_ms as "activity_timeout": u64, Duration = 120 * SECOND,
             range(SECOND, HOUR);
-        /// The most connections of the app's clients. Further ones are closed with 4004. Nodes tell
-        /// each other once a second what they have. 0 means no limit.
+        /// The most connections of the app's clients on all nodes together, which tell each other
+        /// once a second how many they have. Further ones are closed with 4004. 0 means no limit.
         connections_max: u32, Count = 0;
-        /// The most events of back ends a second, each counted once for each of its channels, on
-        /// all nodes together as above. Further ones get 429. 0 means no limit.
+        /// The most events of back ends a second on all nodes together, each counted once for each
+        /// of its channels. Further ones get 429. 0 means no limit.
         publications_per_second_max: u32, Count = 0;
         /// The most events a second of all clients together, on all nodes. Further ones are refused
         /// with the error 4301. 0 means no limit.
         client_events_per_second_max: u32, Count = 0;
-        /// The most bytes a second of events on all nodes, for back ends and for clients each.
-        /// Refusals are as above. 0 means no limit.
+        /// The most bytes a second of events on all nodes: of back ends (429), and as many of all
+        /// clients together (error 4301). 0 means no limit.
         bytes_per_second_max: u64, Size = 0;
-        /// The most questions of back ends (`GET`) a second on all nodes. Further ones get 429. 0
-        /// means no limit.
+        /// The most reads of back ends (`GET`) a second on all nodes. Further ones get 429. 0 means
+        /// no limit.
         reads_per_second_max: u32, Count = 0;
-        /// The most channels with subscribers on one node, but for those of one user. A subscribe
-        /// to one more is refused. 0 means no limit.
+        /// The most channels with subscribers on one node, not counting users' own channels. A
+        /// subscribe to one more is refused. 0 means no limit.
         channels_max: u32, Count = 0;
-        /// The most bytes of names and newest events of cache channels, as far as their events came
-        /// through one node since it started. A call of a back end for more gets 429. 0 means no
-        /// limit but `limits.history_bytes_max`, which all channels share.
+        /// The most bytes of names and newest events of cache channels. Each node counts those that
+        /// came through it since it started. A call of a back end for more gets 429. 0 means no
+        /// limit except `limits.history_bytes_max`, which all channels share.
         history_bytes_max: u64, Size = 0;
         /// The most users of a presence channel. One more is refused, and so is one in a channel
         /// with more than `limits.presence_reply_max` connections.

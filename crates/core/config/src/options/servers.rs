@@ -119,33 +119,33 @@ section! {
     /// `grpc://HOST:PORT` (`grpcs://` with TLS). Each address is for one kind of question. Without
     /// an address, questions of that kind are not asked. `[[proxy.backend]]` names more backends.
     "proxy" Proxy {
-        /// Asked who a client is that connects without a token.
+        /// Asked who a client without a token is, when it connects.
         connect: Option<String>, Opt<AskUrl>, example("\"http://127.0.0.1:3000/connect\"");
-        /// Asked whether a connection of Centrifugo's transports may go on that `connect` let in
-        /// and that has expired.
+        /// Asked whether a connection that `connect` let in may go on when it expires; only for
+        /// Centrifugo's transports.
         refresh: Option<String>, Opt<AskUrl>, example("\"http://127.0.0.1:3000/refresh\"");
         /// Asked whether a client may subscribe, in channels with `subscribe_proxy_enabled`.
         subscribe: Option<String>, Opt<AskUrl>, example("\"http://127.0.0.1:3000/subscribe\"");
         /// Asked whether a client may publish and what, in channels with `publish_proxy_enabled`.
         publish: Option<String>, Opt<AskUrl>, example("\"http://127.0.0.1:3000/publish\"");
-        /// Asked whether an SDK's subscription may go on that `subscribe` allowed and that has
-        /// expired, in channels with `sub_refresh_proxy_enabled`.
+        /// Asked whether an SDK's subscription that `subscribe` allowed may go on when it expires,
+        /// in channels with `sub_refresh_proxy_enabled`.
         sub_refresh: Option<String>, Opt<AskUrl>, example("\"http://127.0.0.1:3000/sub_refresh\"");
         /// Carries out what clients call with `rpc`.
         rpc: Option<String>, Opt<AskUrl>, example("\"http://127.0.0.1:3000/rpc\"");
         /// Told when a client subscribes to a channel with `cache_empty_proxy_enabled` and would
         /// get its newest publication, but there is none. The backend may then publish one.
         cache_empty: Option<String>, Opt<AskUrl>, example("\"http://127.0.0.1:3000/cache_empty\"");
-        /// The methods that `rpc` carries out, if there are several backends for `rpc`: those whose
-        /// names begin with one of these and a colon, and those without a colon. As soon as this
-        /// list or that of a backend has a name, methods of other namespaces are unknown (error
-        /// 104).
+        /// The namespaces of methods that `rpc` carries out, if several backends carry out methods:
+        /// `chat` stands for methods such as `chat:send`. Methods without a colon go to `rpc` too.
+        /// As soon as any backend lists a namespace, methods of namespaces that no backend lists
+        /// are unknown (error 104).
         rpc_namespaces: Vec<String>, List<Text>;
         /// Time limit for a backend's answer.
         timeout_ms as "timeout": u64, Duration = SECOND, range(10, 60 * SECOND);
         /// Header fields of the client's own request that are sent with each question, such as
-        /// "Cookie", by GRPC as metadata; none that a question has of its own (Host, Content-Type,
-        /// and Authorization if it is set below).
+        /// "Cookie" (over GRPC as metadata). Fields that each question has anyway are refused:
+        /// Host, Content-Type, and Authorization if `authorization` is set.
         http_headers: Vec<String>, List<Text>;
         /// Header fields that are sent with each question too, taken from `headers` in the client's
         /// `connect`. They are for browsers, which cannot set header fields on a WebSocket. Only
@@ -356,26 +356,27 @@ section! {
         /// 299 are success; everything else is tried again.
         url: Option<String>, Opt<HttpUrl>, example("\"https://example.com/hooks\""),
             unset("needed");
-        /// The id of the `[[app]]` whose channels it tells of, with Pusher's signature by the
-        /// app's key and secret.
+        /// The id of the `[[app]]` whose channels it reports. Its requests have Pusher's signature,
+        /// by the app's key and secret.
         app: Option<String>, Opt<Text>, example("\"1\""),
             unset("all channels but those of apps");
         /// The secret that signs the requests as Standard Webhooks: `whsec_` and at least 24 bytes
         /// in Base64. With an app they have both signatures.
         secret: Option<Secret>, Opt<SecretText>, secret,
             example("\"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\""), unset("needed without `app`");
-        /// The namespaces whose channels it tells of, if it has no app.
+        /// The namespaces whose channels it reports, if it has no app. An empty list is no limit.
         namespaces: Vec<String>, List<Text>, example("[\"chat\"]"),
             unset("all, and channels without a namespace");
-        /// Beginnings of the names of channels that it tells of.
+        /// Beginnings of the names of channels that it reports. An empty list is no limit.
         channel_prefixes: Vec<String>, List<Text>, example("[\"presence-\"]"),
             unset("all channels");
-        /// The events that it tells. Connections have no channel: of those of its app, or of no
-        /// app, it hears whatever its namespaces and prefixes are.
+        /// The events that it gets. An empty list means all events of channels. Events of
+        /// connections and nodes do not depend on `namespaces` and `channel_prefixes`, only on
+        /// `app`.
         events: Vec<WebhookEvent>, List<Choice<WebhookEvent>>,
             example("[\"channel_occupied\", \"channel_vacated\"]"), unset("all of channels");
-        /// Time for which a channel must be empty, or a user away, before that is told: a page
-        /// that is loaded anew makes no noise.
+        /// Time for which a channel must be empty, or a user away, before that is reported, so that
+        /// a page that is loaded again causes no events.
         settle_ms as "settle": u64, Duration = 3 * SECOND, range(0, HOUR);
         /// Time limit for an answer.
         timeout_ms as "timeout": u64, Duration = 10 * SECOND, range(100, 60 * SECOND);
