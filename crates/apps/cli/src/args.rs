@@ -3,8 +3,8 @@
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::commands::{
-    bench, config, doctor, generate, publish, pushpin_publish, running, serve, subscribe, token,
-    top,
+    bench, config, doctor, generate, probe, publish, pushpin_publish, running, serve, subscribe,
+    token, top,
 };
 use crate::version::{VERSION, long};
 
@@ -25,6 +25,7 @@ pub(crate) enum Command {
     Subscribe(subscribe::Args),
     Tail(subscribe::TailArgs),
     Top(top::Args),
+    Probe(probe::Args),
     PushpinPublish(pushpin_publish::Args),
     Reload(running::ReloadArgs),
     Health(running::HealthArgs),

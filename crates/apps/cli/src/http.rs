@@ -10,6 +10,7 @@ use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use rustix::net::sockopt;
+use throng_bench_plan::TlsTrust;
 use throng_client::{ExchangeError, Http2Stream, IncomingResponse, ResponseReadError, Target};
 use throng_http1::encode_request;
 use throng_http1::query::encode;
@@ -38,6 +39,11 @@ impl Endpoint {
     /// Returns the value of the header `Host`.
     pub(crate) fn authority(&self) -> String {
         self.at.authority()
+    }
+
+    /// Returns the address of one of our paths, for the load generator.
+    pub(crate) fn at(&self, path: &str) -> Target {
+        self.at.with_path(&self.target(path))
     }
 
     /// Returns the target of a request for one of our paths.
@@ -126,6 +132,15 @@ impl TrustArgs {
         read.map(Some).map_err(|error| self.ca_error(&error))
     }
 
+    /// Reads the certificates that connections of the load generator accept.
+    pub(crate) fn of_run(&self) -> Result<TlsTrust, Failure> {
+        let pem = self.pem();
+        Ok(TlsTrust {
+            insecure: self.insecure,
+            authorities: pem.map_err(|error| Failure::usage(error.to_string()))?,
+        })
+    }
+
     fn ca_error(&self, why: &dyn fmt::Display) -> io::Error {
         let file = self.ca.as_deref().unwrap_or_else(|| Path::new(""));
         io::Error::other(format!("--ca {}: {why}", file.display()))
@@ -164,7 +179,7 @@ pub(crate) struct ApiArgs {
     )]
     pub(crate) api_key: Option<String>,
     #[command(flatten)]
-    trust: TrustArgs,
+    pub(crate) trust: TrustArgs,
 }
 
 impl ApiArgs {

@@ -4,6 +4,7 @@ pub(crate) mod bench;
 pub(crate) mod config;
 pub(crate) mod doctor;
 pub(crate) mod generate;
+pub(crate) mod probe;
 pub(crate) mod publish;
 pub(crate) mod pushpin_publish;
 pub(crate) mod running;
@@ -26,6 +27,7 @@ pub(crate) fn run(command: Command) -> Result {
         Command::Subscribe(args) => subscribe::run(args),
         Command::Tail(args) => subscribe::tail(args),
         Command::Top(args) => top::run(&args),
+        Command::Probe(args) => probe::run(&args),
         Command::Config(action) => config::run(action),
         Command::Doctor(args) => doctor::run(args),
         Command::Bench(args) => bench::run(args),

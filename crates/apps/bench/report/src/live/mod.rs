@@ -17,7 +17,7 @@ use throng_types::units::{format_us, grouped};
 use crate::text::written;
 
 pub use history::LiveHistory;
-pub use page::LivePage;
+pub use page::{LivePage, METRICS_TYPE, read_get, whole};
 pub use screen::Screen;
 pub use statsd::Statsd;
 

@@ -30,6 +30,9 @@ use super::prometheus::metrics;
 use crate::text::reasons;
 use crate::{Snapshot, comparison_page, report_page};
 
+/// Media type of metrics in the text format of Prometheus.
+pub const METRICS_TYPE: &str = "text/plain; version=0.0.4";
+
 const VIEWERS_MAX: usize = 64;
 const REQUEST_BYTES_MAX: u64 = 16 << 10;
 /// Time in which a viewer must send its request, or take a row.
@@ -190,7 +193,8 @@ fn serve(listener: &TcpListener, shared: &Arc<Shared>) {
     }
 }
 
-fn answer(mut stream: TcpStream, shared: &Shared) -> std::io::Result<()> {
+/// Reads the head of a viewer's request; returns its target, or none for anything but a GET.
+pub fn read_get(stream: &TcpStream) -> std::io::Result<Option<String>> {
     stream.set_read_timeout(Some(VIEWER_TIMEOUT))?;
     stream.set_write_timeout(Some(VIEWER_TIMEOUT))?;
     let mut request = BufReader::new(stream.try_clone()?.take(REQUEST_BYTES_MAX));
@@ -201,17 +205,22 @@ fn answer(mut stream: TcpStream, shared: &Shared) -> std::io::Result<()> {
         line.clear();
     }
     let mut words = first.split_ascii_whitespace();
-    let (Some("GET"), Some(target)) = (words.next(), words.next()) else {
+    let target = words.next().filter(|method| *method == "GET");
+    Ok(target.and_then(|_| words.next()).map(str::to_owned))
+}
+
+fn answer(mut stream: TcpStream, shared: &Shared) -> std::io::Result<()> {
+    let Some(target) = read_get(&stream)? else {
         return not_found(&mut stream, "Only GET is answered.\n");
     };
-    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    let (path, query) = target.split_once('?').unwrap_or((&target, ""));
     let html = "text/html; charset=utf-8";
     match path {
         "/" => whole(&mut stream, "200 OK", html, PAGE),
         "/events" => events(&mut stream, shared),
         "/metrics" => {
             let metrics = shared.lock().metrics.clone();
-            whole(&mut stream, "200 OK", "text/plain; version=0.0.4", &metrics)
+            whole(&mut stream, "200 OK", METRICS_TYPE, &metrics)
         }
         // Browsers ask for it by themselves.
         "/favicon.ico" => whole(&mut stream, "204 No Content", "image/x-icon", ""),
@@ -246,7 +255,8 @@ fn not_found(stream: &mut TcpStream, why: &str) -> std::io::Result<()> {
     whole(stream, "404 Not Found", "text/plain", why)
 }
 
-fn whole(stream: &mut TcpStream, status: &str, media: &str, body: &str) -> std::io::Result<()> {
+/// Writes a whole answer, after which the connection is closed.
+pub fn whole(stream: &mut TcpStream, status: &str, media: &str, body: &str) -> std::io::Result<()> {
     let head = format!(
         "HTTP/1.1 {status}\r\nContent-Type: {media}\r\nContent-Length: {}\r\nCache-Control: \
          no-store\r\nConnection: close\r\n\r\n",

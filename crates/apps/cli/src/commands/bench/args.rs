@@ -13,7 +13,7 @@ use throng_bench_plan::payload::MESSAGE_BYTES_MIN;
 use throng_bench_plan::schedule::Growth;
 use throng_bench_plan::{
     ChannelChoice, ClientTransport, DATA_BYTES_MAX, Data, Dialect, Problem, Publish, RateSearch,
-    Scenario, Target, TlsTrust, Via,
+    Scenario, Target, Via,
 };
 use throng_types::units::{parse_duration_us, parse_rate_per_s, parse_size_bytes};
 
@@ -30,7 +30,7 @@ pub(super) struct Common {
     #[command(flatten)]
     pub(super) generator: GeneratorArgs,
     #[command(flatten)]
-    server: ServerArgs,
+    pub(super) server: ServerArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -108,9 +108,9 @@ pub(super) struct GeneratorArgs {
 
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Server")]
-struct ServerArgs {
+pub(super) struct ServerArgs {
     #[command(flatten)]
-    trust: TrustArgs,
+    pub(super) trust: TrustArgs,
     /// The server's process, if it is not found by its port; may be repeated
     #[arg(long, value_name = "PID")]
     server_pid: Vec<u32>,
@@ -120,18 +120,6 @@ struct ServerArgs {
 }
 
 impl Common {
-    /// Reads the certificates that connections by TLS accept.
-    pub(super) fn trust(&self) -> Result<TlsTrust> {
-        let ServerArgs { trust, .. } = &self.server;
-        let pem = trust
-            .pem()
-            .map_err(|error| Failure::usage(error.to_string()))?;
-        Ok(TlsTrust {
-            insecure: trust.insecure,
-            authorities: pem,
-        })
-    }
-
     /// Makes the options of the run; `notes` go into its results.
     pub(super) fn options(&self, subscribers: bool, notes: Vec<String>) -> Result<RunOptions> {
         let authorities = self.generator.tls_ca.as_deref();

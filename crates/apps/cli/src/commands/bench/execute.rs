@@ -32,7 +32,7 @@ pub(super) fn execute(
         .checks
         .extend(common.results.checks.iter().cloned());
     scenario.grace_us = common.generator.grace.unwrap_or(scenario.grace_us);
-    scenario.tls = common.trust()?;
+    scenario.tls = common.server.trust.of_run()?;
     let options = common.options(subscribers, notes)?;
     // Before the run: an hour of load must not end with a folder that cannot be written.
     if let Some(folder) = &common.results.out {
