@@ -48,7 +48,8 @@ const TABLE: &str = "\
 | 7 | The server could not start, mostly because an address is in use. |
 | 10 | `bench`: a check failed. |
 | 11 | `bench`: a check had no data. |
-| 12 | `bench`: the generator was the bottleneck, so the figures are not the server's. |
+| 12 | `bench`: no check failed, but the generator was the bottleneck, so the figures are not \
+     the server's. |
 | 13 | `bench`: the machine cannot hold what was asked for. |
 | 130 | Interrupted (SIGINT, Ctrl-C) before it was done. `serve` ends with 0 instead. |
 | 143 | Told to end (SIGTERM) before it was done. `serve` ends with 0 instead. |

@@ -189,15 +189,20 @@ impl Collector {
     pub(crate) fn finish(mut self, interrupted: bool) -> Finished {
         let scenario = &self.shown;
         let last = &self.latest.tally;
-        self.health.lag = std::mem::take(&mut self.total.lag);
         self.health.due_events = last.due_events;
         self.health.missed_events = last.counters.missed_events;
         let Histograms {
-            delivery, connect, ..
+            delivery,
+            connect,
+            lag,
+            message_lag,
         } = &self.total;
-        let measured_p99 = delivery
-            .percentile_us(99.0)
-            .or_else(|| connect.percentile_us(99.0));
+        // Late connects delay no message.
+        let (late, measured_p99) = match delivery.percentile_us(99.0) {
+            Some(p99_us) => (message_lag, Some(p99_us)),
+            None => (lag, connect.percentile_us(99.0)),
+        };
+        self.health.lag = late.clone();
         let verdict = self.health.verdict(measured_p99, self.lag_share_max);
         let mut notes = std::mem::take(&mut self.notes);
         let mut remarks: Vec<(&String, &u64)> = last.sums.remarks.iter().collect();
@@ -219,7 +224,7 @@ impl Collector {
             connections_with_loss: (expecting > 0).then_some(last.sums.with_loss),
             delivery: delivery.summary(),
             connect: connect.summary(),
-            lag: self.health.lag.summary(),
+            lag: lag.summary(),
             delivery_curve: delivery.curve(),
             generator_bytes_per_connection: self.slope(|at| at.generator_bytes),
             generator_busiest: self.health.busiest,
@@ -424,6 +429,27 @@ mod tests {
         assert_eq!((row.published, row.length_ms), (3, 500));
         assert_eq!(row.latency_us.unwrap()[4], 50);
         assert_eq!(collector.total.delivery.count(), 3);
+    }
+
+    #[test]
+    fn late_connects_are_not_blamed_for_deliveries() {
+        let target = Target::parse("a:1").unwrap();
+        let transport = ClientTransport::websocket(Dialect::Plain);
+        let scenario = Scenario::new(Workload::Hold, vec![target], transport);
+        for (is_message, is_valid) in [(false, true), (true, false)] {
+            let mut collector = Collector::new(&scenario, &RunOptions::default(), None);
+            let mut interval = WorkerFigures::default();
+            let histograms = &mut interval.tally.interval;
+            histograms.delivery.record_us(5000);
+            match is_message {
+                true => histograms.begun_late(0, 400_000),
+                false => histograms.lag.record_us(400_000),
+            }
+            collector.take(interval);
+            let results = collector.finish(false).results;
+            assert_eq!(results.verdict.is_valid(), is_valid, "{is_message}");
+            assert_eq!(results.totals.lag.unwrap().count, 1);
+        }
     }
 
     #[test]

@@ -35,9 +35,9 @@ mod wire;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use throng_bench_measure::{LAG_SHARE_MAX, LogWriter};
+use throng_bench_measure::{LAG_SHARE_MAX, LogWriter, RunVerdict};
 use throng_bench_plan::Target;
-use throng_bench_plan::check::BenchExit;
+use throng_bench_plan::check::{BenchExit, Unit};
 use throng_bench_report::Results;
 
 pub use self::agent::{AGENT_PORT, AgentOptions, serve_agent};
@@ -115,6 +115,86 @@ impl Finished {
             .iter()
             .map(|check| check.outcome)
             .collect();
-        BenchExit::of_run(&outcomes, self.results.verdict.is_valid())
+        BenchExit::of_run(&outcomes, self.counts())
+    }
+
+    /// Returns true if the figures count that the run is for. Where a generator was late and
+    /// nothing worse, those that are no times do.
+    fn counts(&self) -> bool {
+        let Results {
+            verdict,
+            checks,
+            scenario,
+            totals,
+            ..
+        } = &self.results;
+        let search = scenario.publish.as_ref().and_then(|it| it.until.as_ref());
+        let asked = checks.iter().map(|judged| &judged.check);
+        let mut asked = asked.chain(search.map(|search| &search.check));
+        let for_times = match asked.next() {
+            None => totals.delivery.is_some(),
+            Some(first) => std::iter::once(first)
+                .chain(asked)
+                .any(|check| check.metric().unit() == Unit::Time),
+        };
+        match verdict {
+            RunVerdict::Valid => true,
+            RunVerdict::Invalid { latency_alone, .. } => *latency_alone && !for_times,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use throng_bench_measure::Latency;
+    use throng_bench_plan::{ClientTransport, Dialect, Scenario, Workload};
+
+    use super::*;
+
+    #[test]
+    fn a_late_generator_spoils_times_alone() {
+        for (checks, delivers, latency_alone, exit) in [
+            (&[][..], false, true, BenchExit::Ok),
+            (&[], true, true, BenchExit::GeneratorSaturated),
+            (&[], false, false, BenchExit::GeneratorSaturated),
+            (&["attempted>=0"], true, true, BenchExit::Ok),
+            (
+                &["attempted>=0"],
+                true,
+                false,
+                BenchExit::GeneratorSaturated,
+            ),
+            (
+                &["attempted>=0", "max<1s"],
+                true,
+                true,
+                BenchExit::GeneratorSaturated,
+            ),
+            (&["max<1us"], true, true, BenchExit::CheckFailed),
+            (&["connect_max<1s"], true, true, BenchExit::CheckNoData),
+        ] {
+            let target = Target::parse("ws://127.0.0.1:1/").unwrap();
+            let transport = ClientTransport::websocket(Dialect::Plain);
+            let mut scenario = Scenario::new(Workload::Hold, vec![target], transport);
+            scenario.checks = checks.iter().map(|check| check.parse().unwrap()).collect();
+            let mut results = Results::empty(&scenario);
+            let mut delivery = Latency::default();
+            delivery.record_us(1000);
+            results.totals.delivery = delivery.summary().filter(|_| delivers);
+            results.totals.counters.attempted = 1;
+            results.totals.counters.upgraded = 1;
+            results.judge();
+            results.verdict = RunVerdict::Invalid {
+                reasons: Vec::new(),
+                latency_alone,
+            };
+            let log = Arc::new(LogWriter::new(0));
+            let finished = Finished {
+                results,
+                log,
+                interrupted: false,
+            };
+            assert_eq!(finished.exit(), exit, "{checks:?} {latency_alone}");
+        }
     }
 }

@@ -71,6 +71,9 @@ pub struct Histograms {
     pub delivery: Latency,
     pub connect: Latency,
     pub lag: Latency,
+    /// Lag of messages alone, without that of connects.
+    #[serde(default)]
+    pub message_lag: Latency,
 }
 
 impl Histograms {
@@ -78,6 +81,13 @@ impl Histograms {
         self.delivery.merge(&other.delivery);
         self.connect.merge(&other.connect);
         self.lag.merge(&other.lag);
+        self.message_lag.merge(&other.message_lag);
+    }
+
+    /// Records how late a message began that was due.
+    pub fn begun_late(&mut self, due_us: u64, now_us: u64) {
+        self.lag.record_between(due_us, now_us);
+        self.message_lag.record_between(due_us, now_us);
     }
 }
 

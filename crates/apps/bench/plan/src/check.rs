@@ -175,17 +175,17 @@ pub enum BenchExit {
 }
 
 impl BenchExit {
-    /// Chooses the code for a run that came to its end. A saturated generator outranks the checks,
-    /// since its figures mean nothing; a failed check outranks one without data.
+    /// Chooses the code for a run that came to its end. A failed check outranks one without data,
+    /// and both outrank a saturated generator: a run that is repeated for its figures must not hide
+    /// them.
     pub fn of_run(outcomes: &[CheckOutcome], generator_valid: bool) -> Self {
-        if !generator_valid {
-            return Self::GeneratorSaturated;
-        }
         let failed = |outcome: &CheckOutcome| matches!(outcome, CheckOutcome::Failed { .. });
         if outcomes.iter().any(failed) {
             Self::CheckFailed
         } else if outcomes.contains(&CheckOutcome::NoData) {
             Self::CheckNoData
+        } else if !generator_valid {
+            Self::GeneratorSaturated
         } else {
             Self::Ok
         }
@@ -359,7 +359,9 @@ mod tests {
                 true,
                 BenchExit::CheckFailed,
             ),
-            (vec![failed], false, BenchExit::GeneratorSaturated),
+            (vec![failed], false, BenchExit::CheckFailed),
+            (vec![CheckOutcome::NoData], false, BenchExit::CheckNoData),
+            (vec![passed], false, BenchExit::GeneratorSaturated),
         ] {
             assert_eq!(BenchExit::of_run(&outcomes, valid), exit);
         }

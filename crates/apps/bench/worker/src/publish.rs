@@ -188,7 +188,7 @@ impl<'s> Publishers<'s> {
             }
             self.next += u64::from(self.script.part.of);
             core.tally.due_events += 1;
-            core.tally.interval.lag.record_between(due_us, now_us);
+            core.tally.interval.begun_late(due_us, now_us);
             self.begin(due_us, pace.warm_up, core, conns);
         }
         true

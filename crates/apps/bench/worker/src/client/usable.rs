@@ -296,10 +296,8 @@ impl SharedState<'_> {
         counters.published += 1;
         counters.sent_bytes += (fx.out.len() - before) as u64;
         self.tally.due_events += 1;
-        self.tally
-            .interval
-            .lag
-            .record_between(due_us, self.clock.now_us());
+        let now_us = self.clock.now_us();
+        self.tally.interval.begun_late(due_us, now_us);
         true
     }
 
