@@ -23,7 +23,7 @@
 //! size = 512
 //! ```
 //!
-//! An unknown key is refused with its line and the key that was probably meant.
+//! An unknown key is refused with its line and the key that was probably meant, all of them at once.
 
 use throng_types::units::{
     parse_count, parse_duration_us, parse_rate_per_s, parse_share, parse_size_bytes,
@@ -58,8 +58,9 @@ pub fn read_toml_with(text: &str, file: ScenarioFiles<'_>) -> Result<Scenario, V
     // What is missing or wrong has its default here and a complaint there.
     let scenario = read_root(Section::new("", 0, table.into_inner(), &complaints), file);
     let mut problems = complaints.into_problems();
-    if problems.is_empty() {
-        problems = scenario.problems();
+    // What could not be read has a default here, and its problems are nobody's.
+    if problems.iter().all(Problem::is_unknown_key) {
+        problems.extend(scenario.problems());
     }
     match problems.is_empty() {
         true => Ok(scenario),
@@ -104,9 +105,20 @@ fn read_root(mut root: Section<'_>, file: ScenarioFiles<'_>) -> Scenario {
 }
 
 /// Reads the key `scenario` and the table that belongs to it.
+/// Tables that belong to one kind of scenario.
+const OF_KINDS: [(&str, &str); 4] = [
+    ("chat", "chat"),
+    ("reconnect_storm", "reconnect-storm"),
+    ("slow_readers", "slow-readers"),
+    ("resume", "resume"),
+];
+
 fn read_kind(root: &mut Section<'_>) -> Workload {
     let word = root.word("scenario", &Workload::NAMES).unwrap_or("hold");
     match word {
+    for (table, kind) in OF_KINDS.into_iter().filter(|(_, kind)| *kind != word) {
+        root.refuse_section(table, &format!("`scenario = \"{kind}\"`"));
+    }
         "fan-out" => Workload::FanOut,
         "one-to-one" => Workload::OneToOne,
         "echo" => Workload::Echo,

@@ -20,6 +20,13 @@ pub struct Problem {
     pub message: String,
 }
 
+impl Problem {
+    /// Returns true for a key that nobody took, in whose place nothing was read.
+    pub(crate) fn is_unknown_key(&self) -> bool {
+        self.message.starts_with("unknown key ")
+    }
+}
+
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(line) = self.line {
@@ -178,19 +185,25 @@ impl<'t> Section<'t> {
         }
     }
 
-    /// Takes a text that must be one of several words.
+    /// Takes a text that must be one of several words. Goes on with the word that was probably
+    /// meant, so that what depends on it is not refused as well.
     pub(crate) fn word(
         &mut self,
         key: &'static str,
         words: &[&'static str],
     ) -> Option<&'static str> {
-        self.parsed(key, |text| match words.iter().find(|word| **word == text) {
+        let mut near = None;
+        let read = self.parsed(key, |text| match words.iter().find(|word| **word == text) {
             Some(word) => Ok(*word),
-            None => Err(nearest(text, words.iter().copied()).map_or_else(
-                || format!("`{text}` is unknown; known are {}", words.join(", ")),
-                |near| format!("`{text}` is unknown; did you mean `{near}`?"),
-            )),
-        })
+            None => {
+                near = nearest(text, words.iter().copied());
+                Err(near.map_or_else(
+                    || format!("`{text}` is unknown; known are {}", words.join(", ")),
+                    |near| format!("`{text}` is unknown; did you mean `{near}`?"),
+                ))
+            }
+        });
+        read.or(near)
     }
 
     pub(crate) fn list<T, E: fmt::Display>(
@@ -231,8 +244,12 @@ impl<'t> Section<'t> {
         pairs.collect()
     }
 
+    /// Takes a table within this one. A misspelt one is refused, and what is in it is read.
     pub(crate) fn section(&mut self, key: &'static str) -> Option<Self> {
-        let value = self.take(key)?;
+        let value = match self.take(key) {
+            Some(value) => value,
+            None => self.misspelt(key)?,
+        };
         let (at, path) = (value.span().start, self.path(key));
         match value.into_inner() {
             DeValue::Table(table) => Some(Self::new(&path, at, table, &self.complaints)),
@@ -242,6 +259,29 @@ impl<'t> Section<'t> {
                 self.complaints.add(at, message);
                 None
             }
+        }
+    }
+
+    fn misspelt(&mut self, key: &'static str) -> Option<Value<'t>> {
+        let tables = self.table.iter();
+        let mut tables = tables.filter(|(_, value)| value.get_ref().is_table());
+        let is_near = |name: &str| nearest(name, [key]).is_some();
+        let (name, _) = tables.find(|(name, _)| is_near(name.get_ref()))?;
+        let name = name.clone();
+        let message = format!(
+            "unknown key `{}`; did you mean `{}`?",
+            name.get_ref(),
+            self.path(key)
+        );
+        self.complaints.add(name.span().start, message);
+        self.table.remove(name.get_ref().as_ref())
+    }
+
+    /// Refuses a table that belongs to something else.
+    pub(crate) fn refuse_section(&mut self, key: &'static str, belongs_to: &str) {
+        if let Some(value) = self.take(key) {
+            let message = format!("`{}` belongs to {belongs_to}", self.path(key));
+            self.complaints.add(value.span().start, message);
         }
     }
 
