@@ -4,8 +4,9 @@
 //! and reports and handed on with them; the server's keys must not travel along. Never: changes
 //! the run.
 //!
-//! A secret is found by its name (a header, a query parameter, a JSON member, a flag), by its shape
-//! (a JWT, a user name in a URL), and in every other text that has a secret found so.
+//! A secret is found by its name (a query parameter, a JSON member, a flag), by its shape (a JWT, a
+//! user name in a URL), and in every other text that has a secret found so. Headers have whatever
+//! name somebody gave them, so their values are secrets but for those of [`HARMLESS`] ones.
 
 use serde_json::Value;
 
@@ -19,6 +20,15 @@ const NAMES: &str = "apikey authorization cookie credential jwt passphrase passw
 
 /// Names that are secrets only when they stand alone.
 const WHOLE_NAMES: [&str; 4] = ["auth", "key", "pass", "sig"];
+
+/// Headers whose values say nothing about who somebody is, in lower case.
+const HARMLESS: &str = "accept accept-encoding accept-language cache-control connection \
+                        content-encoding content-length content-type date dnt expect host \
+                        keep-alive last-event-id origin pragma range sec-websocket-extensions \
+                        sec-websocket-version te transfer-encoding upgrade user-agent via";
+
+/// Flags whose values are header lines.
+const HEADER_FLAGS: [&str; 2] = ["header", "publish-header"];
 
 /// A secret shorter than this is masked where its name stands, but not looked for elsewhere.
 const VALUE_BYTES_MIN: usize = 6;
@@ -75,17 +85,17 @@ impl Redactor {
                 for (name, member) in members {
                     match member {
                         Value::String(text) if is_secret(name) => hide(text, found),
+                        Value::Array(headers) if name == "headers" => {
+                            headers
+                                .iter_mut()
+                                .for_each(|header| hide_header(header, found));
+                            self.mask_value(member, found);
+                        }
                         other => self.mask_value(other, found),
                     }
                 }
             }
             Value::Array(items) => {
-                // A header is a pair of texts.
-                if let [Value::String(name), Value::String(text)] = &mut items[..]
-                    && is_secret(name)
-                {
-                    hide(text, found);
-                }
                 items
                     .iter_mut()
                     .for_each(|item| self.mask_value(item, found));
@@ -142,8 +152,24 @@ fn hide(text: &mut String, found: &mut Vec<String>) {
     found.push(std::mem::replace(text, MASK.to_owned()));
 }
 
+fn is_harmless(header: &str) -> bool {
+    HARMLESS
+        .split(' ')
+        .any(|known| known.eq_ignore_ascii_case(header))
+}
+
+/// Hides the value of a pair of texts, name and value.
+fn hide_header(header: &mut Value, found: &mut Vec<String>) {
+    if let Some([Value::String(name), Value::String(text)]) =
+        header.as_array_mut().map(|it| &mut it[..])
+        && !is_harmless(name)
+    {
+        hide(text, found);
+    }
+}
+
 fn mask_command(command: &[String], found: &mut Vec<String>) -> Vec<String> {
-    let mut is_value = false;
+    let (mut is_value, mut is_header) = (false, false);
     command
         .iter()
         .map(|word| {
@@ -152,12 +178,22 @@ fn mask_command(command: &[String], found: &mut Vec<String>) -> Vec<String> {
                 hide(&mut word, found);
                 return word;
             }
+            if std::mem::take(&mut is_header) {
+                return masked_line(&word, found);
+            }
             let flag = word.strip_prefix("--").map(str::to_owned);
             match flag.as_deref().map(|flag| flag.split_once('=')) {
                 Some(Some((name, value))) if is_secret(name) => {
                     let mut value = value.to_owned();
                     hide(&mut value, found);
                     format!("--{name}={value}")
+                }
+                Some(Some((name, line))) if HEADER_FLAGS.contains(&name) => {
+                    format!("--{name}={}", masked_line(line, found))
+                }
+                Some(None) if HEADER_FLAGS.contains(&flag.as_deref().unwrap_or_default()) => {
+                    is_header = true;
+                    word
                 }
                 Some(None) if is_secret(flag.as_deref().unwrap_or_default()) => {
                     is_value = true;
@@ -167,6 +203,17 @@ fn mask_command(command: &[String], found: &mut Vec<String>) -> Vec<String> {
             }
         })
         .collect()
+}
+
+/// Masks the value of a header line.
+fn masked_line(line: &str, found: &mut Vec<String>) -> String {
+    match line.split_once(':') {
+        Some((name, value)) if !is_harmless(name.trim()) => {
+            hide(&mut value.trim().to_owned(), found);
+            format!("{name}: {MASK}")
+        }
+        _ => mask_text(line, found),
+    }
 }
 
 /// Masks the text behind a secret name and `=` or `:` (in a query, a header line, a piece of JSON),
@@ -201,7 +248,11 @@ fn mask_text(text: &str, found: &mut Vec<String>) -> String {
         out.push_str(word);
         // Members of JSON within JSON have their quotes escaped.
         let name = word.rsplit('.').next().unwrap_or(word);
-        if is_secret(name)
+        // A line of a head that is written out, as the first message of a raw connection.
+        let before = out.strip_suffix(word).unwrap_or_default();
+        let begins_line = before.ends_with('\n') || before.ends_with("\\n");
+        let is_header = begins_line && after.starts_with(": ") && !is_harmless(word);
+        if (is_secret(name) || is_header)
             && let Some((between, value)) = value_behind(after)
         {
             out.push_str(&after[..between]);
@@ -274,8 +325,23 @@ mod tests {
             redactor.text("3 × unknown key s3cret-a"),
             "3 × unknown key ***"
         );
-        let header = ["--header".to_owned(), "X-API-Key: s3cret-c".to_owned()];
-        assert_eq!(redactor.command(&header), ["--header", "X-API-Key: ***"]);
+        let words = [
+            "--header",
+            "X-Who: s3cret-c",
+            "--publish-header=X-Of:s3cret-d",
+            "--header",
+        ];
+        let headers = words.into_iter().chain(["Accept: text/plain"]);
+        let headers: Vec<String> = headers.map(str::to_owned).collect();
+        assert_eq!(
+            redactor.command(&headers)[1..],
+            [
+                "X-Who: ***",
+                "--publish-header=X-Of: ***",
+                "--header",
+                "Accept: text/plain"
+            ]
+        );
     }
 
     fn scenario() -> Scenario {
@@ -290,7 +356,8 @@ mod tests {
         {
             headers.push(("Authorization".into(), "Bearer s3cret-header".into()));
             headers.push(("Cookie".into(), "sid=s3cret-cookie".into()));
-            headers.push(("X-Seen".into(), "1".into()));
+            headers.push(("X-Whatever".into(), "s3cret-of-somebody".into()));
+            headers.push(("User-Agent".into(), "a phone".into()));
             first_frames.push("again s3cret-header".into());
         }
         let mut scenario = Scenario::new(Workload::FanOut, vec![target], transport);
@@ -313,7 +380,7 @@ mod tests {
         let text = serde_json::to_string(&redacted).unwrap();
         assert!(!text.contains("s3cret"), "{text}");
         assert!(
-            text.contains("again ***") && text.contains("X-Seen"),
+            text.contains("again ***") && text.contains("a phone"),
             "{text}"
         );
         assert_eq!(redacted.publish.unwrap().per_s.to_bits(), 0.1_f64.to_bits());
