@@ -23,6 +23,6 @@ throng_testkit::dialogues! {
     included: ;
     dialogues: answers backends browser cli_client cli_command_line cli_config cli_mistakes
         cli_serve cli_server cli_token commands compression curl dashboard delta drain history http2
-        jwks lifetimes live logged observe openssl pages proxies publisher pusher pusher_apps
+        jwks lifetimes live loads logged observe openssl pages proxies publisher pusher pusher_apps
         reload rights server_sdks sign_in story tls tokens upgrade work;
 }

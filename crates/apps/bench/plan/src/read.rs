@@ -23,7 +23,7 @@
 //! size = 512
 //! ```
 //!
-//! An unknown key is refused with its line and the key that was probably meant, all of them at once.
+//! Unknown keys are refused, all at once, each with its line and the key that was probably meant.
 
 use throng_types::units::{
     parse_count, parse_duration_us, parse_rate_per_s, parse_share, parse_size_bytes,
@@ -97,14 +97,14 @@ fn read_root(mut root: Section<'_>, file: ScenarioFiles<'_>) -> Scenario {
     if let Some(connect) = root.section("connect") {
         read_connect(connect, &mut scenario);
     }
-    scenario.say = root.section("say").map(read_say);
+    let say = root.section("say");
+    scenario.say = say.map(|section| read_say(section, &scenario.transport));
     scenario.publish = root.section("publish").map(read_publish);
     scenario.statsd = root.section("statsd").map(read_statsd);
     root.finish();
     scenario
 }
 
-/// Reads the key `scenario` and the table that belongs to it.
 /// Tables that belong to one kind of scenario.
 const OF_KINDS: [(&str, &str); 4] = [
     ("chat", "chat"),
@@ -113,12 +113,13 @@ const OF_KINDS: [(&str, &str); 4] = [
     ("resume", "resume"),
 ];
 
+/// Reads the key `scenario` and the table that belongs to it.
 fn read_kind(root: &mut Section<'_>) -> Workload {
     let word = root.word("scenario", &Workload::NAMES).unwrap_or("hold");
-    match word {
     for (table, kind) in OF_KINDS.into_iter().filter(|(_, kind)| *kind != word) {
         root.refuse_section(table, &format!("`scenario = \"{kind}\"`"));
     }
+    match word {
         "fan-out" => Workload::FanOut,
         "one-to-one" => Workload::OneToOne,
         "echo" => Workload::Echo,
@@ -261,12 +262,14 @@ fn read_phase(mut section: Section<'_>) -> ArrivalPhase {
     phase
 }
 
-fn read_say(mut section: Section<'_>) -> PeriodicMessage {
+fn read_say(mut section: Section<'_>, transport: &ClientTransport) -> PeriodicMessage {
     section.require("every", "every = \"1s\"");
     let size = section.parsed("size", parse_size_bytes);
     let say = PeriodicMessage {
         binary: section.flag("binary").unwrap_or(false),
-        text: section.text("text").unwrap_or_else(|| "{payload}".into()),
+        text: section
+            .text("text")
+            .unwrap_or_else(|| transport.message().to_owned()),
         every_us: section.parsed("every", parse_duration_us).unwrap_or(0),
         count: section.parsed("count", parse_count),
         size_bytes: size.unwrap_or(128) as usize,

@@ -127,7 +127,8 @@ impl Scenario {
 
     /// Cuts the run so that arrivals, warm-up and hold end within `bound_us`.
     ///
-    /// Arrivals take at most four fifths of the bound, so that a hold remains.
+    /// Arrivals take at most four fifths of the bound, so that a hold remains; a storm comes in its
+    /// first third.
     pub fn bound_duration(&mut self, bound_us: u64) {
         if self.duration_us() <= bound_us {
             return;
@@ -138,6 +139,9 @@ impl Scenario {
         let left_us = bound_us - self.arrivals.duration_us().min(bound_us);
         self.warm_up_us = self.warm_up_us.min(left_us - hold_least_us);
         self.hold_us = self.hold_us.min(left_us - self.warm_up_us);
+        if let Workload::ReconnectStorm { at_us, .. } = &mut self.kind {
+            *at_us = (*at_us).min(self.hold_us / 3);
+        }
     }
 }
 
@@ -260,6 +264,21 @@ impl ClientTransport {
 
     pub const fn sends(&self) -> bool {
         matches!(self, Self::WebSocket { .. } | Self::Raw { .. })
+    }
+
+    /// Returns the template of a message that a connection publishes, unless a scenario has its
+    /// own.
+    pub const fn message(&self) -> &'static str {
+        match self {
+            Self::WebSocket {
+                dialect: Dialect::Centrifugo { .. },
+                ..
+            } => {
+                // An id above those of connect and subscribe; no answer is waited for.
+                r#"{"id":1000000,"publish":{"channel":"{channel}","data":"{payload}"}}"#
+            }
+            _ => "{payload}",
+        }
     }
 
     /// Returns the templates that open a connection: header lines, first messages, the token.

@@ -14,6 +14,10 @@ use throng_bench_plan::{ClientTransport, Dialect, Workload};
 use crate::core::{SharedState, moment};
 use crate::session::{Client, Stage, Wire};
 
+/// Beginning of the refusal of a message that a connection of Centrifugo's protocol publishes
+/// ([`ClientTransport::message`]).
+const REFUSED: &[u8] = br#"{"id":1000000,"error""#;
+
 impl SharedState<'_> {
     pub(super) fn message(
         &mut self,
@@ -32,7 +36,10 @@ impl SharedState<'_> {
                         throng_ws::encode_message(self.mask(), Opcode::Text, data, fx.out);
                         return;
                     }
-                    if client.resume.is_some() || matches!(client.stage, Stage::Subscribing(_)) {
+                    if client.resume.is_some()
+                        || matches!(client.stage, Stage::Subscribing(_))
+                        || data.starts_with(REFUSED)
+                    {
                         self.centrifugo_lines(id, client, data, fx);
                     }
                 }
@@ -82,13 +89,16 @@ impl SharedState<'_> {
             {
                 position.offset = position.offset.max(publication.offset);
             }
-            let Stage::Subscribing(left) = client.stage else {
-                continue;
-            };
+            let refused = line.error.is_some();
             if let Some(refusal) = line.error {
                 let message: String = refusal.message.chars().take(80).collect();
                 self.tally
                     .remark(format!("refused with {} {message}", refusal.code));
+            }
+            let Stage::Subscribing(left) = client.stage else {
+                continue;
+            };
+            if refused {
                 return self.fail(client, ConnectFailure::SubscribeRefused, fx);
             }
             if line.connect.is_some() && line.id == centrifugo::CONNECT_ID {

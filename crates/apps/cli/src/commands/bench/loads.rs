@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use throng_bench_plan::import::{Imported, TsungOptions, read_tcpkali, read_tsung};
 use throng_bench_plan::ports::parse_sources;
 use throng_bench_plan::schedule::Stage;
-use throng_bench_plan::{ClientTransport, Dialect, Scenario, Target, Workload, read_toml_with};
+use throng_bench_plan::{
+    ClientTransport, Dialect, Scenario, Target, Via, Workload, read_toml_with,
+};
 use throng_types::units::{parse_count, parse_duration_us, parse_rate_per_s};
 
 use super::args::{
@@ -258,6 +260,9 @@ pub(crate) struct RunFileArgs {
     /// dealt out evenly
     #[arg(long = "target", value_name = "URL", value_delimiter = ',', value_parser = Target::parse)]
     targets: Vec<Target>,
+    /// Publish through this server instead of the file's
+    #[arg(long, value_name = "URL", value_parser = Target::parse)]
+    publish: Option<Target>,
     /// Multiply numbers of clients and rates: 0.001
     #[arg(long, value_name = "FACTOR", value_parser = factor)]
     scale: Option<f64>,
@@ -333,6 +338,12 @@ fn is_xml(path: &Path, text: &str) -> bool {
 
 fn adapted(mut scenario: Scenario, args: &RunFileArgs) -> Scenario {
     go_to(&mut scenario.targets, &args.targets);
+    if let Some(publish) = &mut scenario.publish {
+        let (Via::Http { target, .. } | Via::WebSocket { target, .. }) = &mut publish.via;
+        let mut to = vec![target.clone()];
+        go_to(&mut to, args.publish.as_slice());
+        to.swap_with_slice(std::slice::from_mut(target));
+    }
     if let Some(factor) = args.scale {
         scenario.scale(factor);
     }
