@@ -53,8 +53,8 @@ pub(crate) struct Args {
     /// A token for clients (`throng token create` makes one)
     #[arg(long, env = "THRONG_TOKEN", hide_env_values = true)]
     token: Option<String>,
-    /// Protocols: websocket, centrifugo, sse, stream, http2, pusher:ID:KEY, appwrite:PROJECT; by
-    /// default those that the server's configuration has, if the key may read it
+    /// Protocols: websocket, centrifugo, sse, stream, http2, pusher:ID:KEY, appwrite:PROJECT and
+    /// grip:PATH; by default those that the server's configuration has, if the key may read it
     #[arg(long, value_name = "PROTOCOLS", value_delimiter = ',')]
     speak: Vec<Protocol>,
     /// Beginning of the names of channels; each client adds a name that nobody else has
@@ -83,12 +83,17 @@ enum Protocol {
     Pusher(String, String),
     /// Id of the project.
     Appwrite(String),
+    /// Path at which a back end holds the channel that the path names, a template.
+    Grip(String),
 }
 
 impl FromStr for Protocol {
     type Err = String;
 
     fn from_str(text: &str) -> std::result::Result<Self, String> {
+        if let Some(path) = text.strip_prefix("grip:/") {
+            return Ok(Self::Grip(format!("/{path}")));
+        }
         let parts: Vec<&str> = text.split(':').collect();
         Ok(match parts[..] {
             ["websocket"] => Self::WebSocket,
@@ -100,8 +105,8 @@ impl FromStr for Protocol {
             ["appwrite", project] => Self::Appwrite(project.to_owned()),
             _ => {
                 return Err(
-                    "expected websocket, centrifugo, sse, stream, http2, pusher:ID:KEY or \
-                     appwrite:PROJECT"
+                    "expected websocket, centrifugo, sse, stream, http2, pusher:ID:KEY, \
+                     appwrite:PROJECT or grip:/PATH/{channel}"
                         .to_owned(),
                 );
             }
@@ -120,6 +125,7 @@ impl Protocol {
             Self::Http2 => "http2".to_owned(),
             Self::Pusher(id, _) => format!("pusher:{id}"),
             Self::Appwrite(project) => format!("appwrite:{project}"),
+            Self::Grip(_) => "grip".to_owned(),
         }
     }
 
@@ -174,6 +180,7 @@ impl Protocol {
                 "/v1/realtime?project={}&channels[]={{channel:url}}",
                 escape(project)
             ),
+            Self::Grip(path) => path.clone(),
         };
         let transport = match self {
             Self::WebSocket => socket(Dialect::Plain, &[], bearer),
@@ -182,7 +189,7 @@ impl Protocol {
                 socket(Dialect::Centrifugo { token }, &[], Vec::new())
             }
             Self::Sse | Self::Http2 => ClientTransport::Sse { headers: bearer },
-            Self::Stream => ClientTransport::HttpStream {
+            Self::Stream | Self::Grip(_) => ClientTransport::HttpStream {
                 headers: bearer,
                 content_type: None,
             },
@@ -210,6 +217,12 @@ impl Protocol {
                     path = "/v1/realtime/events";
                     let event = include_str!("probe_event.json").trim_end();
                     *body = event.replace("PROJECT", &escape(project));
+                }
+                Self::Grip(_) => {
+                    path = "/publish/";
+                    if let Via::Http { body: items, .. } = Via::grip(&api) {
+                        *body = items;
+                    }
                 }
                 _ => {}
             }
@@ -317,8 +330,11 @@ fn probe(args: &Args, tls: &TlsTrust) -> Vec<Value> {
             .iter()
             .map(|protocol| scope.spawn(|| protocol.probe(args, tls.clone())))
             .collect();
-        let outcomes = runs.into_iter().filter_map(|run| run.join().ok());
-        outcomes.collect()
+        let outcomes = runs.into_iter().map(thread::ScopedJoinHandle::join);
+        // Whoever panics gives no verdict.
+        outcomes
+            .map(|outcome| outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect()
     })
 }
 
