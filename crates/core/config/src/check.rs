@@ -306,13 +306,13 @@ impl Checks<'_> {
             self.warn(
                 "keys are set and no option opens any channel: clients may subscribe only where \
                  their token names the channel or they bring a subscription token; subscribe = \
-                 true in [channel] or a [[namespace]] opens its channels to clients with a token",
+                 true in [channel] or a [[namespace]] opens its channels to clients with a user",
             );
         }
         if self.config.auth.anonymous == Some(true) && !any(|it| it.anonymous_subscribe) {
             self.warn(
                 "auth.anonymous is true, but no channel has anonymous_subscribe = true: \
-                 clients without a token can connect and do nothing",
+                 clients without a user can connect and do nothing",
             );
         }
     }
