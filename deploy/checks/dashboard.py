@@ -75,7 +75,7 @@ patiently("a connection is seen", lambda: ask('throng_connections{transport="sse
 panels = list(expressions())
 asked = set()
 for title, expression in panels:
-    names = set(re.findall(r"\bthrong_\w+", expression))
+    names = set(re.findall(r"\b(?:throng|process)_\w+", expression))
     if not names:
         sys.exit(f"{title}: names no metric: {expression}")
     if names - served:

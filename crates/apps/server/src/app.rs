@@ -455,6 +455,8 @@ impl Observer {
             counters.add(counter, now - before);
         }
         counters.record(Histogram::TurnDuration, turns.last_turn_us);
+        let times = &app.parts.shared.turn_times;
+        times.end_turn(turns.last_turn_us, counters);
         for (gauge, now) in [
             (Gauge::Channels, hub.home.streams),
             (Gauge::Subscriptions, hub.subscriptions),

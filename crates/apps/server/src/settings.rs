@@ -279,6 +279,7 @@ impl Blueprint {
             hooks: None,
             ends: RefCell::default(),
             dates: DateCell::default(),
+            turn_times: Default::default(),
             version: self.observatory.version,
             started_unix_ms: self.observatory.started_unix_ms,
             draining: false,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use throng_engine::{Conns, Delivery, Effects, Kernel, Pieces};
 use throng_hub::{Answer, Batch, FormKind, Format, Patch, ReplyTo, Sink};
-use throng_metrics::Counter;
+use throng_metrics::{Counter, Histogram};
 use throng_session::{Event, Order, PublishOutcome, Shared, Work};
 use throng_types::{
     ChannelName, ConnId, Frame, Frames, Publication, PublicationKind, Slots, Unsubscribe,
@@ -98,7 +98,14 @@ impl<K: Kernel> Sink for HubSink<'_, K> {
     }
 
     fn carried(&mut self, publication: &Publication) {
-        self.gateways.carried(publication, self.orders);
+        if publication.tags.is_some() {
+            self.gateways.carried(publication, self.orders);
+        }
+        if publication.told == PublicationKind::Data {
+            let (now, times) = (self.conns.now(), &self.shared.turn_times);
+            let lag_ms = now.unix_ms.saturating_sub(publication.time_unix_ms);
+            times.note(Histogram::DeliveryLag, lag_ms, &self.shared.counters);
+        }
     }
 }
 

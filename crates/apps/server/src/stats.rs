@@ -9,7 +9,7 @@ use throng_broker::Draft;
 use throng_gateway_pusher::PusherShared;
 use throng_hub::Command;
 use throng_metrics::{Counter, Counters, Gauge, Histogram, Totals, write_apps};
-use throng_sys::{clock, limits, memory};
+use throng_sys::{clock, cpu, limits, memory};
 use throng_types::{ChannelName, Now, Payload, PayloadKind};
 
 use crate::logins::Table;
@@ -64,6 +64,7 @@ impl Observatory {
         totals.set(Gauge::ProcessResidentBytes, resident_bytes());
         totals.set(Gauge::OpenDescriptors, open_descriptors(&totals));
         totals.set(Gauge::DescriptorsMax, limits::nofile().soft);
+        totals.cpu_us = cpu::process_time(None).map_or(0, |time| time.user_us + time.system_us);
         totals
     }
 
@@ -141,7 +142,7 @@ impl Ticker {
 
     fn line(&self, last: &Sample, now: &Sample, draining: bool) -> String {
         let observatory = &self.observatory;
-        let (delta, cpu_per_mille) = now.since(last);
+        let delta = now.since(last);
         let totals = &now.totals;
         let capacity = observatory.capacity.as_ref();
         let [websocket, sse, stream, http] = observatory.watch.clients(totals);
@@ -175,7 +176,7 @@ impl Ticker {
             "history_publications": totals.gauge(Gauge::HistoryPublications),
             "memory_bytes": totals.gauge(Gauge::ProcessResidentBytes),
             "memory_per_connection_bytes": per_connection,
-            "cpu_percent": cpu_per_mille as f64 / 10.0,
+            "cpu_percent": delta.cpu_per_mille() as f64 / 10.0,
             "descriptors": {
                 "open": totals.gauge(Gauge::OpenDescriptors),
                 "max": totals.gauge(Gauge::DescriptorsMax),

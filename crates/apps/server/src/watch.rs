@@ -14,7 +14,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use serde_json::{Value, json};
 use throng_config::Config;
 use throng_metrics::{Counter, Delta, Gauge, Totals};
-use throng_sys::cpu;
 
 /// An hour of moments.
 const EVERY_MS: u64 = 5_000;
@@ -43,31 +42,21 @@ struct Hour {
     last: Option<Sample>,
 }
 
-/// Totals of the server at one time, and the CPU time that it has used.
+/// Totals of the server at one time.
 pub(crate) struct Sample {
     pub(crate) totals: Totals,
     pub(crate) unix_ms: u64,
-    cpu_us: u64,
 }
 
 impl Sample {
     pub(crate) fn new(totals: Totals, unix_ms: u64) -> Self {
-        let cpu_us = cpu::process_time(None).map_or(0, |time| time.user_us + time.system_us);
-        Self {
-            totals,
-            unix_ms,
-            cpu_us,
-        }
+        Self { totals, unix_ms }
     }
 
-    /// Returns changes since an earlier one, and the CPU time in thousandths of one core.
-    pub(crate) fn since(&self, before: &Self) -> (Delta, u64) {
+    /// Returns changes since an earlier one.
+    pub(crate) fn since(&self, before: &Self) -> Delta {
         let elapsed_ms = self.unix_ms.saturating_sub(before.unix_ms).max(1);
-        let delta = Delta::between(before.totals.clone(), self.totals.clone(), elapsed_ms);
-        (
-            delta,
-            self.cpu_us.saturating_sub(before.cpu_us) / elapsed_ms,
-        )
+        Delta::between(before.totals.clone(), self.totals.clone(), elapsed_ms)
     }
 
     /// Bytes of memory for each of so many connections, beyond those at the start.
@@ -173,7 +162,7 @@ impl Watch {
         }
         let now = Sample::new(totals(), unix_ms);
         if let Some(before) = &hour.last {
-            let (delta, cpu_per_mille) = now.since(before);
+            let delta = now.since(before);
             let connections = self.clients(&now.totals);
             let moment = Moment {
                 unix_ms,
@@ -183,7 +172,7 @@ impl Watch {
                 bytes_out_per_s: delta.per_second(Counter::BytesOut),
                 memory_per_connection: now
                     .bytes_per_connection(base_bytes, connections.iter().sum()),
-                cpu_per_mille,
+                cpu_per_mille: delta.cpu_per_mille(),
             };
             push(&mut hour.moments, moment, MOMENTS_MAX);
         }

@@ -361,8 +361,8 @@ pub trait Sink {
     /// Notes that a connection's subscription has ended, because its deliveries have a gap: it must
     /// subscribe again, from the position that it has.
     fn lost(&mut self, conn: ConnId, channel: &ChannelName) {}
-    /// Notes that all members on this shard have a publication; there may be none. Called once for
-    /// each publication with tags, and not for others.
+    /// Notes that all members on this shard have a publication. Called once for each; of those that
+    /// nobody got, because there are no members or a newer one took its place, only if it has tags.
     fn carried(&mut self, publication: &Publication) {}
 }
 

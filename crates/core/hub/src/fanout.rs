@@ -226,7 +226,8 @@ impl Fanout {
         let is_data = |known: &Arc<Publication>| known.told == PublicationKind::Data;
         while self.publications.front().is_some_and(is_data) {
             saved += self.lack(self.first);
-            self.forget_below(self.first + 1, carried);
+            let tagged = |it: &Arc<Publication>| it.tags.is_some();
+            carried.extend(self.forget_below(self.first + 1).filter(tagged));
         }
         saved
     }
@@ -245,18 +246,14 @@ impl Fanout {
         members.map(|run| u64::from(run.count)).sum::<u64>() + joining as u64
     }
 
-    /// Drops publications below a number; moves those with tags to `carried`.
-    fn forget_below(&mut self, number: u64, carried: &mut Vec<Arc<Publication>>) {
+    /// Takes publications below a number out.
+    fn forget_below(&mut self, number: u64) -> impl Iterator<Item = Arc<Publication>> {
         let count = usize::try_from(number.saturating_sub(self.first)).unwrap_or(usize::MAX);
         let count = count.min(self.publications.len());
-        for publication in self.publications.drain(..count) {
-            self.bytes -= publication.cost_bytes();
-            if publication.tags.is_some() {
-                carried.push(publication);
-            }
-        }
         self.first += count as u64;
-        debug_assert!(!self.publications.is_empty() || self.bytes == 0);
+        let bytes = &mut self.bytes;
+        let forgotten = self.publications.drain(..count);
+        forgotten.inspect(|publication| *bytes -= publication.cost_bytes())
     }
 
     /// Number that the next publication will get, which is the mark of a connection that joins now.
@@ -416,7 +413,7 @@ impl Fanout {
         tagged.cloned()
     }
 
-    /// Drops publications that all members have; moves those with tags to `carried`.
+    /// Moves publications that all members have to `carried`.
     pub(crate) fn forget(&mut self, carried: &mut Vec<Arc<Publication>>) {
         let marks = [self.behind.front(), self.ahead.front()]
             .into_iter()
@@ -429,7 +426,8 @@ impl Fanout {
             let place = usize::try_from(lowest - self.first).unwrap_or(usize::MAX);
             self.before = self.last_data(place.min(self.publications.len()));
         }
-        self.forget_below(lowest, carried);
+        carried.extend(self.forget_below(lowest));
+        debug_assert!(!self.publications.is_empty() || self.bytes == 0);
     }
 
     /// Whether all members have everything.

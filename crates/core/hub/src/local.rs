@@ -81,8 +81,7 @@ pub(crate) struct Local {
     pub(crate) news_dropped: u64,
     /// Deliveries saved because a newer publication replaced theirs.
     pub(crate) conflated: u64,
-    /// Publications with tags that all members have, until the sink is told. Bound: what waits in
-    /// fan-outs.
+    /// Publications that all members have, until the sink is told. Bound: what waits in fan-outs.
     pub(crate) carried: Vec<Arc<Publication>>,
     /// Requests still to be sent to the broker: members that left, and channels that were released.
     /// Bound: two a subscription that ended in this turn.

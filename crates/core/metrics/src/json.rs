@@ -4,10 +4,9 @@ use std::fmt::Write as _;
 
 use throng_types::json::append_str;
 
-use crate::totals::Sample;
-use crate::{Histogram, Totals};
+use crate::{Buckets, Histogram, Label, Totals};
 
-/// Appends `{"version":…,"counters":{…},"gauges":{…},"histograms":{…}}`.
+/// Appends `{"version":…,"cpu_us":…,"counters":{…},"gauges":{…},"histograms":{…}}`.
 ///
 /// Names go without their prefix; like labels they need no escapes. A metric with a label is an
 /// object of its series; a histogram has `count`, `sum_us`, `mean_us`, `p50_us`, `p90_us` and
@@ -15,27 +14,30 @@ use crate::{Histogram, Totals};
 pub fn write_json(totals: &Totals, version: &str, out: &mut String) {
     let mut quoted = Vec::new();
     append_str(version, &mut quoted);
-    let _ = write!(out, "{{\"version\":{}", String::from_utf8_lossy(&quoted));
+    let version = String::from_utf8_lossy(&quoted);
+    let _ = write!(out, "{{\"version\":{version},\"cpu_us\":{}", totals.cpu_us);
     for kind in ["counter", "gauge"] {
         let _ = write!(out, ",\"{kind}s\":{{");
-        metrics(totals.samples().filter(|it| it.kind == kind), out);
+        let series = totals.samples().filter(|it| it.kind == kind);
+        metrics(
+            series.map(|it| (short(it.name), it.label, it.value.to_string())),
+            out,
+        );
         out.push('}');
     }
     out.push_str(",\"histograms\":{");
-    for (index, &histogram) in Histogram::ALL.iter().enumerate() {
-        if index > 0 {
-            out.push(',');
-        }
-        write_histogram(totals, histogram, out);
-    }
+    let histograms = Histogram::ALL.iter().map(|&it| {
+        let name = short(it.name()).trim_end_matches("_seconds");
+        (name, it.label(), distribution(totals.histogram(it)))
+    });
+    metrics(histograms, out);
     out.push_str("}}");
 }
 
 /// Series of one metric stand next to each other in the table, so one pass can nest them.
-fn metrics(series: impl Iterator<Item = Sample>, out: &mut String) {
+fn metrics(series: impl Iterator<Item = (&'static str, Option<Label>, String)>, out: &mut String) {
     let mut open = "";
-    for (index, sample) in series.enumerate() {
-        let name = sample.name;
+    for (index, (name, label, value)) in series.enumerate() {
         if name == open {
             out.push(',');
         } else {
@@ -45,28 +47,26 @@ fn metrics(series: impl Iterator<Item = Sample>, out: &mut String) {
             if index > 0 {
                 out.push(',');
             }
-            let _ = write!(out, "\"{}\":", short(name));
+            let _ = write!(out, "\"{name}\":");
             open = "";
         }
-        if let Some(label) = sample.label {
+        if let Some(label) = label {
             if open.is_empty() {
                 out.push('{');
                 open = name;
             }
             let _ = write!(out, "\"{}\":", label.value);
         }
-        let _ = write!(out, "{}", sample.value);
+        out.push_str(&value);
     }
     if !open.is_empty() {
         out.push('}');
     }
 }
 
-fn write_histogram(totals: &Totals, histogram: Histogram, out: &mut String) {
-    let buckets = totals.histogram(histogram);
-    let name = short(histogram.name()).trim_end_matches("_seconds");
+fn distribution(buckets: &Buckets) -> String {
     let (count, sum_us) = (buckets.count(), buckets.sum_us);
-    let _ = write!(out, "\"{name}\":{{\"count\":{count},\"sum_us\":{sum_us}");
+    let mut out = format!("{{\"count\":{count},\"sum_us\":{sum_us}");
     for (key, value) in [
         ("mean_us", buckets.mean_us()),
         ("p50_us", buckets.quantile_us(500)),
@@ -77,6 +77,7 @@ fn write_histogram(totals: &Totals, histogram: Histogram, out: &mut String) {
         let _ = write!(out, ",\"{key}\":{value}");
     }
     out.push('}');
+    out
 }
 
 fn short(name: &'static str) -> &'static str {
@@ -103,7 +104,9 @@ mod tests {
             counters.set(gauge, value);
         }
         counters.record(Histogram::TurnDuration, 60);
-        let totals = Totals::sum([&counters]);
+        counters.record_many(Histogram::ApiRpc, 60, 2);
+        let mut totals = Totals::sum([&counters]);
+        totals.cpu_us = 7;
         let mut out = String::new();
         write_json(&totals, "1 \"x\\\u{1}", &mut out);
         let object: Value = serde_json::from_str(&out).expect("valid JSON");
@@ -116,6 +119,9 @@ mod tests {
         let turns = &object["histograms"]["turn_duration"];
         let found = ["count", "p99_us", "mean_us"].map(|key| turns[key].as_u64());
         assert_eq!(found, [Some(1), Some(100), Some(60)]);
+        let calls = &object["histograms"]["api_command_duration"];
+        assert_eq!(calls["rpc"]["count"], 2);
+        assert_eq!(object["cpu_us"], 7);
         out.clear();
         write_json(&Totals::new(), "", &mut out);
         assert!(out.contains("\"p50_us\":null"), "{out}");

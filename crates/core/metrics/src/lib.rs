@@ -1,11 +1,11 @@
 //! Metrics: every name once, one set of counters per shard, sums, and the texts that tools read.
 //!
 //! Owns: the table of metrics (`names`), counting (`counters`), adding up and differences
-//! (`totals`), and the forms for Prometheus, for `/stats` and for the documentation (`text`,
+//! (`totals`), durations that end with a turn (`turn`), and the forms for Prometheus, for `/stats` and for the documentation (`text`,
 //! `json`, `pushpin`, `reference`).
 //!
 //! Never: reads a clock or the process; the caller sets in [`Totals`] what is only known
-//! outside (memory, descriptors, uptime). Counting takes no lock, allocates nothing and uses no
+//! outside (memory, CPU time, descriptors, uptime). Counting takes no lock, allocates nothing and uses no
 //! floats.
 //!
 //! Invariants
@@ -21,6 +21,7 @@ mod pushpin;
 mod reference;
 mod text;
 mod totals;
+mod turn;
 
 pub use apps::{AppValues, write_apps};
 pub use counters::Counters;
@@ -31,3 +32,4 @@ pub use pushpin::write_pushpin;
 pub use reference::reference_text;
 pub use text::{CONTENT_TYPE, write_text};
 pub use totals::{Delta, Totals};
+pub use turn::TurnTimes;

@@ -396,6 +396,36 @@ metrics! {
     /// microseconds.
     Histogram {
         "turn_duration_seconds" "One turn of a shard's loop, without the wait." { TurnDuration }
+        "delivery_lag_seconds" "From the time at which a publication was accepted to the end of \
+                                the turn in which a shard had it with the last of its \
+                                subscribers, or on their queues; `max_delay` is in it, and of \
+                                several nodes the difference of their clocks." { DeliveryLag }
+        "api_command_duration_seconds" "From a call of the server API to the end of the turn that \
+                                        answered it; publish has those of `/pub` and of Pusher's \
+                                        events without `info`, too." {
+            ApiPublish(method = "publish"),
+            ApiBroadcast(method = "broadcast"),
+            ApiSubscribe(method = "subscribe"),
+            ApiUnsubscribe(method = "unsubscribe"),
+            ApiDisconnect(method = "disconnect"),
+            ApiRefresh(method = "refresh"),
+            ApiPresence(method = "presence"),
+            ApiPresenceStats(method = "presence_stats"),
+            ApiHistory(method = "history"),
+            ApiHistoryRemove(method = "history_remove"),
+            ApiChannels(method = "channels"),
+            ApiConnections(method = "connections"),
+            ApiInfo(method = "info"),
+            ApiRpc(method = "rpc"),
+        }
+    }
+}
+
+impl Histogram {
+    /// Series of a call of the server API, by its place among the calls.
+    #[must_use]
+    pub const fn of_call(place: usize) -> Self {
+        Self::ALL[Self::ApiPublish.index() + place]
     }
 }
 

@@ -8,17 +8,26 @@ use crate::{Histogram, Label, Totals};
 /// The media type of [`write_text`]'s output.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Appends every metric, and `throng_build_info` with the given version.
+/// Name by which boards for any program ask; so it has no prefix.
+pub(crate) const CPU_SECONDS: &str = "process_cpu_seconds_total";
+pub(crate) const CPU_HELP: &str = "CPU time of the process, of user and system, in seconds.";
+
+/// Appends every metric; `throng_build_info` with the version and the commit of a program whose
+/// version is `VERSION (COMMIT)`, or `VERSION`.
 pub fn write_text(totals: &Totals, version: &str, out: &mut String) {
-    head(
-        out,
-        "throng_build_info",
-        "The version of the running program; always 1.",
-        "gauge",
-    );
-    out.push_str("throng_build_info{version=\"");
-    escape(version, true, out);
-    out.push_str("\"} 1\n");
+    let help = "The version of the running program, and its commit; always 1.";
+    head(out, "throng_build_info", help, "gauge");
+    let commit = { version.strip_suffix(')') }.and_then(|version| version.split_once(" ("));
+    let (version, commit) = commit.unwrap_or((version, "unknown"));
+    out.push_str("throng_build_info");
+    for (key, value) in [("{version", version), (",revision", commit)] {
+        let _ = write!(out, "{key}=\"");
+        escape(value, true, out);
+        out.push('"');
+    }
+    out.push_str("} 1\n");
+    head(out, CPU_SECONDS, CPU_HELP, "counter");
+    let _ = writeln!(out, "{CPU_SECONDS} {}", seconds(totals.cpu_us));
 
     let mut last = "";
     for sample in totals.samples() {
@@ -29,23 +38,33 @@ pub fn write_text(totals: &Totals, version: &str, out: &mut String) {
         series(out, sample.name, sample.label, sample.value);
     }
     for &histogram in Histogram::ALL {
+        if histogram.name() != last {
+            last = histogram.name();
+            head(out, last, histogram.help(), "histogram");
+        }
         write_histogram(totals, histogram, out);
     }
 }
 
 fn write_histogram(totals: &Totals, histogram: Histogram, out: &mut String) {
     let name = histogram.name();
-    head(out, name, histogram.help(), "histogram");
+    let label = histogram.label();
+    let label = label.map_or_else(String::new, |it| format!("{}=\"{}\"", it.key, it.value));
+    let (own, comma) = match &*label {
+        "" => (String::new(), ""),
+        label => (format!("{{{label}}}"), ","),
+    };
     let buckets = totals.histogram(histogram);
     let mut below = 0_u64;
     for (&bound_us, &count) in BOUNDS_US.iter().zip(&buckets.counts) {
         below = below.saturating_add(count);
-        let _ = writeln!(out, "{name}_bucket{{le=\"{}\"}} {below}", seconds(bound_us));
+        let bound = seconds(bound_us);
+        let _ = writeln!(out, "{name}_bucket{{{label}{comma}le=\"{bound}\"}} {below}");
     }
     let count = buckets.count();
-    let _ = writeln!(out, "{name}_bucket{{le=\"+Inf\"}} {count}");
-    let _ = writeln!(out, "{name}_sum {}", seconds(buckets.sum_us));
-    let _ = writeln!(out, "{name}_count {count}");
+    let _ = writeln!(out, "{name}_bucket{{{label}{comma}le=\"+Inf\"}} {count}");
+    let _ = writeln!(out, "{name}_sum{own} {}", seconds(buckets.sum_us));
+    let _ = writeln!(out, "{name}_count{own} {count}");
 }
 
 pub(crate) fn head(out: &mut String, name: &str, help: &str, kind: &str) {

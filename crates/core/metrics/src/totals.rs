@@ -9,6 +9,8 @@ pub struct Totals {
     counters: [u64; Counter::COUNT],
     gauges: [u64; Gauge::COUNT],
     histograms: [Buckets; Histogram::COUNT],
+    /// CPU time of the process in microseconds, which only the caller knows.
+    pub cpu_us: u64,
 }
 
 /// One series of the table, and its sum.
@@ -34,6 +36,7 @@ impl Totals {
                 counts: [0; crate::histogram::BUCKETS],
                 sum_us: 0,
             }; Histogram::COUNT],
+            cpu_us: 0,
         }
     }
 
@@ -178,6 +181,13 @@ impl Delta {
     pub fn histogram(&self, histogram: Histogram) -> Buckets {
         let later = self.later.histogram(histogram);
         later.since(self.earlier.histogram(histogram))
+    }
+
+    /// CPU time of the process in between, in thousandths of one core.
+    #[must_use]
+    pub fn cpu_per_mille(&self) -> u64 {
+        let used_us = self.later.cpu_us.saturating_sub(self.earlier.cpu_us);
+        used_us / self.elapsed_ms.max(1)
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use throng_auth::{ApiKeys, Caller, Verifier};
 use throng_broker::{HookConnection, Hooks, NamespaceOptions};
-use throng_metrics::Counters;
+use throng_metrics::{Counters, Histogram, TurnTimes};
 use throng_types::{ConnId, Http2, Millis};
 
 use crate::{DateCell, Forwarded, Guards, Meter, NodeKey, Notices, Users};
@@ -130,6 +130,8 @@ pub struct Shared {
     /// Codes and reasons of connections that end, by their index, while there are webhooks. Bound:
     /// the connections of this shard.
     pub ends: RefCell<BTreeMap<u32, (u16, Box<str>)>>,
+    /// Durations of what this turn completes.
+    pub turn_times: TurnTimes,
     /// Cached value of the header `Date`.
     pub dates: DateCell,
     pub version: &'static str,
@@ -139,6 +141,11 @@ pub struct Shared {
 }
 
 impl Shared {
+    /// Notes that a call of the server API is answered in this turn, which began at `now`.
+    pub fn note_answered(&self, call: Histogram, began: Millis, now: Millis) {
+        self.turn_times.note(call, now.since(began), &self.counters);
+    }
+
     /// Client of no app that has connected, for webhooks.
     pub fn client(&self, conn: ConnId, user: &str) -> HookConnection {
         HookConnection {

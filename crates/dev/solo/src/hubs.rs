@@ -191,6 +191,9 @@ impl Sink for Heard {
     }
 
     fn carried(&mut self, publication: &Publication) {
+        if publication.tags.is_none() {
+            return;
+        }
         let delivered = self.deliveries.iter().map(|it| it.publications.len());
         self.carried.push((publication.clone(), delivered.sum()));
     }

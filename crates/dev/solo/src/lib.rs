@@ -183,6 +183,7 @@ pub fn shared() -> Shared {
         hooks: None,
         ends: Default::default(),
         dates: DateCell::default(),
+        turn_times: Default::default(),
         version: "solo",
         started_unix_ms: 0,
         is_tls: Default::default(),

@@ -146,36 +146,38 @@ impl Reader {
 
     fn histogram(&self, name: &str) -> Result<(), String> {
         let prefix = format!("{name}_bucket{{");
-        let mut buckets = Vec::new();
+        // By their labels besides the bound.
+        let mut several: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
         for (series, count) in &self.read.samples {
             let Some(labels) = series.strip_prefix(&prefix) else {
                 continue;
             };
-            let bound = labels
-                .split("le=\"")
-                .nth(1)
-                .and_then(|rest| rest.split('"').next());
-            let bound = bound.and_then(|bound| bound.parse::<f64>().ok());
-            buckets.push((
-                bound.ok_or_else(|| format!("{series} has no bound"))?,
-                *count,
-            ));
+            let bound = labels.split_once("le=\"").and_then(|(own, rest)| {
+                let bound = rest.split('"').next()?.parse().ok()?;
+                Some((own.trim_end_matches(','), bound))
+            });
+            let (own, bound) = bound.ok_or_else(|| format!("{series} has no bound"))?;
+            let own = if own.is_empty() {
+                String::new()
+            } else {
+                format!("{{{own}}}")
+            };
+            several.entry(own).or_default().push((bound, *count));
         }
-        buckets.sort_by(|a, b| a.0.total_cmp(&b.0));
-        if buckets.windows(2).any(|pair| pair[0].1 > pair[1].1) {
-            return Err(format!("the buckets of {name} fall"));
+        let is_whole = |(own, buckets): (&String, &mut Vec<(f64, f64)>)| {
+            buckets.sort_by(|a, b| a.0.total_cmp(&b.0));
+            let rises = buckets.windows(2).all(|pair| pair[0].1 <= pair[1].1);
+            let count = self.read.value(&format!("{name}_count{own}"));
+            let last = buckets.last();
+            let ends = last.is_some_and(|&(bound, all)| bound.is_infinite() && Some(all) == count);
+            rises && ends && self.read.value(&format!("{name}_sum{own}")).is_some()
+        };
+        if !several.is_empty() && several.iter_mut().all(is_whole) {
+            return Ok(());
         }
-        let count = self.read.value(&format!("{name}_count"));
-        let last = buckets.last().copied();
-        let whole = last.is_some_and(|(bound, last)| bound.is_infinite() && Some(last) == count);
-        let summed = self.read.value(&format!("{name}_sum")).is_some();
-        if whole && summed {
-            Ok(())
-        } else {
-            Err(format!(
-                "{name} lacks its sum, its count or the bucket that holds all"
-            ))
-        }
+        Err(format!(
+            "{name} falls, or lacks its sum, its count or the bucket that holds all"
+        ))
     }
 }
 
@@ -216,13 +218,15 @@ mod tests {
     const GOOD: &str = "# HELP a_total A.\n# TYPE a_total counter\na_total{x=\"1\"} 2\n\
                         a_total{x=\"2\"} 3\n\
         # HELP h H.\n# TYPE h histogram\nh_bucket{le=\"0.5\"} 1\nh_bucket{le=\"+Inf\"} 2\nh_sum \
-        1.5\nh_count 2\n";
+        1.5\nh_count 2\n\
+        # HELP l L.\n# TYPE l histogram\nl_bucket{x=\"1\",le=\"+Inf\"} 2\nl_sum{x=\"1\"} \
+        1\nl_count{x=\"1\"} 2\n";
 
     #[test]
     fn good_text_is_read() {
         let read = parse(GOOD).unwrap();
         assert_eq!(read.value("a_total{x=\"2\"}"), Some(3.0));
-        assert_eq!((read.sum("a_total"), read.metrics()), (5.0, 2));
+        assert_eq!((read.sum("a_total"), read.metrics()), (5.0, 3));
     }
 
     #[test]
@@ -239,7 +243,9 @@ mod tests {
             ("h_bucket{le=\"+Inf\"} 2\n", ""),
             ("h_bucket{le=\"0.5\"} 1", "h_bucket{le=\"0.5\"} 7"),
             ("h_sum 1.5\n", ""),
-            ("h_count 2\n", "h_count 2"),
+            ("h_count 2\n", ""),
+            ("l_sum{x=\"1\"}", "l_sum{x=\"2\"}"),
+            ("l_count{x=\"1\"} 2\n", "l_count{x=\"1\"} 2"),
         ] {
             let broken = GOOD.replace(from, to);
             assert!(parse(&broken).is_err(), "{from:?} -> {to:?}");

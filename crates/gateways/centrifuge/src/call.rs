@@ -22,13 +22,13 @@ use throng_centrifuge::api::{
     encode_batch_field, encode_batch_reply, encode_legacy, encode_message, encode_response,
 };
 use throng_hub::{Answer, Command, ReplyTo};
-use throng_metrics::Counter;
+use throng_metrics::{Counter, Histogram};
 use throng_session::http::{GrpcCode, grpc_end, grpc_message, respond_grpc, write_grpc_head};
 use throng_session::{
     Caller, Context, ControlCommand, Event, Exchange, Flow, Incoming, Publications,
     PublishOutcome as Outcome, Survey, SurveyReply, publish_all, respond_json,
 };
-use throng_types::{ChannelName, End};
+use throng_types::{ChannelName, End, Millis};
 
 use crate::Cx;
 use crate::results::history_result;
@@ -154,6 +154,7 @@ impl ApiCall {
             };
             let is_full = self.body.len() > REPLIES_BYTES_MAX;
             let token = self.next_token;
+            let call = task.as_ref().ok().map(|task| duration_of(task.method()));
             let is_unknown = |name: &ChannelName| cx.shared.namespaces.find(name).is_none();
             let awaited = match task {
                 Err(error) => Awaited::Refused(error),
@@ -209,6 +210,8 @@ impl ApiCall {
             self.open.push_back(OpenCall {
                 id,
                 first: token,
+                call,
+                began: cx.now.mono,
                 awaited,
             });
         }
@@ -313,6 +316,9 @@ impl ApiCall {
     }
 
     fn write_one(&mut self, call: OpenCall, cx: &Cx<'_>) {
+        if let Some(kind) = call.call {
+            (cx.shared).note_answered(kind, call.began, cx.now.mono);
+        }
         let id = call.id;
         match call.awaited {
             Awaited::Refused(error) => self.reply(id, Err(error), cx),
@@ -430,6 +436,11 @@ impl ApiCall {
     }
 }
 
+/// Durations of a call; their series stand in the order of the calls.
+pub(crate) const fn duration_of(method: Method) -> Histogram {
+    Histogram::of_call(method as usize)
+}
+
 /// Orders publications that were gathered.
 fn publish(first: u32, drafts: &mut Vec<Draft>, cx: &mut Cx<'_>) {
     if !drafts.is_empty() {
@@ -458,6 +469,9 @@ pub(crate) struct OpenCall {
     pub(crate) id: u32,
     /// The token of the first answer that it awaits.
     pub(crate) first: u32,
+    /// Its durations, if it was understood.
+    pub(crate) call: Option<Histogram>,
+    pub(crate) began: Millis,
     pub(crate) awaited: Awaited,
 }
 

@@ -20,7 +20,7 @@ use throng_session::{
 use throng_types::Disconnect;
 
 use crate::Cx;
-use crate::call::{ApiCall, Calls, Task, Together, style, write_published};
+use crate::call::{ApiCall, Calls, Task, Together, duration_of, style, write_published};
 use crate::events::Session;
 use crate::results::{channel_of, history_query, position_of};
 use crate::surveyed::{Surveyed, search};
@@ -156,9 +156,13 @@ pub(crate) fn call(
             .add(Counter::PublicationsApi, drafts.len() as u64);
         let style = style(errors_in_status, is_broadcast);
         let write = (write_published as WriteAnswer, style);
-        return Ok(Opened::Later(Later::publish_all(
-            drafts, incoming, write, cx,
-        )));
+        let later = Later::publish_all(drafts, incoming, write, cx);
+        let method = if is_broadcast {
+            Method::Broadcast
+        } else {
+            Method::Publish
+        };
+        return Ok(Opened::Later(later.as_call(duration_of(method))));
     }
     let mut call = ApiCall::new(incoming, (together, is_rpc), calls);
     if call.advance(cx) {
@@ -447,6 +451,14 @@ fn end(disconnect: &DisconnectRequest<'_>, node: &NodeKey) -> Result<Survey, Ser
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_method_has_its_durations() {
+        for method in Method::ALL {
+            let label = duration_of(method).label().expect("a method");
+            assert_eq!((label.key, label.value), ("method", method.name()));
+        }
+    }
 
     #[test]
     fn the_pages_about_keys_and_calls_have_each_method_with_its_role() {

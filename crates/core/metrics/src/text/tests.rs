@@ -11,7 +11,7 @@ use crate::{Counter, Counters, Gauge};
 
 fn text_of(totals: &Totals) -> String {
     let mut out = String::new();
-    write_text(totals, "1.2.3", &mut out);
+    write_text(totals, "1.2.3 (2d05fe1)", &mut out);
     out
 }
 
@@ -53,9 +53,8 @@ fn names_are_valid_and_used_once() {
         let key = label.map(|label| label.key);
         assert_eq!(*keys.entry(name).or_insert(key), key, "{name}");
     }
-    for histogram in Histogram::ALL {
-        assert!(histogram.name().ends_with("_seconds") && histogram.label().is_none());
-    }
+    let mut histograms = Histogram::ALL.iter();
+    assert!(histograms.all(|histogram| histogram.name().ends_with("_seconds")));
     for (index, counter) in Counter::ALL.iter().enumerate() {
         assert_eq!(counter.index(), index);
     }
@@ -71,7 +70,9 @@ fn every_line_is_what_a_scraper_expects() {
     for (index, &gauge) in Gauge::ALL.iter().enumerate() {
         counters.set(gauge, index as u64 + 501);
     }
-    let text = text_of(&Totals::sum([&counters]));
+    let mut totals = Totals::sum([&counters]);
+    totals.cpu_us = 1_500_000;
+    let text = text_of(&totals);
     assert!(text.ends_with('\n') && !text.contains("\n\n"));
 
     let mut helps = HashSet::new();
@@ -102,7 +103,9 @@ fn every_line_is_what_a_scraper_expects() {
             assert_eq!(base, current.0, "{line}");
         }
     }
-    assert_eq!(values["throng_build_info{version=\"1.2.3\"}"], "1");
+    let build_info = "throng_build_info{version=\"1.2.3\",revision=\"2d05fe1\"}";
+    assert_eq!(values[build_info], "1");
+    assert_eq!(values[CPU_SECONDS], "1.5");
     for (index, &counter) in Counter::ALL.iter().enumerate() {
         let series = match counter.label() {
             Some(label) => format!("{}{{{}=\"{}\"}}", counter.name(), label.key, label.value),
@@ -112,7 +115,7 @@ fn every_line_is_what_a_scraper_expects() {
     }
     assert_eq!(values["throng_connections{transport=\"websocket\"}"], "501");
     let parts = Histogram::COUNT * (BOUNDS_US.len() + 3);
-    assert_eq!(values.len(), 1 + Counter::COUNT + Gauge::COUNT + parts);
+    assert_eq!(values.len(), 2 + Counter::COUNT + Gauge::COUNT + parts);
 }
 
 #[test]
@@ -125,6 +128,7 @@ fn histograms_are_cumulative_and_in_seconds() {
     let lines: Vec<&str> = text
         .lines()
         .skip_while(|line| !line.starts_with("# TYPE throng_turn_duration_seconds"))
+        .take_while(|line| !line.starts_with("# HELP"))
         .collect();
     assert_eq!(
         lines,
@@ -152,6 +156,15 @@ fn histograms_are_cumulative_and_in_seconds() {
             "throng_turn_duration_seconds_count 4",
         ]
     );
+    let name = "throng_api_command_duration_seconds";
+    let last = [
+        "_bucket{method=\"rpc\",le=\"+Inf\"}",
+        "_sum{method=\"rpc\"}",
+    ];
+    let last = last.map(|part| format!("{name}{part} 0\n"));
+    let end = format!("{}{name}_count{{method=\"rpc\"}} 0\n", last.concat());
+    assert!(text.ends_with(&end), "{text}");
+    assert_eq!(text.matches(&format!("# TYPE {name} ")).count(), 1);
 }
 
 #[test]
@@ -159,7 +172,7 @@ fn labels_are_escaped() {
     let mut out = String::new();
     write_text(&Totals::new(), "a\"b\\c\nd", &mut out);
     assert!(
-        out.contains("throng_build_info{version=\"a\\\"b\\\\c\\nd\"} 1\n"),
+        out.contains("throng_build_info{version=\"a\\\"b\\\\c\\nd\",revision=\"unknown\"} 1\n"),
         "{out}"
     );
     out.clear();

@@ -25,6 +25,8 @@ use throng_auth::{ApiKeys, Caller};
 use throng_broker::Draft;
 use throng_http1::KnownHead;
 use throng_hub::Answer;
+use throng_metrics::Histogram;
+use throng_types::Millis;
 
 use super::request::Incoming;
 use crate::publishing::{publish, publish_all};
@@ -50,6 +52,9 @@ pub struct Later {
     style: u8,
     keep_alive: bool,
     write: WriteAnswer,
+    /// When it was carried out, and the call that it is.
+    began: Millis,
+    call: Histogram,
 }
 
 enum State {
@@ -66,6 +71,7 @@ impl Later {
         count: usize,
         incoming: &Incoming<'_, '_>,
         (write, style): (WriteAnswer, u8),
+        began: Millis,
     ) -> Self {
         let state = match count {
             1 => State::One(None),
@@ -78,7 +84,16 @@ impl Later {
             style,
             keep_alive: incoming.request.keep_alive(),
             write,
+            began,
+            call: Histogram::ApiPublish,
         }
+    }
+
+    /// Counts it as another call than `publish`.
+    #[must_use]
+    pub const fn as_call(mut self, call: Histogram) -> Self {
+        self.call = call;
+        self
     }
 
     fn count(&self) -> u32 {
@@ -108,8 +123,12 @@ impl Later {
                 Some(results) => (self.write)(&results, self.style, self.keep_alive, cx),
                 None => return false,
             },
-            State::Written(bytes) => cx.out.extend_from_slice(bytes),
+            State::Written(bytes) => {
+                cx.out.extend_from_slice(bytes);
+                return true;
+            }
         }
+        (cx.shared).note_answered(self.call, self.began, cx.now.mono);
         true
     }
 
@@ -122,7 +141,7 @@ impl Later {
         cx: &mut Context<'_, S, O>,
     ) -> Self {
         publish(incoming.first_token, draft, cx);
-        Self::new(1, incoming, write)
+        Self::new(1, incoming, write, cx.now.mono)
     }
 
     /// Orders one publication or more as one batch with one answer.
@@ -133,7 +152,7 @@ impl Later {
         cx: &mut Context<'_, S, O>,
     ) -> Self {
         debug_assert_ne!(drafts.len(), 0, "nobody would answer");
-        let later = Self::new(drafts.len(), incoming, write);
+        let later = Self::new(drafts.len(), incoming, write, cx.now.mono);
         publish_all(incoming.first_token, drafts, cx);
         later
     }
@@ -219,6 +238,8 @@ impl Pipeline {
             style: 0,
             keep_alive,
             write: |_, _, _, _| {},
+            began: Millis(0),
+            call: Histogram::ApiPublish,
         };
         self.push(later, bytes);
     }
