@@ -5,8 +5,8 @@
 //! version. Whatever may be wrong is found while it is made, before any shard hears of it.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use throng_auth::{
     ApiKeys, EmptyKey, Hosts, KeyConfig, KeyError, KeyRights, KeyRole, KeySource, OriginError,
@@ -22,6 +22,7 @@ use throng_config::{
 use throng_engine::ConnLimits;
 use throng_http1::{HEADERS_CAP, HttpLimits};
 use throng_http2::H2Limits;
+use throng_metrics::NamespaceLabels;
 use throng_proxy::Block;
 use throng_session::{Guard, Guards, SessionLimits, UserLimits, WorkLimits};
 use throng_types::Overflow;
@@ -68,6 +69,7 @@ pub(crate) struct LiveMould {
     pub(crate) shards: u8,
     pub(crate) memory_bytes: Option<u64>,
     pub(crate) token_keys: TokenKeys,
+    pub(crate) labels: Arc<Mutex<NamespaceLabels>>,
 }
 
 /// New version of the options, on its way to a shard.
@@ -98,7 +100,7 @@ impl LiveMould {
                 channels_max: most.channels_per_connection as usize,
             },
             broker: LiveOptions {
-                namespaces: Arc::new(namespaces(config, &self.closed_namespaces)),
+                namespaces: Arc::new(namespaces(config, &self.closed_namespaces, &self.labels)),
                 reply: ReplyLimit {
                     publications_max: most.history_reply_max as usize,
                     members_max: most.presence_reply_max as usize,
@@ -182,7 +184,11 @@ fn work_limits(config: &Config) -> WorkLimits {
     }
 }
 
-fn namespaces(config: &Config, closed: &[&'static str]) -> NamespaceOptions {
+fn namespaces(
+    config: &Config,
+    closed: &[&'static str],
+    labels: &Mutex<NamespaceLabels>,
+) -> NamespaceOptions {
     let mut named: Vec<(Box<str>, ChannelOptions)> = config
         .namespaces
         .iter()
@@ -199,6 +205,10 @@ fn namespaces(config: &Config, closed: &[&'static str]) -> NamespaceOptions {
     for &name in closed {
         named.retain(|(known, _)| &**known != name);
         named.push((name.into(), Gateways::channel_options(name)));
+    }
+    let mut labels = labels.lock().unwrap_or_else(PoisonError::into_inner);
+    for (name, options) in &mut named {
+        options.label = labels.label_of(name);
     }
     NamespaceOptions::new(channel_options(&config.channel, config), named)
 }
@@ -269,6 +279,7 @@ fn channel_options(options: &throng_config::ChannelOptions, config: &Config) -> 
                 &options.cache_empty_proxy_name,
             ),
         },
+        label: 0,
     }
 }
 

@@ -85,7 +85,7 @@ impl Pages for ServerPages {
             "/metrics" => {
                 let totals = observatory.totals();
                 write_text(&totals, observatory.version, &mut text);
-                observatory.write_apps(&mut text);
+                observatory.write_parts(&mut text);
                 if let Some(pushpin) = observatory.pushpin.as_ref().filter(|p| !p.is_apart) {
                     write_pushpin(&totals, &pushpin.prefix, &mut text);
                 }

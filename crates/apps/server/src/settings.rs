@@ -1,14 +1,14 @@
 //! From a configuration to what all shards have in common.
 
 use std::cell::{Cell, RefCell};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use throng_broker::{Broker, MemoryOptions};
 use throng_config::Config;
 use throng_feeds::Feed;
 use throng_hub::{Hub, HubOptions};
-use throng_metrics::{Counters, Gauge};
+use throng_metrics::{Counters, Gauge, NamespaceLabels};
 use throng_remote::{RemoteBroker, WakeShard};
 use throng_session::{DateCell, Forwarded, Meter, NodeKey, Notices, Port, Shared, Users};
 use throng_sys::{memory, random};
@@ -106,6 +106,7 @@ impl Blueprint {
             webhook_counters,
         ] = own;
         let logins = Table::default();
+        let labels = Arc::<Mutex<NamespaceLabels>>::default();
         let observatory = Observatory {
             counters,
             version: options.version,
@@ -120,6 +121,7 @@ impl Blueprint {
             base_bytes: memory::process(None).map_or(0, |process| process.rss_bytes),
             watch: Watch::new(config, shards),
             logins,
+            labels: labels.clone(),
         };
         let mould = LiveMould {
             own_ports: gateways.ports().into(),
@@ -128,6 +130,7 @@ impl Blueprint {
             shards,
             memory_bytes: options.memory_bytes,
             token_keys: TokenKeys::new(key_counters),
+            labels,
         };
         let live = Arc::new(mould.make(config)?);
         observatory.logins.renew(&live.api_keys);

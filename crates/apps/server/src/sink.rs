@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use throng_engine::{Conns, Delivery, Effects, Kernel, Pieces};
 use throng_hub::{Answer, Batch, FormKind, Format, Patch, ReplyTo, Sink};
-use throng_metrics::{Counter, Histogram};
+use throng_metrics::{Counter, Histogram, NamespaceMetric};
 use throng_session::{Event, Order, PublishOutcome, Shared, Work};
 use throng_types::{
     ChannelName, ConnId, Frame, Frames, Publication, PublicationKind, Slots, Unsubscribe,
@@ -95,6 +95,16 @@ impl<K: Kernel> Sink for HubSink<'_, K> {
         self.with(conn, |sessions, session, effects| {
             sessions.event(conn, session, Event::Unsubscribed { channel, why }, effects);
         });
+    }
+
+    fn published(&mut self, label: u8) {
+        let counters = &self.shared.counters;
+        counters.add_for(label, NamespaceMetric::Publications, 1);
+    }
+
+    fn delivered(&mut self, label: u8, count: u64) {
+        let counters = &self.shared.counters;
+        counters.add_for(label, NamespaceMetric::Deliveries, count);
     }
 
     fn carried(&mut self, publication: &Publication) {

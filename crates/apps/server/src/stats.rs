@@ -2,13 +2,15 @@
 //! line, once a second while somebody watches.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::json;
 use throng_broker::Draft;
 use throng_gateway_pusher::PusherShared;
 use throng_hub::Command;
-use throng_metrics::{Counter, Counters, Gauge, Histogram, Totals, write_apps};
+use throng_metrics::{
+    Counter, Counters, Gauge, Histogram, NamespaceLabels, Totals, write_apps, write_namespaces,
+};
 use throng_sys::{clock, cpu, limits, memory};
 use throng_types::{ChannelName, Now, Payload, PayloadKind};
 
@@ -53,6 +55,7 @@ pub(crate) struct Observatory {
     /// History and events that the dashboard shows besides the present.
     pub(crate) watch: Watch,
     pub(crate) logins: Table,
+    pub(crate) labels: Arc<Mutex<NamespaceLabels>>,
 }
 
 impl Observatory {
@@ -75,8 +78,10 @@ impl Observatory {
         }
     }
 
-    /// Appends the metrics of Pusher's apps.
-    pub(crate) fn write_apps(&self, out: &mut String) {
+    /// Appends the metrics of namespaces and of Pusher's apps.
+    pub(crate) fn write_parts(&self, out: &mut String) {
+        let labels = self.labels.lock().unwrap_or_else(PoisonError::into_inner);
+        write_namespaces(&labels, &self.counters, out);
         let apps = self.apps.lock().map(|apps| apps.clone());
         let apps = apps.unwrap_or_default();
         write_apps(apps.apps().map(|app| (&*app.id, app.used.values())), out);

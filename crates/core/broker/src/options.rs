@@ -54,6 +54,8 @@ pub struct ChannelOptions {
     pub presence: PresenceOptions,
     /// Decisions left to a backend.
     pub proxies: ProxySwitches,
+    /// Label under which its namespace is counted; 0 for channels without a namespace.
+    pub label: u8,
 }
 
 /// Decisions that a backend takes in a channel, in place of the options.

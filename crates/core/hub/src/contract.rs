@@ -361,6 +361,10 @@ pub trait Sink {
     /// Notes that a connection's subscription has ended, because its deliveries have a gap: it must
     /// subscribe again, from the position that it has.
     fn lost(&mut self, conn: ConnId, channel: &ChannelName) {}
+    /// Notes publications that the broker is asked for, in a namespace with this label.
+    fn published(&mut self, label: u8) {}
+    /// Notes deliveries to members, in a namespace with this label.
+    fn delivered(&mut self, label: u8, count: u64) {}
     /// Notes that all members on this shard have a publication. Called once for each; of those that
     /// nobody got, because there are no members or a newer one took its place, only if it has tags.
     fn carried(&mut self, publication: &Publication) {}

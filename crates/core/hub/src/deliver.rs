@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use throng_broker::{Recovery, Subscribed};
-use throng_types::{Millis, Publication};
+use throng_types::{ChannelName, Millis, Publication};
 
 use crate::channel::{Member, NO_FANOUT};
 use crate::fanout::{Fanout, Joining};
@@ -20,6 +20,13 @@ use crate::subscriptions::Place;
 use crate::{Batch, Format, Sink};
 
 impl Local {
+    /// Counts a publication that the broker is asked for.
+    pub(crate) fn note_published(&self, channel: &ChannelName, sink: &mut impl Sink) {
+        if let Some(options) = self.options.namespaces.find(channel) {
+            sink.published(options.label);
+        }
+    }
+
     /// Delivers to at most `visits` members; true if more wait.
     pub(crate) fn fan_out(&mut self, visits: usize, now: Millis, sink: &mut impl Sink) -> bool {
         self.end_rests(now);
@@ -111,6 +118,7 @@ impl Local {
                     (member, gather)
                 });
                 deliver(fanout, members, visits.mark, sink);
+                sink.delivered(fanout.rules.label, u64::from(count) * fanout.load_len());
                 self.note_bases(fanout, places);
                 fanout.took_load(count);
             }
@@ -133,6 +141,7 @@ impl Local {
             } = joining;
             while mark < fanout.next_number() {
                 mark = deliver(fanout, iter::once((member, true)), mark, sink);
+                sink.delivered(fanout.rules.label, fanout.load_len());
                 member = fanout.after_load(member);
                 *left = left.saturating_sub(1);
             }

@@ -97,6 +97,8 @@ pub(crate) struct Rules {
     pub(crate) delay_ms: u32,
     /// Whether publications may be sent as the difference from the one before.
     pub(crate) delta: bool,
+    /// Label under which its namespace is counted.
+    pub(crate) label: u8,
 }
 
 impl Rules {
@@ -334,6 +336,11 @@ impl Fanout {
             .and_then(|at| self.publications.get(at))
             .map_or(0, |publication| publication.payload.bytes.len());
         mark < next && next < end && bytes.sum::<usize>() + more > VISIT_BYTES_MAX
+    }
+
+    /// Publications that the last visit carried.
+    pub(crate) fn load_len(&self) -> u64 {
+        self.load.publications.len() as u64
     }
 
     /// A member that got the load.

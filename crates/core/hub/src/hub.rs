@@ -158,6 +158,7 @@ impl Hub {
                 }
             }
             Command::Publish { reply_to, draft } => {
+                self.local.note_published(&draft.channel, sink);
                 let ticket = self.local.waiting.insert(Waiting::Answer(reply_to));
                 self.request(Request::Publish { ticket, draft }, now, sink);
             }
@@ -228,6 +229,9 @@ impl Hub {
         now: Now,
         sink: &mut impl Sink,
     ) {
+        for draft in &drafts {
+            self.local.note_published(&draft.channel, sink);
+        }
         let waiting = &mut self.local.waiting;
         let ask = |(number, draft): (u32, Draft)| (waiting.insert(waits(number)), draft);
         let drafts = (0..).zip(drafts).map(ask).collect();

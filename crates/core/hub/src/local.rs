@@ -174,6 +174,7 @@ impl Local {
                 overflow: options.overflow,
                 delay_ms: options.max_delay_ms,
                 delta: options.delta,
+                label: options.label,
             });
             let rules = rules.unwrap_or_default();
             let before = { rules.delta }

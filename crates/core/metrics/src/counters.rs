@@ -11,7 +11,8 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::histogram::{BUCKETS, Buckets, bucket_of};
-use crate::{Counter, Gauge, Histogram};
+use crate::names::CELLS;
+use crate::{Counter, Gauge, Histogram, NamespaceMetric};
 
 /// One shard's cells. The alignment is two cache lines, because processors fetch them in pairs.
 #[derive(Debug)]
@@ -20,6 +21,7 @@ pub struct Counters {
     counters: [AtomicU64; Counter::COUNT],
     gauges: [AtomicU64; Gauge::COUNT],
     histograms: [Cells; Histogram::COUNT],
+    namespaces: [[AtomicU64; NamespaceMetric::COUNT]; CELLS],
 }
 
 #[derive(Debug)]
@@ -40,6 +42,7 @@ impl Counters {
                     sum_us: AtomicU64::new(0),
                 }
             }; Histogram::COUNT],
+            namespaces: [const { [const { AtomicU64::new(0) }; NamespaceMetric::COUNT] }; CELLS],
         }
     }
 
@@ -82,6 +85,19 @@ impl Counters {
         let cells = &self.histograms[histogram.index()];
         raise(&cells.counts[bucket_of(us)], times);
         raise(&cells.sum_us, us.saturating_mul(times));
+    }
+
+    /// Counts several for a namespace, by its label. For the one writer only.
+    pub fn add_for(&self, label: u8, metric: NamespaceMetric, by: u64) {
+        let cells = self.namespaces.get(usize::from(label));
+        if let Some(cell) = cells.and_then(|cells| cells.get(metric.index())) {
+            raise(cell, by);
+        }
+    }
+
+    /// A namespace's value, by its label. For any thread.
+    pub(crate) fn of_namespace(&self, label: usize, metric: NamespaceMetric) -> u64 {
+        self.namespaces[label][metric.index()].load(Relaxed)
     }
 
     /// A counter's value. For any thread.

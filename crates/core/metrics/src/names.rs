@@ -6,6 +6,11 @@
 
 use throng_types::Disconnect;
 
+/// Apps, and namespaces, that have a label of their own; those behind them are added up.
+pub(crate) const LABELS_MAX: usize = 100;
+/// Cells for namespaces: of channels without one, of each label, of all others.
+pub(crate) const CELLS: usize = LABELS_MAX + 2;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Label {
     pub key: &'static str,
@@ -426,6 +431,16 @@ impl Histogram {
     #[must_use]
     pub const fn of_call(place: usize) -> Self {
         Self::ALL[Self::ApiPublish.index() + place]
+    }
+}
+
+metrics! {
+    /// Numbers of one namespace, each with the label `namespace`.
+    NamespaceMetric {
+        "namespace_publications_total" "Publications that the broker was asked for, but for those \
+                                        to namespaces that are not configured." { Publications }
+        "namespace_deliveries_total" "Publications, comings and goings handed to \
+                                      subscribers." { Deliveries }
     }
 }
 

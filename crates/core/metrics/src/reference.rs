@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::histogram::BOUNDS_US;
-use crate::{AppMetric, Histogram, Label, Totals};
+use crate::{AppMetric, Histogram, Label, NamespaceMetric, Totals};
 
 #[must_use]
 pub fn reference_text() -> String {
@@ -16,6 +16,8 @@ pub fn reference_text() -> String {
     let histograms = rows(histograms.map(|it| (it.name(), it.help(), it.label())));
     let apps = AppMetric::ALL.iter();
     let apps = rows(apps.map(|it| (it.name(), it.help(), it.label())));
+    let namespaces = NamespaceMetric::ALL.iter();
+    let namespaces = rows(namespaces.map(|it| (it.name(), it.help(), it.label())));
     let pushpin = crate::pushpin::rows().map(|(name, label, help)| {
         let quote = if label.is_empty() { "" } else { "`" };
         format!("| `{name}` | {quote}{label}{quote} | {help} |\n")
@@ -27,6 +29,7 @@ pub fn reference_text() -> String {
         .replace("{histograms}", &histograms)
         .replace("{bounds}", &bounds)
         .replace("{apps}", &apps)
+        .replace("{namespaces}", &namespaces)
         .replace("{pushpin}", &pushpin.collect::<String>())
 }
 

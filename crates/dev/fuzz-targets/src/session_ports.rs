@@ -107,6 +107,7 @@ static SHARED: LazyLock<Shared> = LazyLock::new(|| {
             for_anonymous: true,
         },
         proxies: ProxySwitches::default(),
+        label: 0,
     };
     let keys = KeyConfig {
         hmac_secret: Some(b"a secret of the targets' own".as_slice().into()),

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use super::*;
-use crate::{Counter, Counters, Gauge};
+use crate::{Counter, Counters, Gauge, NamespaceMetric};
 
 fn text_of(totals: &Totals) -> String {
     let mut out = String::new();
@@ -206,7 +206,10 @@ fn table() -> Vec<(String, Option<Label>)> {
         ["", "_bucket", "_sum", "_count"].map(part)
     });
     let build_info = std::iter::once((BUILD_INFO.into(), None));
-    samples.chain(parts).chain(build_info).collect()
+    let namespaces = NamespaceMetric::ALL.iter();
+    let namespaces = namespaces.map(|it| (it.name().to_owned(), it.label()));
+    let all = samples.chain(parts).chain(build_info);
+    all.chain(namespaces).collect()
 }
 
 /// Each of our metrics' names in a text, and the text behind it.
@@ -282,6 +285,7 @@ fn the_board_shows_every_metric() {
     let totals = Totals::new();
     let names = totals.samples().map(|it| it.name);
     let names = names.chain(Histogram::ALL.iter().map(|h| h.name()));
+    let names = names.chain(NamespaceMetric::ALL.iter().map(|it| it.name()));
     let missing: BTreeSet<&str> = names.filter(|name| !shown.contains(name)).collect();
     assert!(missing.is_empty(), "add a panel for {missing:?}");
 }

@@ -1,14 +1,16 @@
-//! Numbers of apps, with a bounded number of labels.
+//! Numbers of apps and of namespaces, with a bounded number of labels.
 
 use std::fmt::Write as _;
 
+use crate::names::LABELS_MAX;
 use crate::text::{escape, head};
 use crate::{AppMetric, Label};
 
-/// Apps that have a label of their own; those behind them are added up.
-const LABELS_MAX: usize = 100;
-/// Label of all other apps; no id has brackets.
-const OTHERS: &str = "(other)";
+/// Label of all others; no id and no namespace has brackets.
+pub(crate) const OTHERS: &str = "(other)";
+
+/// One series of each app or namespace: its metric's name, help and kind, and its second label.
+pub(crate) type Row = (&'static str, &'static str, &'static str, Option<Label>);
 
 /// Values of one app, by [`AppMetric::index`].
 pub type AppValues = [u64; AppMetric::COUNT];
@@ -27,21 +29,33 @@ pub fn write_apps<'a>(apps: impl Iterator<Item = (&'a str, AppValues)>, out: &mu
             }
         }
     }
+    let metrics = AppMetric::ALL.iter();
+    let metrics = metrics.map(|it| (it.name(), it.help(), it.kind(), it.label()));
+    write_rows("app", metrics, &rows, out);
+}
+
+/// Appends metrics of rows with a label each, whose values stand in the metrics' order.
+pub(crate) fn write_rows<const N: usize>(
+    own_key: &str,
+    metrics: impl Iterator<Item = Row>,
+    rows: &[(&str, [u64; N])],
+    out: &mut String,
+) {
     let mut last = "";
-    for metric in AppMetric::ALL.iter().filter(|_| !rows.is_empty()) {
-        let name = metric.name();
+    let metrics = metrics.filter(|_| !rows.is_empty());
+    for (index, (name, help, kind, label)) in metrics.enumerate() {
         if name != last {
-            head(out, name, metric.help(), metric.kind());
+            head(out, name, help, kind);
             last = name;
         }
-        for (id, values) in &rows {
-            let _ = write!(out, "{name}{{app=\"");
-            escape(id, true, out);
+        for (own, values) in rows {
+            let _ = write!(out, "{name}{{{own_key}=\"");
+            escape(own, true, out);
             out.push('"');
-            if let Some(Label { key, value }) = metric.label() {
+            if let Some(Label { key, value }) = label {
                 let _ = write!(out, ",{key}=\"{value}\"");
             }
-            let _ = writeln!(out, "}} {}", values[metric.index()]);
+            let _ = writeln!(out, "}} {}", values[index]);
         }
     }
 }
