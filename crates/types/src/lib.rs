@@ -21,6 +21,7 @@ mod rng;
 mod save;
 mod slots;
 mod text;
+mod trace;
 pub mod units;
 
 pub use channel::{CHANNEL_BYTES_MAX, ChannelError, ChannelName};
@@ -35,3 +36,4 @@ pub use rng::{Rng, fnv1a, mix};
 pub use save::{Load, Parts, Save, Saved, check_saved, save_count};
 pub use slots::Slots;
 pub use text::{cases, form_decoded, hex_byte, hex_value, nearest, percent_decoded};
+pub use trace::SpanContext;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::{ChannelName, Save};
+use crate::{ChannelName, Save, SpanContext};
 
 /// Form of a payload's bytes, which decides how a text format embeds them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Save)]
@@ -83,6 +83,10 @@ pub struct Publication {
     pub tags: Option<Box<str>>,
     /// When the home accepted it, in Unix milliseconds.
     pub time_unix_ms: u64,
+    /// Span of the call that published it, if that is traced. History on disk, other nodes and a
+    /// process that takes over do not get it.
+    #[save(skip)]
+    pub trace: Option<Box<SpanContext>>,
 }
 
 impl Publication {
@@ -97,6 +101,7 @@ impl Publication {
             publisher: None,
             tags: None,
             time_unix_ms: 0,
+            trace: None,
         }
     }
 

@@ -475,6 +475,7 @@ mod tests {
             publisher: with.then(Box::default),
             tags: with.then(|| "{}".into()),
             time_unix_ms: 1,
+            trace: None,
         }
     }
 

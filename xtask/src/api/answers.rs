@@ -266,5 +266,6 @@ fn publication(with_all: bool) -> Publication {
         publisher: with_all.then(|| Box::new(publisher)),
         tags: with_all.then(|| format!("{{\"{ANY}\":\"t\"}}").into()),
         time_unix_ms: 0,
+        trace: None,
     }
 }

@@ -457,6 +457,10 @@ impl Observer {
         counters.record(Histogram::TurnDuration, turns.last_turn_us);
         let times = &app.parts.shared.turn_times;
         times.end_turn(turns.last_turn_us, counters);
+        if let (Some(traces), Some(tracer)) = (&app.parts.traces, &app.parts.shared.tracer) {
+            let end_unix_us = conns.now().unix_ms * 1000 + turns.last_turn_us;
+            traces.take(tracer, end_unix_us, counters);
+        }
         for (gauge, now) in [
             (Gauge::Channels, hub.home.streams),
             (Gauge::Subscriptions, hub.subscriptions),

@@ -37,6 +37,7 @@ mod sink;
 mod stats;
 mod tls;
 mod token_keys;
+mod traces;
 mod waiting;
 mod watch;
 

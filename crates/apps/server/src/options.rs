@@ -80,6 +80,8 @@ pub enum StartError {
     Proxy(String),
     #[error("webhook: {0}")]
     Webhook(String),
+    #[error("trace.otlp_url: {0}")]
+    Trace(String),
     /// The process whose place this one was to take does not hand over.
     #[error("nothing was taken over: {0}")]
     HandOver(String),

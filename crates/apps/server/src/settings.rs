@@ -10,7 +10,7 @@ use throng_feeds::Feed;
 use throng_hub::{Hub, HubOptions};
 use throng_metrics::{Counters, Gauge, NamespaceLabels};
 use throng_remote::{RemoteBroker, WakeShard};
-use throng_session::{DateCell, Forwarded, Meter, NodeKey, Notices, Port, Shared, Users};
+use throng_session::{DateCell, Forwarded, Meter, NodeKey, Notices, Port, Shared, Tracer, Users};
 use throng_sys::{memory, random};
 use throng_types::{Rng, ShardId};
 
@@ -27,6 +27,7 @@ use crate::peers::Peers;
 use crate::shard::{ListenerKind, ShardApp, ShardParts};
 use crate::stats::{Observatory, Ticker};
 use crate::token_keys::TokenKeys;
+use crate::traces::Traces;
 use crate::watch::Watch;
 
 /// Longest wait of a process that takes over for its broker.
@@ -54,6 +55,8 @@ pub(crate) struct Blueprint {
     pub(crate) history_counters: Arc<Counters>,
     pub(crate) webhook_counters: Arc<Counters>,
     pub(crate) webhooks: Option<Arc<Webhooks>>,
+    /// Way to the collector of traces, if there is one.
+    traces: Option<Arc<Traces>>,
 }
 
 /// A process that takes over waits for the events of Appwrite's Redis for a while: the other
@@ -97,13 +100,14 @@ impl Blueprint {
         counters.extend(broker_counters.iter().cloned());
         let feeds = feeds_of(config)?;
         counters.extend(feeds.iter().map(|feed| feed.counters.clone()));
-        let own: [_; 4] = std::array::from_fn(|_| Arc::new(Counters::new()));
+        let own: [_; 5] = std::array::from_fn(|_| Arc::new(Counters::new()));
         counters.extend(own.iter().cloned());
         let [
             handle_counters,
             history_counters,
             key_counters,
             webhook_counters,
+            trace_counters,
         ] = own;
         let logins = Table::default();
         let labels = Arc::<Mutex<NamespaceLabels>>::default();
@@ -153,6 +157,8 @@ impl Blueprint {
         let home = home_options(config, &live.broker, shards, &mut random);
         let broker = RemoteStart::new(config, &home, &broker_counters, &mut secret);
         let work_secret = [secret.next_u64(), secret.next_u64()];
+        let node = NodeKey::new(start.secret);
+        let traces = Traces::start(config, (&node.name(), options.version), trace_counters)?;
         Ok(Self {
             broker,
             feeds: feeds.into(),
@@ -163,13 +169,14 @@ impl Blueprint {
             ask_reload: options.ask_reload.clone(),
             observatory: Arc::new(observatory),
             peers: Arc::new(Peers::new(config, work_secret)),
-            node: NodeKey::new(start.secret),
+            node,
             seed: random.next_u64(),
             listeners,
             handle_counters,
             history_counters,
             webhook_counters,
             webhooks: None,
+            traces,
         })
     }
 
@@ -283,6 +290,8 @@ impl Blueprint {
             ends: RefCell::default(),
             dates: DateCell::default(),
             turn_times: Default::default(),
+            tracer: { self.traces.as_ref() }
+                .map(|_| Tracer::new(Rng::for_member(self.seed, shard.0.into()))),
             version: self.observatory.version,
             started_unix_ms: self.observatory.started_unix_ms,
             draining: false,
@@ -292,6 +301,7 @@ impl Blueprint {
             shards: self.mould.shards,
             hub: Hub::new(options, memory),
             webhooks: None,
+            traces: self.traces.clone(),
             nodes,
             is_stored,
             shared,

@@ -27,6 +27,7 @@ use crate::peers::{PAYER, Peers, UNCOUNTED, tag_payer};
 use crate::sessions::Sessions;
 use crate::sink::HubSink;
 use crate::stats::{Observatory, Ticker};
+use crate::traces::Traces;
 use crate::waiting::{FeedBatches, FeedRound, Surveys};
 
 /// Members visited in one turn: few enough that what is published meanwhile joins the fan-out
@@ -96,6 +97,7 @@ pub(crate) struct ShardParts {
     pub(crate) shards: u8,
     pub(crate) hub: Hub,
     pub(crate) webhooks: Option<Arc<Webhooks>>,
+    pub(crate) traces: Option<Arc<Traces>>,
     pub(crate) nodes: Option<throng_remote::Nodes>,
     /// Whether what the hub's broker keeps is written down.
     pub(crate) is_stored: bool,

@@ -107,6 +107,14 @@ impl<K: Kernel> Sink for HubSink<'_, K> {
         counters.add_for(label, NamespaceMetric::Deliveries, count);
     }
 
+    fn traced(&mut self, publication: &Publication, members: u32) {
+        let counters = &self.shared.counters;
+        if let (Some(tracer), Some(by)) = (&self.shared.tracer, &publication.trace) {
+            let what = (publication.channel.clone(), members);
+            tracer.fanned_out(**by, publication.time_unix_ms, what, counters);
+        }
+    }
+
     fn carried(&mut self, publication: &Publication) {
         if publication.tags.is_some() {
             self.gateways.carried(publication, self.orders);

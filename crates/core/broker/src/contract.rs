@@ -68,7 +68,7 @@
 
 use std::sync::Arc;
 
-use throng_types::{ChannelName, Payload, Position, Publication, Publisher, Save};
+use throng_types::{ChannelName, Payload, Position, Publication, Publisher, Save, SpanContext};
 
 /// Names a request, so that its hub knows the reply. The broker only echoes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -134,6 +134,8 @@ pub struct Draft {
     pub version: Option<Box<Version>>,
     /// Minimum stage before the answer; the channel may ask for a later one.
     pub acknowledge: Acknowledge,
+    /// Span of the call that publishes it, if that is traced.
+    pub trace: Option<Box<SpanContext>>,
 }
 
 impl Draft {
@@ -149,6 +151,7 @@ impl Draft {
             idempotency_key: None,
             version: None,
             acknowledge: Acknowledge::Memory,
+            trace: None,
         }
     }
 

@@ -533,6 +533,7 @@ fn announcement(request: &Request, is_users: bool, now: Now) -> Option<Arc<Publi
         publisher: Some(Box::new(Publisher::clone(&presence.who))),
         tags: None,
         time_unix_ms: now.unix_ms,
+        trace: None,
     };
     let is_told = match presence.announced {
         Announced::Nothing => false,

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use crate::kind::{Fault, Input, Kind, ListenAddress, Rule, Text};
 use crate::options::{
     AppOptions, Appwrite, Auth, Broker, ChannelOptions, Drain, Engine, Feed, Grip, History, Limits,
-    Listen, Log, Proxy, PusherOptions, Stream, Tls, WebhookOptions, Websocket,
+    Listen, Log, Proxy, PusherOptions, Stream, Tls, Trace, WebhookOptions, Websocket,
 };
 use crate::secret::{PRINTED, Secret, is_placeholder, is_published, signing_secret_fault};
 use crate::section::{OptionSpec, Section};
@@ -27,6 +27,7 @@ pub struct Config {
     pub namespaces: Vec<Namespace>,
     pub feeds: Vec<Feed>,
     pub log: Log,
+    pub trace: Trace,
     pub proxy: Option<Proxy>,
     pub appwrite: Option<Appwrite>,
     pub grip: Option<Grip>,

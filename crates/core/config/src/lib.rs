@@ -37,7 +37,7 @@ pub use options::{
     CONNECTIONS_PER_IP, ChannelOptions, DEFAULT_BACKEND, DeltaType, Drain, Engine, Feed, FeedBegin,
     FeedKind, Grip, GripRoute, History, Http2, Limits, Listen, Log, LogFormat, LogLevel,
     NamedApiKey, OnDiskFailure, Proxy, ProxyBackend, PusherOptions, RecoveryMode, SlowConsumer,
-    Stream, Tls, TlsRecords, TlsSite, TlsVersion, WebhookEvent, WebhookOptions, Websocket,
+    Stream, Tls, TlsRecords, TlsSite, TlsVersion, Trace, WebhookEvent, WebhookOptions, Websocket,
 };
 pub use reload::Renewal;
 pub use secret::{Secret, signing_secret_fault};

@@ -406,6 +406,16 @@ section! {
     }
 }
 
+section! {
+    /// Traces for OpenTelemetry, of calls of the server API whose callers trace them.
+    "trace" Trace {
+        /// The collector that takes spans by OTLP over HTTP: an `http://` or `https://` URL, to
+        /// which `/v1/traces` is added.
+        otlp_url: Option<String>, Opt<HttpUrl>, restart, example("\"http://127.0.0.1:4318\""),
+            unset("no spans are made");
+    }
+}
+
 choice! {
     /// The least severe lines that are logged.
     LogLevel {

@@ -368,6 +368,8 @@ pub trait Sink {
     /// Notes that all members on this shard have a publication. Called once for each; of those that
     /// nobody got, because there are no members or a newer one took its place, only if it has tags.
     fn carried(&mut self, publication: &Publication) {}
+    /// Notes the same of a publication that is traced, and the number of members.
+    fn traced(&mut self, publication: &Publication, members: u32) {}
 }
 
 #[cfg(test)]

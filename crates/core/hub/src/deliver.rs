@@ -33,6 +33,10 @@ impl Local {
         let more = self.go_round(visits, now, sink);
         for publication in self.carried.drain(..) {
             sink.carried(&publication);
+            if publication.trace.is_some() {
+                let channel = self.channels.get(&publication.channel);
+                sink.traced(&publication, channel.map_or(0, |it| it.members.len()));
+            }
         }
         more
     }

@@ -233,6 +233,12 @@ metrics! {
         }
         "webhook_requests_failed_total" "Requests of webhooks that were not answered with success \
                                          and come again." { HookRequestsFailed }
+        "trace_spans_total" "Spans for the collector of traces, by what became of them: sent, \
+                             failed because it did not take them, or no room to wait for it." {
+            TraceSpansSent(result = "sent"),
+            TraceSpansFailed(result = "failed"),
+            TraceSpansFull(result = "no_room"),
+        }
         "overspent_total" "Clients that asked for more work than `[limits]` allows, by the \
                            allowance that was used up." {
             OverspentConnection(allowance = "connection"),

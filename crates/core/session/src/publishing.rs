@@ -47,6 +47,10 @@ impl Publications {
         }
     }
 
+    pub fn has_errors(&self) -> bool {
+        self.results.iter().flatten().any(Result::is_err)
+    }
+
     pub const fn is_whole(&self) -> bool {
         self.waiting == 0
     }

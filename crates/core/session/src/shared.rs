@@ -9,7 +9,7 @@ use throng_broker::{HookConnection, Hooks, NamespaceOptions};
 use throng_metrics::{Counters, Histogram, TurnTimes};
 use throng_types::{ConnId, Http2, Millis};
 
-use crate::{DateCell, Forwarded, Guards, Meter, NodeKey, Notices, Users};
+use crate::{DateCell, Forwarded, Guards, Meter, NodeKey, Notices, TracedCall, Tracer, Users};
 
 /// Bounds and intervals. Times are in milliseconds.
 #[derive(Clone, Debug)]
@@ -132,6 +132,8 @@ pub struct Shared {
     pub ends: RefCell<BTreeMap<u32, (u16, Box<str>)>>,
     /// Durations of what this turn completes.
     pub turn_times: TurnTimes,
+    /// Spans for callers who trace what they ask for, while there is a collector.
+    pub tracer: Option<Tracer>,
     /// Cached value of the header `Date`.
     pub dates: DateCell,
     pub version: &'static str,
@@ -144,6 +146,13 @@ impl Shared {
     /// Notes that a call of the server API is answered in this turn, which began at `now`.
     pub fn note_answered(&self, call: Histogram, began: Millis, now: Millis) {
         self.turn_times.note(call, now.since(began), &self.counters);
+    }
+
+    /// Notes that a call, if it is traced, is answered in this turn.
+    pub fn end_traced(&self, call: Option<&TracedCall>, method: &'static str, failed: bool) {
+        if let (Some(call), Some(tracer)) = (call, &self.tracer) {
+            tracer.end(call, method, failed, &self.counters);
+        }
     }
 
     /// Client of no app that has connected, for webhooks.

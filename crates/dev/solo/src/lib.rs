@@ -184,6 +184,7 @@ pub fn shared() -> Shared {
         ends: Default::default(),
         dates: DateCell::default(),
         turn_times: Default::default(),
+        tracer: None,
         version: "solo",
         started_unix_ms: 0,
         is_tls: Default::default(),

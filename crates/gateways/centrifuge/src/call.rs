@@ -26,7 +26,7 @@ use throng_metrics::{Counter, Histogram};
 use throng_session::http::{GrpcCode, grpc_end, grpc_message, respond_grpc, write_grpc_head};
 use throng_session::{
     Caller, Context, ControlCommand, Event, Exchange, Flow, Incoming, Publications,
-    PublishOutcome as Outcome, Survey, SurveyReply, publish_all, respond_json,
+    PublishOutcome as Outcome, Survey, SurveyReply, TracedCall, publish_all, respond_json,
 };
 use throng_types::{ChannelName, End, Millis};
 
@@ -118,6 +118,11 @@ pub struct ApiCall {
     body: Vec<u8>,
     /// Error that shows in the status of the answer.
     failed: Option<CallError>,
+    /// Span of the request, if its caller traces it.
+    trace: Option<Box<TracedCall>>,
+    /// Name of that span: the method of the one call, if it was understood, or `batch`.
+    method: &'static str,
+    has_errors: bool,
 }
 
 impl ApiCall {
@@ -125,7 +130,13 @@ impl ApiCall {
         incoming: &Incoming<'_, '_>,
         (together, is_rpc): (Together, bool),
         rest: Calls,
+        trace: Option<Box<TracedCall>>,
     ) -> Self {
+        let method = match (together, rest.front()) {
+            (Together::One { .. }, Some((_, Ok(task)))) => task.method().name(),
+            (Together::One { .. }, _) => "call",
+            _ => "batch",
+        };
         Self {
             exchange: Exchange::new(incoming),
             caller: incoming.caller.clone(),
@@ -138,6 +149,9 @@ impl ApiCall {
             next_token: 0,
             body: Vec::new(),
             failed: None,
+            trace,
+            method,
+            has_errors: false,
         }
     }
 
@@ -162,7 +176,8 @@ impl ApiCall {
                     Awaited::Refused(ServerApiError::UnknownChannel.into())
                 }
                 Ok(_) if is_full => Awaited::Refused(ServerApiError::Internal.into()),
-                Ok(Task::Publish(theirs, is_broadcast)) => {
+                Ok(Task::Publish(mut theirs, is_broadcast)) => {
+                    TracedCall::mark(self.trace.as_deref(), &mut theirs);
                     if drafts.is_empty() {
                         first = token;
                     }
@@ -386,6 +401,7 @@ impl ApiCall {
         let result = result.as_ref();
         if let Err(error) = result {
             cx.count(Counter::error(error.kind().code()));
+            self.has_errors = true;
         }
         match self.together {
             Together::One { errors_in_status } => match result {
@@ -413,6 +429,8 @@ impl ApiCall {
     }
 
     fn write(&self, cx: &mut Cx<'_>) {
+        let shared = cx.shared;
+        shared.end_traced(self.trace.as_deref(), self.method, self.has_errors);
         if self.is_rpc {
             return match &self.failed {
                 Some(error) => {

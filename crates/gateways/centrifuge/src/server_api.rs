@@ -164,7 +164,7 @@ pub(crate) fn call(
         };
         return Ok(Opened::Later(later.as_call(duration_of(method))));
     }
-    let mut call = ApiCall::new(incoming, (together, is_rpc), calls);
+    let mut call = ApiCall::new(incoming, (together, is_rpc), calls, incoming.traced(cx));
     if call.advance(cx) {
         return Ok(Opened::Answered { keep_alive });
     }

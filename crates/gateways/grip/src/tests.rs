@@ -276,6 +276,7 @@ fn publication(json: &str) -> Arc<Publication> {
         publisher: None,
         tags: None,
         time_unix_ms: 0,
+        trace: None,
     }
     .shared()
 }

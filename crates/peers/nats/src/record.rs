@@ -239,6 +239,7 @@ impl Record {
                 publisher: blob.publisher,
                 tags: blob.tags,
                 time_unix_ms: self.time_ms,
+                trace: None,
             };
             publications.push(publication.shared());
         }

@@ -59,6 +59,7 @@ pub(crate) fn looked(value: &Value, channel: &ChannelName) -> Option<Looked> {
             publisher: blob.publisher,
             tags: blob.tags,
             time_unix_ms: number(time)?,
+            trace: None,
         };
         publications.push(publication.shared());
     }
@@ -96,6 +97,7 @@ pub(crate) fn message(
         tags: blob.tags,
         // Scripts that sweep leave the time to the receiver.
         time_unix_ms: if time == 0 { now_unix_ms } else { time },
+        trace: None,
     })
 }
 

@@ -528,6 +528,7 @@ fn publication(draft: Draft, position: Option<Position>, now: Now) -> Arc<Public
         publisher: draft.publisher,
         tags: draft.tags,
         time_unix_ms: now.unix_ms,
+        trace: draft.trace,
     }
     .shared()
 }

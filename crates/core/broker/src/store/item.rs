@@ -147,6 +147,7 @@ mod tests {
             publisher: Some(Box::default()),
             tags: Some("{}".into()),
             time_unix_ms: 8,
+            trace: None,
         };
         let mut records = vec![Vec::new(); 5];
         write_base((&channel, 1, 2), Some(&version), &[(6, 7)], &mut records[0]);

@@ -192,6 +192,7 @@ impl Replay {
                     publisher,
                     tags,
                     time_unix_ms,
+                    trace: None,
                 };
                 self.published(publication, (generation, offset), version);
             }

@@ -31,7 +31,7 @@ use throng_types::Millis;
 use super::request::Incoming;
 use crate::publishing::{publish, publish_all};
 use crate::route::Claim;
-use crate::{Context, Publications, PublishOutcome};
+use crate::{Context, Publications, PublishOutcome, TracedCall};
 
 /// Requests of one connection that may be without an answer. Queue: `pipelined requests`.
 const WAITING_MAX: usize = 1024;
@@ -55,6 +55,7 @@ pub struct Later {
     /// When it was carried out, and the call that it is.
     began: Millis,
     call: Histogram,
+    trace: Option<Box<TracedCall>>,
 }
 
 enum State {
@@ -86,6 +87,7 @@ impl Later {
             write,
             began,
             call: Histogram::ApiPublish,
+            trace: None,
         }
     }
 
@@ -129,32 +131,53 @@ impl Later {
             }
         }
         (cx.shared).note_answered(self.call, self.began, cx.now.mono);
+        if self.trace.is_some() {
+            self.end_traced(cx);
+        }
         true
+    }
+
+    #[inline(never)]
+    fn end_traced(&self, cx: &Context<'_>) {
+        let method = self.call.label().map_or("publish", |label| label.value);
+        let failed = match &self.state {
+            State::One(result) => result.is_some_and(|result| result.is_err()),
+            State::Many(publications) => publications.has_errors(),
+            State::Written(_) => false,
+        };
+        cx.shared.end_traced(self.trace.as_deref(), method, failed);
     }
 
     /// Orders a publication of the hub. Once it is answered, `write` makes the answer; it is given
     /// `style` back.
     pub fn publish<S, O>(
-        draft: Draft,
+        mut draft: Draft,
         incoming: &Incoming<'_, '_>,
         write: (WriteAnswer, u8),
         cx: &mut Context<'_, S, O>,
     ) -> Self {
+        let trace = incoming.traced(cx);
+        draft.trace = TracedCall::parent(trace.as_deref());
         publish(incoming.first_token, draft, cx);
-        Self::new(1, incoming, write, cx.now.mono)
+        Self {
+            trace,
+            ..Self::new(1, incoming, write, cx.now.mono)
+        }
     }
 
     /// Orders one publication or more as one batch with one answer.
     pub fn publish_all<S, O>(
-        drafts: Vec<Draft>,
+        mut drafts: Vec<Draft>,
         incoming: &Incoming<'_, '_>,
         write: (WriteAnswer, u8),
         cx: &mut Context<'_, S, O>,
     ) -> Self {
+        let trace = incoming.traced(cx);
+        TracedCall::mark(trace.as_deref(), &mut drafts);
         debug_assert_ne!(drafts.len(), 0, "nobody would answer");
         let later = Self::new(drafts.len(), incoming, write, cx.now.mono);
         publish_all(incoming.first_token, drafts, cx);
-        later
+        Self { trace, ..later }
     }
 }
 
@@ -240,6 +263,7 @@ impl Pipeline {
             write: |_, _, _, _| {},
             began: Millis(0),
             call: Histogram::ApiPublish,
+            trace: None,
         };
         self.push(later, bytes);
     }

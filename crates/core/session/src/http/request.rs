@@ -9,7 +9,7 @@ use throng_ws::handshake::{self, Accept};
 
 use super::{allow_origin, answer_text};
 use crate::close::Port;
-use crate::{Allowance, Context, Overspent};
+use crate::{Allowance, Context, Overspent, TracedCall};
 
 /// A request and where it came from.
 pub struct Incoming<'r, 'b> {
@@ -31,6 +31,14 @@ pub struct Incoming<'r, 'b> {
     pub is_open: bool,
     /// The token of the first order whose answer [`super::Later`] awaits.
     pub first_token: u32,
+}
+
+impl Incoming<'_, '_> {
+    /// Begins a span for a call whose caller traces it, if there is a collector.
+    pub fn traced<S, O>(&self, cx: &Context<'_, S, O>) -> Option<Box<TracedCall>> {
+        let tracer = cx.shared.tracer.as_ref()?;
+        tracer.begin(self.request.header("traceparent"), cx.now)
+    }
 }
 
 /// A status and a sentence for a request that is not carried out.

@@ -390,6 +390,7 @@ mod tests {
             publisher: None,
             tags: None,
             time_unix_ms: 1,
+            trace: None,
         });
         let history = HistoryResult {
             publications: &[publication],

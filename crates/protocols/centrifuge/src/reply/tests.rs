@@ -69,6 +69,7 @@ fn bare(channel: &str, data: &[u8], kind: PayloadKind) -> Publication {
         publisher: None,
         tags: None,
         time_unix_ms: 5,
+        trace: None,
     }
 }
 
