@@ -45,10 +45,11 @@ fn clients_that_read_nothing_have_one_bound() {
         .metric("throng_process_resident_bytes")
         .saturating_sub(before);
     assert!(grown < 100 << 20, "{grown} bytes");
-    assert_eq!(
-        crowded_out(),
-        server.metric("throng_connections_closed_total{reason=\"slow\"}")
-    );
+    // The last of them may go between two looks.
+    let slow = "throng_connections_closed_total{reason=\"slow\"}";
+    until("each of them was slow", || {
+        crowded_out() == server.metric(slow)
+    });
     // One that reads gets all of it, and one that has read so far loses nothing.
     let mut late = server.stream(&missed);
     for _ in 0..100 {
