@@ -165,9 +165,9 @@ impl AppUse {
 const BYTES: usize = 2;
 const READS: usize = 4;
 
-/// Charges so many units at so many a second, 0 for no bound. Up to a second of debt is allowed.
-/// Who owes nothing may do more than that at once, and is refused until it is paid back. Returns
-/// the debt that came to it; error: seconds after which the same may be done.
+/// Charges so many units at so many a second, 0 for no bound. Up to a second of debt is allowed; a
+/// caller without debt may exceed it once, and is refused until the debt is paid. Returns the debt
+/// added; error: seconds after which the same may be done.
 fn charge(rate: &SharedDebt, units: u64, per_s: u64, now: Now) -> Result<u64, u64> {
     if per_s == 0 {
         return Ok(0);

@@ -19,7 +19,7 @@ impl MalformedBody {
     /// Refuses a body with more calls than one request may carry.
     ///
     /// # Errors
-    /// It has more than `max`.
+    /// Fails if the request has more than `max` calls.
     pub fn check_count(count: usize, max: usize) -> Result<(), Self> {
         match count <= max {
             true => Ok(()),
@@ -30,13 +30,13 @@ impl MalformedBody {
 
 impl From<Malformed> for MalformedBody {
     fn from(error: Malformed) -> Self {
-        Self(error.to_string().into())
+        Self::new(error.to_string())
     }
 }
 
 impl From<serde_json::Error> for MalformedBody {
     fn from(error: serde_json::Error) -> Self {
-        Self(error.to_string().into())
+        Self::new(error.to_string())
     }
 }
 

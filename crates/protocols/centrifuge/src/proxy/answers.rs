@@ -85,7 +85,7 @@ impl ProxyKind {
     /// Makes the JSON of an answer in Protobuf.
     ///
     /// # Errors
-    /// It is no such answer.
+    /// Fails if the message is not an answer of this kind.
     pub fn answer_in_json(self, message: &[u8]) -> Result<Vec<u8>, Malformed> {
         let result = match self {
             Self::Connect => CONNECT,
