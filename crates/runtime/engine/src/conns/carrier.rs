@@ -41,6 +41,9 @@ pub(super) mod is {
     pub(in crate::conns) const HEARD: u8 = 16;
     /// Our side has begun it, as a client.
     pub(in crate::conns) const OURS: u8 = 32;
+    /// Too slow, and its session had no word that says so: the peer is to see that bytes are
+    /// missing.
+    pub(in crate::conns) const CUT: u8 = 64;
 }
 
 /// Part of a stream's answer that comes next.

@@ -552,13 +552,20 @@ impl<S, K: Kernel> Conns<S, K> {
 
     // ---- the end ----
 
+    /// Notes that a stream ends without what it was too slow for, and without a word of that.
+    pub(super) fn cut_stream(&mut self, index: u32) {
+        if let Some(ride) = self.streams.rides.get(index) {
+            ride.flags |= is::CUT;
+        }
+    }
+
     /// Takes a stream from its carrier, which tells the peer if it does not know.
     pub(super) fn leave_carrier(&mut self, index: u32, has_queue: bool, why: Closed) {
         self.streams.held.remove(&index);
         let Some(ride) = self.streams.rides.take(index) else {
             return;
         };
-        let is_orderly = !has_queue && matches!(why, Closed::ByApp | Closed::ByPeer);
+        let is_orderly = !has_queue && !ride.has(is::CUT) && !matches!(why, Closed::Error(_));
         let is_done = self.with_carrier(ride.carrier, |carrier, out| {
             if ride.has(is::WAITING) {
                 carrier.waiting.retain(|&stream| stream != index);

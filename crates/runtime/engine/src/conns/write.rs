@@ -372,8 +372,9 @@ impl<S, K: Kernel> Conns<S, K> {
         };
         slot.flags |= flag::ENDING;
         if !slot.has(flag::CLOSED) {
-            if !last_word.is_empty() {
-                self.queue_mut(index).push_own(&last_word);
+            match last_word.is_empty() {
+                true => self.cut_stream(index),
+                false => self.queue_mut(index).push_own(&last_word),
             }
             self.mark_dirty(index);
         }

@@ -96,3 +96,32 @@ fn the_limits_say_how_long_a_connection_is_kept_without_streams() {
         assert!(right.contains(&kept_ms), "{kept_ms} for {idle_timeout_ms}");
     }
 }
+
+#[test]
+fn a_slow_stream_that_was_told_so_ends_whole_and_another_does_not() {
+    const WHOLE: (u8, u8) = (0, 1);
+    const RESET: u8 = 3;
+    for word in [&b"too slow"[..], b""] {
+        let (mut conns, mut peer, id) = alone();
+        let [stream] = carried(&mut conns, id.index(), 1)[..] else {
+            panic!("one stream was asked for");
+        };
+        conns.end_slow(stream);
+        assert_eq!(conns.take_slow(), Some(stream));
+        conns.act_slow(stream, |_, _, fx| fx.out.extend(word));
+        flush(&mut conns);
+        assert_eq!(gone(&mut conns).len(), 1);
+        flush(&mut conns);
+        let mut wire = vec![0; conns.stats().sent_bytes as usize];
+        peer.read_exact(&mut wire).unwrap();
+        let (mut rest, mut last) = (&wire[..], (0, 0));
+        while let [_, high, low, kind, flags, _, _, _, _, behind @ ..] = rest {
+            last = (*kind, *flags);
+            rest = &behind[usize::from(*high) << 8 | usize::from(*low)..];
+        }
+        match word {
+            b"" => assert_eq!(last.0, RESET),
+            _ => assert_eq!(last, WHOLE),
+        }
+    }
+}
