@@ -158,14 +158,21 @@ impl<K: Kernel> App<K> for ShardApp {
         Some(self.welcome((port, peer), accepted, is_proxied, now))
     }
 
-    /// Charges nothing: the connection was paid for, and the stream's request will be.
-    fn accept_stream(&mut self, carrier: &Session, now: Now) -> Option<Accepted<Session>> {
+    /// The connection's arrival was paid for; its allowance pays for the stream's request, and its
+    /// address will.
+    fn accept_stream(
+        &mut self,
+        carrier: &mut Session,
+        fx: &mut Effects<'_>,
+    ) -> Option<Accepted<Session>> {
         let Session::Http(carrier) = carrier else {
             return None;
         };
         let (port, peer) = carrier.origin();
-        let (http, tag) = self.let_in((port, peer), true, now);
-        Some(self.welcome((port, peer), (http.carried_by(carrier), tag), false, now))
+        let (http, tag) = self.let_in((port, peer), true, fx.now);
+        let shared = &self.parts.shared;
+        let http = http.carried_by(carrier, shared, &mut fx.actions, fx.now);
+        Some(self.welcome((port, peer), (http, tag), false, fx.now))
     }
 
     fn bytes(

@@ -199,8 +199,9 @@ section! {
         /// counts less: a client may subscribe to all `channels_per_connection` twice a second. 0
         /// means no limit.
         messages_per_second_max: u32, Count = 100;
-        /// The most HTTP requests a second on one connection to a client port. Beyond that Throng
-        /// answers 429 and closes the connection. 0 means no limit.
+        /// The most HTTP requests a second on one connection to a client port, on all streams of
+        /// HTTP/2 together. Beyond that Throng answers 429 and closes the connection; one of HTTP/2
+        /// takes no more streams, and those that have begun go on. 0 means no limit.
         requests_per_second_max: u32, Count = 1000;
         /// For how much of each second the clients of one IP address (of one /64 with IPv6) may
         /// keep a shard busy. Throng estimates what each connection, request, command, token and

@@ -28,6 +28,8 @@ pub enum Admission {
     AddressBusy,
     /// The server has as many connections as it may.
     ServerFull,
+    /// The connection of HTTP/2 that it is a stream of has asked for more than it may.
+    ConnectionBusy,
 }
 
 /// Why the server ends a connection.

@@ -161,15 +161,6 @@ impl Http {
         (self.port, self.peer)
     }
 
-    /// As a stream of a connection of HTTP/2, which may have been refused.
-    pub fn carried_by(self, carrier: &Self) -> Self {
-        let admission = match carrier.admission {
-            Admission::Welcome => self.admission,
-            refused => refused,
-        };
-        Self { admission, ..self }
-    }
-
     pub const fn class(&self) -> Class<'_> {
         Class {
             transport: Transport::Http,

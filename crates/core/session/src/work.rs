@@ -120,18 +120,27 @@ impl Meter {
         if own.bad_tokens() > BAD_TOKENS_MAX {
             return Err(Overspent::Tokens);
         }
+        if !self.spend_own(&mut own, work, now) {
+            return Err(Overspent::Connection);
+        }
+        if !self.spend_address(self.payer.get(), work, low_ms(now.mono)) {
+            return Err(Overspent::Address);
+        }
+        self.current.set(Some(own));
+        Ok(())
+    }
+
+    /// Charges the price of a piece of work to an allowance alone, before it is done; false, and
+    /// nothing is charged, if that is used up.
+    pub fn spend_own(&self, own: &mut Allowance, work: Work, now: Now) -> bool {
         let now_ms = low_ms(now.mono);
         let cost_us = self.limits.connection_us(work);
         let owed_us = own.owed_us(now_ms);
-        if cost_us > 0 && owed_us.saturating_add(cost_us) > BURST_US {
-            return Err(Overspent::Connection);
+        let has_room = cost_us == 0 || owed_us.saturating_add(cost_us) <= BURST_US;
+        if has_room {
+            own.owe(owed_us + cost_us, now_ms);
         }
-        if !self.spend_address(self.payer.get(), work, now_ms) {
-            return Err(Overspent::Address);
-        }
-        own.owe(owed_us + cost_us, now_ms);
-        self.current.set(Some(own));
-        Ok(())
+        has_room
     }
 
     /// Charges the price of work that is already done. It may leave a debt.

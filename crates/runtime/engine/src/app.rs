@@ -30,11 +30,12 @@ pub trait App<K: Kernel = Linux>: Sized {
     ) -> Option<Accepted<Self::Session>>;
 
     /// A peer has begun a stream on a connection on which the app has begun HTTP/2, whose session
-    /// this is. `None` refuses it.
+    /// this is. `None` refuses it. To end the connection asks its peer for no more streams, and
+    /// those that have begun go on; bytes and other wishes are not heard.
     fn accept_stream(
         &mut self,
-        _carrier: &Self::Session,
-        _now: Now,
+        _carrier: &mut Self::Session,
+        _fx: &mut Effects<'_>,
     ) -> Option<Accepted<Self::Session>> {
         None
     }

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use throng_http1::{Body, KnownHead, Request};
 use throng_metrics::Counter;
 use throng_proxy::client_of;
-use throng_types::End;
+use throng_types::{Actions, End, Now};
 
 use super::body::limits;
 
@@ -91,11 +91,11 @@ impl Http {
         let incoming = self.incoming(request, body, cx);
         cx.shared.notices.comes_from(incoming.client);
         self.look_for_proxy(request, cx.shared);
+        let overspent = |whose: Overspent| Some((whose.counter(), whose.status()));
         let refusal = match self.admission {
             Admission::Welcome => None,
-            Admission::AddressBusy => {
-                Some((Overspent::Address.counter(), Overspent::Address.status()))
-            }
+            Admission::AddressBusy => overspent(Overspent::Address),
+            Admission::ConnectionBusy => overspent(Overspent::Connection),
             Admission::AddressFull => Some((Counter::RefusedPerIp, TOO_MANY_CONNECTIONS)),
             Admission::ServerFull => Some((Counter::RefusedConnectionsMax, SERVER_FULL)),
         };
@@ -242,6 +242,37 @@ impl Http {
     pub(super) fn is_counted_for(&self, client: IpAddr, cx: &Context<'_>) -> bool {
         let is_told = self.port == Port::Client && client != self.peer;
         !is_told || cx.shared.forwarded.belongs_to(cx.id, client)
+    }
+
+    /// As a stream of a connection of HTTP/2, which may have been refused, and whose allowance pays
+    /// for the stream's request. Once that is used up, the connection is to take no more streams.
+    pub fn carried_by(
+        self,
+        carrier: &mut Self,
+        shared: &Shared,
+        actions: &mut Actions,
+        now: Now,
+    ) -> Self {
+        let admission = match carrier.admission {
+            Admission::Welcome => match carrier.pays_for_stream(shared, now) {
+                true => self.admission,
+                false => {
+                    actions.end(End::Flush);
+                    Admission::ConnectionBusy
+                }
+            },
+            refused => refused,
+        };
+        Self { admission, ..self }
+    }
+
+    /// Charges a stream's request to the connection; false if it has no allowance left. A trusted
+    /// proxy's has the requests of many clients, and needs none.
+    fn pays_for_stream(&mut self, shared: &Shared, now: Now) -> bool {
+        let own = self.allowance.get_or_insert_default();
+        self.port != Port::Client
+            || shared.forwarded.trusts(self.peer)
+            || shared.meter.spend_own(own, Work::Request, now)
     }
 
     /// Charges a request to the client, and lends its allowance to what the request leads to. A

@@ -88,8 +88,12 @@ impl<K: Kernel> App<K> for Relay {
         Some(self.accepted(state, now))
     }
 
-    fn accept_stream(&mut self, _: &Session, now: Now) -> Option<Accepted<Session>> {
-        Some(self.accepted(State::Head, now))
+    fn accept_stream(
+        &mut self,
+        _: &mut Session,
+        fx: &mut Effects<'_>,
+    ) -> Option<Accepted<Session>> {
+        Some(self.accepted(State::Head, fx.now))
     }
 
     fn bytes(&mut self, id: ConnId, session: &mut Session, input: &mut [u8], fx: &mut Effects<'_>) {

@@ -357,9 +357,10 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
     }
 
     fn begin_stream(&mut self, carrier: u32, stream: &NewStream, head: &mut [u8]) {
-        let accepted = { self.conns.id(carrier) }
-            .and_then(|id| self.conns.session(id))
-            .and_then(|session| self.app.accept_stream(session, self.conns.now()));
+        let (app, mut accepted) = (&mut self.app, None);
+        self.conns.act(carrier, |_, session, fx| {
+            accepted = app.accept_stream(session, fx);
+        });
         let Some(accepted) = accepted else {
             self.stats.refused += 1;
             return self.conns.refuse_stream(carrier, stream);

@@ -102,7 +102,7 @@ impl App for Probe {
         (!self.refuse).then_some(accepted(self.came))
     }
 
-    fn accept_stream(&mut self, _carrier: &u64, _now: Now) -> Option<Accepted<u64>> {
+    fn accept_stream(&mut self, _: &mut u64, _: &mut Effects<'_>) -> Option<Accepted<u64>> {
         self.came += 1;
         (!self.refuse).then_some(accepted(self.came))
     }
