@@ -48,12 +48,14 @@ macro_rules! coded_enum {
     };
 }
 
-/// Makes errors of types whose text a function returns: `error_text!(BadBody.reason)`.
+/// Makes errors of types whose text a function returns: `error_text!(BadBody.reason)`, or
+/// `error_text!(ErrorCode.message[code])` for one behind its number.
 #[macro_export]
 macro_rules! error_text {
-    ($($Name:ident . $text:ident),+ $(,)?) => {$(
+    ($($Name:ident . $text:ident $([$number:ident])?),+ $(,)?) => {$(
         impl std::fmt::Display for $Name {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                $(write!(f, "{}: ", self.$number())?;)?
                 f.write_str(self.$text())
             }
         }

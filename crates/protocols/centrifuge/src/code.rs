@@ -4,9 +4,7 @@
 //! ([`throng_types::Unsubscribe`],
 //! [`throng_types::Disconnect`]).
 
-use std::fmt;
-
-use throng_types::coded_enum;
+use throng_types::{coded_enum, error_text};
 
 coded_enum! {
     /// Reason for which a command failed (Centrifugo, page "Codes", client error codes).
@@ -57,11 +55,7 @@ impl ErrorCode {
     }
 }
 
-impl fmt::Display for ErrorCode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.code(), self.message())
-    }
-}
+error_text!(ErrorCode.message[code]);
 
 /// Fault of a frame. The connection is closed with code 3501.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -1,8 +1,6 @@
 //! Errors with which calls are answered.
 
-use std::fmt;
-
-use throng_types::coded_enum;
+use throng_types::{coded_enum, error_text};
 
 use crate::code::Malformed;
 
@@ -109,13 +107,7 @@ impl ServerApiError {
     }
 }
 
-impl fmt::Display for ServerApiError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.code(), self.message())
-    }
-}
-
-impl std::error::Error for ServerApiError {}
+error_text!(ServerApiError.message[code]);
 
 /// Error that answers a call, or the fault of its parameters; displayed as it is on the wire.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
