@@ -15,6 +15,7 @@ pub mod date;
 pub mod fill;
 mod frame;
 pub mod json;
+mod lock;
 mod publication;
 mod reason;
 mod rng;
@@ -28,6 +29,7 @@ pub use channel::{CHANNEL_BYTES_MAX, ChannelError, ChannelName};
 pub use connection::{Actions, ConnId, End, Http2, Overflow, ShardId};
 pub use date::{Millis, Now};
 pub use frame::{Frame, Frames};
+pub use lock::lock;
 pub use publication::{
     Epoch, Payload, PayloadKind, Position, Publication, PublicationKind, Publisher,
 };

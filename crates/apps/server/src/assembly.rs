@@ -4,7 +4,7 @@
 //! a thread, waits.
 
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use throng_appwrite_api::{AppwritePeer, Call, Reply};
 use throng_broker::HookJournal;
@@ -16,7 +16,7 @@ use throng_http1::origin::OriginEvent;
 use throng_metrics::Counters;
 use throng_outward::{Deliver, Host};
 use throng_remote::RemoteBroker;
-use throng_types::{ConnId, ShardId};
+use throng_types::{ConnId, ShardId, lock};
 
 use crate::broker::{BrokerHost, rings};
 use crate::drain::DrainOptions;
@@ -114,7 +114,7 @@ impl Assembly {
     ) -> Result<(), StartError> {
         let parts = self.plan.with_appwrite(mailboxes, host)?;
         let parts = parts.into_iter().map(Some).collect();
-        *self.parts.lock().unwrap_or_else(PoisonError::into_inner) = Some(parts);
+        *lock(&self.parts) = Some(parts);
         Ok(())
     }
 

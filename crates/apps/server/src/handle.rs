@@ -11,6 +11,7 @@ use throng_engine::MailboxSender;
 use throng_history::Journal;
 use throng_session::Reloaded;
 use throng_sys::{clock, random};
+use throng_types::lock;
 
 use crate::drain::DrainOptions;
 use crate::feeds::Feeds;
@@ -90,7 +91,7 @@ impl Handle {
     pub fn drain(&self) {
         self.take_origin();
         self.feeds.end();
-        let drain = *self.drain.lock().unwrap_or_else(PoisonError::into_inner);
+        let drain = *lock(&self.drain);
         self.tell(|| Message::Drain(drain));
     }
 
@@ -100,19 +101,14 @@ impl Handle {
     /// [`throng_config::Loaded::renew`].
     /// Error: sentences on what is wrong; nothing has changed then.
     pub fn reload(&self, config: &Config) -> Result<(), Vec<String>> {
-        let renewal = self.renewal.lock();
-        renewal
-            .unwrap_or_else(PoisonError::into_inner)
-            .renew(config)?;
-        let mut drain = self.drain.lock().unwrap_or_else(PoisonError::into_inner);
+        lock(&self.renewal).renew(config)?;
+        let mut drain = lock(&self.drain);
         *drain = DrainOptions::of(config);
         Ok(())
     }
 
     pub(crate) fn webhooks(&self) -> Option<Arc<Webhooks>> {
-        let renewal = self.renewal.lock();
-        let renewal = renewal.unwrap_or_else(PoisonError::into_inner);
-        renewal.webhooks.clone()
+        lock(&self.renewal).webhooks.clone()
     }
 
     pub fn answer_reload(&self, request: ReloadRequest, what: Reloaded) {
@@ -183,7 +179,7 @@ impl Handle {
         }
         let mut shards = Vec::new();
         let began = Instant::now();
-        let drain = *self.drain.lock().unwrap_or_else(PoisonError::into_inner);
+        let drain = *lock(&self.drain);
         let cut = random::seed();
         let meeting = Arc::new(Meeting::new(self.shards.len()));
         for (shard, link) in std::mem::take(&mut successor.shards)

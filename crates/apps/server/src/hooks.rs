@@ -19,6 +19,7 @@ use throng_metrics::Counters;
 use throng_outward::{CallSender, Deliver, Host};
 use throng_remote::Nodes;
 use throng_sys::clock;
+use throng_types::lock;
 
 use crate::gateways::{Gateways, app_keys, app_prefixes};
 use crate::history::folder;
@@ -181,7 +182,7 @@ impl Webhooks {
 
     /// Begins to tell, from the records that it has by now.
     pub(crate) fn begin(&self) {
-        let mut records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut records = lock(&self.records);
         self.host
             .calls()
             .send(HookCall::Load(std::mem::take(&mut *records)));
@@ -189,7 +190,7 @@ impl Webhooks {
 
     /// Takes what a predecessor has handed over.
     pub(crate) fn take(&self, handed: Vec<u8>) {
-        *self.records.lock().unwrap_or_else(PoisonError::into_inner) = handed;
+        *lock(&self.records) = handed;
     }
 
     /// Gives up everything that the shards have told; nothing if the thread does not answer.

@@ -6,7 +6,7 @@
 
 use std::net::SocketAddr;
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use throng_auth::{
     ApiKeys, EmptyKey, Hosts, KeyConfig, KeyError, KeyRights, KeyRole, KeySource, OriginError,
@@ -25,7 +25,7 @@ use throng_http2::H2Limits;
 use throng_metrics::NamespaceLabels;
 use throng_proxy::Block;
 use throng_session::{Guard, Guards, SessionLimits, UserLimits, WorkLimits};
-use throng_types::Overflow;
+use throng_types::{Overflow, lock};
 
 use crate::gateways::{GatewayMail, Gateways, OwnPort, app_prefixes};
 use crate::hooks::Webhooks;
@@ -206,7 +206,7 @@ fn namespaces(
         named.retain(|(known, _)| &**known != name);
         named.push((name.into(), Gateways::channel_options(name)));
     }
-    let mut labels = labels.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut labels = lock(labels);
     for (name, options) in &mut named {
         options.label = labels.label_of(name);
     }

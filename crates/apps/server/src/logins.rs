@@ -7,14 +7,14 @@
 //! Rule for "full": who has signed in first is signed out.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use throng_auth::{ApiKeys, Caller};
 use throng_session::Logins;
-use throng_types::Millis;
+use throng_types::{Millis, lock};
 
 /// People who may be signed in at once.
 const LOGINS_MAX: usize = 64;
@@ -43,7 +43,7 @@ struct Login {
 impl Table {
     /// Puts these API keys into force. People who signed in by others have to sign in again.
     pub(crate) fn renew(&self, keys: &Arc<ApiKeys>) {
-        let mut known = self.open();
+        let mut known = lock(&self.0);
         if known.keys != *keys {
             known.keys = keys.clone();
             known.logins.clear();
@@ -52,7 +52,7 @@ impl Table {
 
     fn begin_with(&self, secret: Secret, caller: Caller, now: Millis) -> String {
         let secret = URL_SAFE_NO_PAD.encode(secret);
-        let mut known = self.open();
+        let mut known = lock(&self.0);
         known.logins.retain(|login| login.until > now);
         if known.logins.len() >= LOGINS_MAX {
             known.logins.pop_front();
@@ -63,11 +63,6 @@ impl Table {
             until: now + LIFETIME_MS,
         });
         secret
-    }
-
-    /// A thread that panicked ends the server; until then the table is as good as ever.
-    fn open(&self) -> MutexGuard<'_, Known> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -81,7 +76,7 @@ impl Logins for Table {
     fn caller(&self, secret: &str, now: Millis) -> Option<Caller> {
         // Digests may be compared in any time: nobody can choose one.
         let digest = digest_of(secret);
-        let known = self.open();
+        let known = lock(&self.0);
         let mut logins = known.logins.iter();
         let login = logins.find(|login| login.digest == digest && login.until > now)?;
         Some(login.caller.clone())
@@ -89,7 +84,7 @@ impl Logins for Table {
 
     fn end(&self, secret: &str) {
         let digest = digest_of(secret);
-        self.open().logins.retain(|login| login.digest != digest);
+        lock(&self.0).logins.retain(|login| login.digest != digest);
     }
 
     fn lifetime_s(&self) -> u64 {

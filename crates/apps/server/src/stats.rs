@@ -2,7 +2,7 @@
 //! line, once a second while somebody watches.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use serde_json::json;
 use throng_broker::Draft;
@@ -12,7 +12,7 @@ use throng_metrics::{
     Counter, Counters, Gauge, Histogram, NamespaceLabels, Totals, write_apps, write_namespaces,
 };
 use throng_sys::{clock, cpu, limits, memory};
-use throng_types::{ChannelName, Now, Payload, PayloadKind};
+use throng_types::{ChannelName, Now, Payload, PayloadKind, lock};
 
 use crate::logins::Table;
 use crate::watch::{Sample, Watch};
@@ -80,7 +80,7 @@ impl Observatory {
 
     /// Appends the metrics of namespaces and of Pusher's apps.
     pub(crate) fn write_parts(&self, out: &mut String) {
-        let labels = self.labels.lock().unwrap_or_else(PoisonError::into_inner);
+        let labels = lock(&self.labels);
         write_namespaces(&labels, &self.counters, out);
         let apps = self.apps.lock().map(|apps| apps.clone());
         let apps = apps.unwrap_or_default();

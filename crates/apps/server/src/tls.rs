@@ -7,7 +7,7 @@
 
 use std::net::IpAddr;
 use std::os::unix::fs::MetadataExt as _;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use throng_config::{Config, Http2, ListenAddress, TlsRecords, TlsVersion};
 use throng_engine::{TlsEvent, TlsNews};
@@ -17,7 +17,7 @@ use throng_sys::clock;
 use throng_tls::{
     Authorities, CertificateError, Certificates, MinVersion, RecordLayer, ServerTls, Site, TlsFault,
 };
-use throng_types::Now;
+use throng_types::{Now, lock};
 
 use crate::files::Stamp;
 use crate::options::StartError;
@@ -158,7 +158,7 @@ impl Tls {
             certificates,
             counters,
         };
-        watched.count_days(&watched.lock());
+        watched.count_days(&lock(&watched.state));
         Ok(Some(Self {
             client,
             api,
@@ -238,10 +238,6 @@ impl State {
 }
 
 impl Watched {
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) fn prepare(config: &Config) -> Result<State, Vec<String>> {
         let read = State::of(files(config)).read();
         read.map_err(|(_, faults)| faults)
@@ -255,7 +251,7 @@ impl Watched {
     /// Reads all files again if one has changed.
     pub(crate) fn look(&self) {
         const WHY: &str = "their files have changed";
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         let fresh = State::of(state.files.clone());
         if fresh.stamps == state.stamps {
             return self.count_days(&state);
@@ -271,7 +267,7 @@ impl Watched {
                     );
                 }
                 // The same files are not tried again until one changes.
-                state = self.lock();
+                state = lock(&self.state);
                 if fresh.files == state.files {
                     state.stamps = fresh.stamps;
                 }
@@ -280,7 +276,7 @@ impl Watched {
     }
 
     fn show(&self, fresh: State, why: &str) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         self.certificates.replace(&fresh.sites);
         self.counters.count(Counter::TlsReloaded);
         tracing::info!(

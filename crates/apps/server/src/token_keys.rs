@@ -11,7 +11,7 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
 use throng_auth::{KEY_SET_BYTES_MAX, KeySet, KeySource, Refresh, RefreshOptions};
@@ -23,7 +23,7 @@ use throng_http1::field::Header;
 use throng_http1::origin::OriginRequest;
 use throng_metrics::{Counter, Counters, Gauge};
 use throng_outward::{CallSender, Host};
-use throng_types::Now;
+use throng_types::{Now, lock};
 
 use crate::options::StartError;
 
@@ -83,7 +83,7 @@ impl TokenKeys {
         let Some(options) = options(auth) else {
             return Ok(None);
         };
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock(&self.known);
         known.retain(|(_, source)| source.strong_count() > 0);
         let same = known.iter().find(|(known, _)| *known == options);
         if let Some(source) = same.and_then(|(_, source)| source.upgrade()) {
@@ -126,10 +126,6 @@ struct Inner {
 }
 
 impl Inner {
-    fn first(&self) -> MutexGuard<'_, Option<Result<(), String>>> {
-        self.first.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn keys(&self) -> Arc<KeySet> {
         let keys = self.keys.read();
         keys.unwrap_or_else(PoisonError::into_inner).clone()
@@ -216,7 +212,7 @@ impl Fetcher {
                 Err(format!("{place}: {why}"))
             }
         };
-        self.inner.first().get_or_insert(result);
+        lock(&self.inner.first).get_or_insert(result);
         self.inner.has_first.notify_all();
     }
 
@@ -304,10 +300,10 @@ impl Fetched {
     /// sentence on why there are no keys; they are asked for again later.
     fn wait(&self) -> Result<(), String> {
         let within = Duration::from_millis(self.timeout_ms) + Duration::from_secs(2);
-        let waited = self
-            .inner
-            .has_first
-            .wait_timeout_while(self.inner.first(), within, |first| first.is_none());
+        let waited =
+            self.inner
+                .has_first
+                .wait_timeout_while(lock(&self.inner.first), within, |first| first.is_none());
         let (first, _) = waited.unwrap_or_else(PoisonError::into_inner);
         let late = || Err("no answer came in time".to_owned());
         first.clone().unwrap_or_else(late)

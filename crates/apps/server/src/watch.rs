@@ -8,12 +8,13 @@
 //! Rule for "full": the oldest goes first.
 
 use std::collections::VecDeque;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
 use throng_config::Config;
 use throng_metrics::{Counter, Delta, Gauge, Totals};
+use throng_types::lock;
 
 /// An hour of moments.
 const EVERY_MS: u64 = 5_000;
@@ -110,7 +111,7 @@ impl Watch {
     }
 
     pub(crate) fn renew(&self, config: &Config) {
-        *open(&self.config) = shown(config);
+        *lock(&self.config) = shown(config);
     }
 
     /// Notes whether a shard knows of a watcher; the channel's home does.
@@ -154,7 +155,7 @@ impl Watch {
 
     /// Keeps the numbers of now, if it is time for it.
     pub(crate) fn record(&self, unix_ms: u64, base_bytes: u64, totals: impl FnOnce() -> Totals) {
-        let hour = &mut *open(&self.hour);
+        let hour = &mut *lock(&self.hour);
         // A clock that was set back must not stop it.
         let is_early = |last: &Sample| unix_ms.abs_diff(last.unix_ms) < EVERY_MS;
         if hour.last.as_ref().is_some_and(is_early) {
@@ -180,16 +181,16 @@ impl Watch {
     }
 
     pub(crate) fn refused(&self, refusal: Refusal) {
-        push(&mut open(&self.refusals), refusal, REFUSALS_MAX);
+        push(&mut lock(&self.refusals), refusal, REFUSALS_MAX);
     }
 
     pub(crate) fn too_slow(&self, client: TooSlow) {
-        push(&mut open(&self.slow), client, SLOW_MAX);
+        push(&mut lock(&self.slow), client, SLOW_MAX);
     }
 
     /// The last hour: each moment in the order of `fields`.
     pub(crate) fn hour(&self) -> String {
-        let hour = open(&self.hour);
+        let hour = lock(&self.hour);
         let moments = hour.moments.iter().map(|moment| {
             let [websocket, sse, stream, http] = moment.connections;
             json!([
@@ -219,7 +220,7 @@ impl Watch {
 
     /// Recent refusals, the newest first.
     pub(crate) fn refusals(&self) -> String {
-        let refusals = open(&self.refusals);
+        let refusals = lock(&self.refusals);
         let refusals = refusals.iter().rev().map(|refusal| {
             json!({
                 "time_unix_ms": refusal.unix_ms,
@@ -235,7 +236,7 @@ impl Watch {
 
     /// Clients that were closed because they were too slow, the newest first.
     pub(crate) fn slow(&self) -> String {
-        let slow = open(&self.slow);
+        let slow = lock(&self.slow);
         let slow = slow.iter().rev().map(|client| {
             json!({
                 "time_unix_ms": client.unix_ms,
@@ -250,7 +251,7 @@ impl Watch {
     }
 
     pub(crate) fn config(&self) -> String {
-        open(&self.config).to_string()
+        lock(&self.config).to_string()
     }
 }
 
@@ -266,11 +267,6 @@ fn push<T>(list: &mut VecDeque<T>, newest: T, max: usize) {
         list.pop_front();
     }
     list.push_back(newest);
-}
-
-/// A thread that panicked ends the server; until then its numbers are as good as others.
-fn open<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -13,12 +13,13 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use throng_http1::{HttpLimits, Request, parse_request, query};
+use throng_types::lock;
 
 /// Stack of the thread that serves one connection.
 const STACK_BYTES: usize = 128 << 10;
@@ -61,14 +62,14 @@ impl Origin {
     }
 
     pub(crate) fn forget(&self) {
-        self.lock().clear();
+        lock(&self.asked).clear();
     }
 
     /// Counts the streams 0 to `streams` that asked at least once every `gap`, from their first
     /// time until now.
     pub(crate) fn punctual(&self, streams: usize, gap: Duration) -> usize {
         let now = Instant::now();
-        let asked = self.lock();
+        let asked = lock(&self.asked);
         let mut punctual = 0;
         for stream in 0..streams {
             let Some(times) = asked.get(&stream) else {
@@ -79,10 +80,6 @@ impl Origin {
             punctual += usize::from(longest.is_some_and(|longest| longest <= gap));
         }
         punctual
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<usize, Vec<Instant>>> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Answers one request after the other, until the proxy closes or sends something unexpected.
@@ -117,7 +114,10 @@ impl Origin {
         )?;
         if let (Some(id), Some(timeout)) = (said.get("id"), said.get("timeout")) {
             let stream: usize = id.parse().context("the id of a stream")?;
-            self.lock().entry(stream).or_default().push(Instant::now());
+            lock(&self.asked)
+                .entry(stream)
+                .or_default()
+                .push(Instant::now());
             write!(
                 out,
                 "Grip-Link: </reliable?channel={channel}&id={id}&timeout={timeout}>; rel=next; \

@@ -12,11 +12,12 @@ mod sites;
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use throng_backend::{Backend, BackendLimits};
 use throng_engine::MailboxSender;
 use throng_outward::{CallSender, Outward, ResolvedName};
+use throng_types::lock;
 
 use answers::Troubles;
 use calls::{Calls, Inbox, Token};
@@ -41,10 +42,6 @@ struct Names {
     asked: VecDeque<String>,
     is_full: bool,
     refused: u64,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// All parties but the shard.

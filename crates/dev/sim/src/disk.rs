@@ -1,8 +1,9 @@
 //! Journal of webhooks in memory, which outlives its process.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use throng_broker::HookJournal;
+use throng_types::lock;
 
 use crate::net::Net;
 
@@ -18,28 +19,24 @@ struct Written {
 }
 
 impl Disk {
-    fn lock(&self) -> MutexGuard<'_, Written> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) fn records(&self) -> Vec<u8> {
-        self.lock().records.clone()
+        lock(&self.0).records.clone()
     }
 
     /// Loses what was written, as far as the next process sees.
     pub(crate) fn wipe(&self) {
-        self.lock().records.clear();
+        lock(&self.0).records.clear();
     }
 
     /// Whether the data of an event were written at any time.
     pub(crate) fn has_had(&self, data: &str) -> bool {
-        let written = self.lock();
+        let written = lock(&self.0);
         { written.ever.windows(data.len()) }.any(|bytes| bytes == data.as_bytes())
     }
 
     /// Cuts a write that nobody has gone on from: the beginning of a record is behind the others.
     pub(crate) fn tear(&self, net: &Net) {
-        let mut written = self.lock();
+        let mut written = lock(&self.0);
         let torn = net.below(written.records.len().min(12) + 1);
         let torn = written.records[..torn].to_vec();
         written.records.extend(torn);
@@ -48,17 +45,17 @@ impl Disk {
 
 impl HookJournal for Disk {
     fn append(&mut self, records: &[u8]) {
-        let mut written = self.lock();
+        let mut written = lock(&self.0);
         written.records.extend(records);
         written.ever.extend(records);
     }
 
     fn replace(&mut self, records: &[u8]) {
-        self.lock().records.clear();
+        lock(&self.0).records.clear();
         self.append(records);
     }
 
     fn bytes(&self) -> u64 {
-        self.lock().records.len() as u64
+        lock(&self.0).records.len() as u64
     }
 }

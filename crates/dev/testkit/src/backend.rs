@@ -2,8 +2,10 @@
 
 use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
+
+use throng_types::lock;
 
 use crate::Response;
 
@@ -74,10 +76,6 @@ impl<T> BackendMemory<T> {
         let is_open = lock(&self.is_released);
         drop(self.news.wait_while(is_open, |open| !*open));
     }
-}
-
-fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Reads a request: its line, and its fields and body as a response has them. None at the end of

@@ -4,7 +4,9 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::process::Command;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
+
+use throng_types::lock;
 
 use crate::daemon::{Daemon, is_daemon};
 use crate::install::{self, PROGRAMS};
@@ -49,8 +51,7 @@ impl KafkaClient {
     /// Has the program in `tests/feeds/java` do something; gives what it answers.
     #[track_caller]
     pub fn ask(&self, order: &str) -> String {
-        let process = self.process.lock();
-        let (process, read) = &mut *process.unwrap_or_else(PoisonError::into_inner);
+        let (process, read) = &mut *lock(&self.process);
         process.say(order);
         let answer = process.out(order, |lines| lines.get(*read).cloned());
         *read += 1;

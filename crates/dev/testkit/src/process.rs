@@ -3,10 +3,11 @@
 use std::io::{BufRead as _, BufReader, Read, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use throng_types::lock;
 
 use crate::patience::Look;
 use crate::{Deadline, until};
@@ -33,7 +34,7 @@ impl Log {
             loop {
                 let mut line = Vec::new();
                 let more = matches!(stream.read_until(b'\n', &mut line), Ok(1..));
-                let mut lines = shared.lock();
+                let mut lines = lock(&shared.lines);
                 if more {
                     let line = String::from_utf8_lossy(&line);
                     lines.all.push(line.trim_end().to_owned());
@@ -50,17 +51,10 @@ impl Log {
         log
     }
 
-    fn lock(&self) -> MutexGuard<'_, Lines> {
-        // A test that panicked while it held the lock has broken nothing here.
-        self.lines
-            .lock()
-            .unwrap_or_else(|poison| poison.into_inner())
-    }
-
     /// Looks at all lines, again whenever there are more.
     fn until<L: Look>(&self, mut look: impl FnMut(&[String]) -> L) -> Result<L::Found, String> {
         let deadline = Deadline::default();
-        let mut lines = self.lock();
+        let mut lines = lock(&self.lines);
         loop {
             if let Some(found) = look(&lines.all).found() {
                 return Ok(found);
@@ -128,7 +122,7 @@ impl Process {
     #[track_caller]
     pub fn rests(&self) {
         until(&format!("the last words of {}", self.name), || {
-            self.out.lock().ended
+            lock(&self.out.lines).ended
         });
     }
 
@@ -153,7 +147,7 @@ impl Process {
 
     /// Lines written to standard error so far.
     pub fn err_lines(&self) -> Vec<String> {
-        self.err.lock().all.clone()
+        lock(&self.err.lines).all.clone()
     }
 
     /// Writes a line to its standard input, in one piece: a program that reads in between would

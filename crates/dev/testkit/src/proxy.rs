@@ -3,9 +3,11 @@
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
+
+use throng_types::lock;
 
 /// Bytes that a slow network passes at once, and the time between two such pieces.
 const SLOW: (usize, Duration) = (256, Duration::from_millis(20));
@@ -144,10 +146,6 @@ impl Drop for Proxy {
         // Wakes the thread that accepts, so that it sees that it is over.
         let _ = TcpStream::connect(self.address);
     }
-}
-
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
-    state.lock().unwrap_or_else(|poison| poison.into_inner())
 }
 
 impl State {

@@ -8,10 +8,11 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
 use throng_broker::{Acknowledge, Lineage, Reached, Store, write_frame};
+use throng_types::lock;
 
 /// Bytes of one shard that wait for the writer. Queue: `history store`.
 pub(crate) const LANE_BYTES_MAX: usize = 16 << 20;
@@ -71,10 +72,6 @@ pub(crate) struct Common {
     pub(crate) is_over: AtomicBool,
     /// Epochs as the process that handed over reported them.
     pub(crate) lineage: Mutex<Option<Lineage>>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Common {

@@ -13,10 +13,10 @@
 )]
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use throng_broker::Draft;
-use throng_types::{ChannelName, Millis};
+use throng_types::{ChannelName, Millis, lock};
 
 use crate::names::{CACHE_TTL_MS, is_cache};
 
@@ -34,10 +34,6 @@ struct Caches {
     /// Channels by their ends. Bound: `caches`.
     ends: BTreeSet<(Millis, ChannelName)>,
     bytes: u64,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Held {

@@ -15,11 +15,12 @@
 )]
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use redis::{RedisError, Value};
 use throng_peer::task::Net;
 use throng_redis_link::{ANSWER_BYTES_MAX, Place, RedisLink, Servers, value};
+use throng_types::lock;
 
 use crate::answer::reason;
 
@@ -113,7 +114,7 @@ impl Part {
     }
 
     fn learn(&self, addresses: Vec<Address>) {
-        let mut learned = self.learned.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut learned = lock(&self.learned);
         *learned = addresses;
         learned.truncate(LEARNED_MAX);
         // Another one is asked first next time: one may be wrong for long.
@@ -123,7 +124,7 @@ impl Part {
 
     /// Those that the cluster named, in turns, and those of the configuration.
     fn known(&self) -> Vec<Address> {
-        let mut learned = self.learned.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut learned = lock(&self.learned);
         if !learned.is_empty() {
             learned.rotate_left(1);
         }

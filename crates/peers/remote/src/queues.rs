@@ -14,10 +14,10 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use throng_broker::{Moving, Reply, Request, Ticket};
-use throng_types::{ChannelName, Publication};
+use throng_types::{ChannelName, Publication, lock};
 
 /// Requests of one shard without an answer. Queue: `to the broker`.
 pub const REQUESTS_MAX: usize = 8192;
@@ -118,10 +118,6 @@ pub(crate) struct ShardQueues {
     from_nodes: Mutex<VecDeque<NodeEvent>>,
     is_open: AtomicBool,
     ring: Arc<dyn Fn() + Send + Sync>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn cost(item: &ForShard) -> usize {

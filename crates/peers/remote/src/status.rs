@@ -7,9 +7,10 @@
 )]
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use throng_broker::LiveOptions;
+use throng_types::lock;
 
 #[derive(Clone, Debug)]
 pub struct Health(pub(crate) Vec<Arc<Status>>);
@@ -87,13 +88,13 @@ impl Status {
 
     /// Leaves other options for the peer.
     pub(crate) fn renew(&self, options: &LiveOptions) {
-        let mut renewed = self.renewed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut renewed = lock(&self.renewed);
         *renewed = Some(options.clone());
     }
 
     /// Takes them, if there are any.
     pub(crate) fn take_renewed(&self) -> Option<LiveOptions> {
-        let mut renewed = self.renewed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut renewed = lock(&self.renewed);
         renewed.take()
     }
 }

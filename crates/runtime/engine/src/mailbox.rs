@@ -10,9 +10,11 @@
 mod wake;
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 pub(crate) use wake::{Waker, post};
+
+use throng_types::lock;
 
 use crate::{Kernel, MailReceiver};
 
@@ -33,7 +35,7 @@ pub(crate) struct Mailboxes<M, K: Kernel> {
 
 impl<M, K: Kernel> Mailboxes<M, K> {
     pub(crate) fn pop_outside(&mut self) -> Option<M> {
-        self.outside.0.lock().as_mut()?.pop_front()
+        lock(&self.outside.0.0).as_mut()?.pop_front()
     }
 
     /// Says that the shard sleeps from now on, unless mail waits for it: then it is
@@ -66,19 +68,15 @@ struct Outside<M>(Arc<Waiting<M>>);
 struct Waiting<M>(Mutex<Option<VecDeque<M>>>);
 
 impl<M> Waiting<M> {
-    fn lock(&self) -> MutexGuard<'_, Option<VecDeque<M>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn has_mail(&self) -> bool {
-        self.lock().as_ref().is_some_and(|mail| !mail.is_empty())
+        lock(&self.0).as_ref().is_some_and(|mail| !mail.is_empty())
     }
 }
 
 impl<M> Drop for Outside<M> {
     fn drop(&mut self) {
         // Dropped after the lock: mail may hold senders to this mailbox.
-        let waiting = self.0.lock().take();
+        let waiting = lock(&self.0.0).take();
         drop(waiting);
     }
 }
@@ -117,7 +115,7 @@ impl<M> Clone for MailboxSender<M> {
 impl<M> MailboxSender<M> {
     /// Hands mail in; gives it back if 4096 pieces wait already, or the shard has ended.
     pub fn send(&self, mail: M) -> Result<(), M> {
-        match self.waiting.lock().as_mut() {
+        match lock(&self.waiting.0).as_mut() {
             Some(waiting) if waiting.len() < OUTSIDE_MAX => waiting.push_back(mail),
             _ => return Err(mail),
         }

@@ -1,7 +1,9 @@
 //! The way of other threads to a peer.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
+
+use throng_types::lock;
 
 /// Hands calls to a peer, from any thread. Clones lead to the same peer.
 pub struct CallSender<C>(Arc<Shared<C>>);
@@ -31,7 +33,7 @@ impl<C> CallSender<C> {
 
     /// Hands a call in; false if the peer has ended.
     pub fn send(&self, call: C) -> bool {
-        let mut calls = self.0.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut calls = lock(&self.0.calls);
         if self.is_closed() {
             return false;
         }
@@ -45,7 +47,7 @@ impl<C> CallSender<C> {
     }
 
     pub(crate) fn take(&self) -> Vec<C> {
-        let mut calls = self.0.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut calls = lock(&self.0.calls);
         std::mem::take(&mut *calls)
     }
 

@@ -5,10 +5,11 @@
 
 use std::net::{IpAddr, ToSocketAddrs as _};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::{io, thread};
 
 use throng_engine::MailboxSender;
+use throng_types::lock;
 
 /// Look-ups at a time.
 const THREADS_MAX: usize = 4;
@@ -58,7 +59,7 @@ impl Names {
 
     /// One more thread, until there are enough.
     fn start(&self) -> io::Result<()> {
-        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut threads = lock(&self.threads);
         if *threads == THREADS_MAX {
             return Ok(());
         }
@@ -75,7 +76,7 @@ impl Names {
 
 fn serve(wanted: &Mutex<Receiver<String>>, found: &MailboxSender<ResolvedName>) {
     loop {
-        let name = wanted.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let name = lock(wanted).recv();
         let Ok(name) = name else {
             return;
         };

@@ -1,7 +1,9 @@
 //! TLS over anything that blocks: for commands and tests that have one connection and time to wait.
 
 use std::io::{self, Read, Write};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
+
+use throng_types::lock;
 
 use crate::{ClientTls, ServerTls, TlsFault, TlsLink};
 
@@ -138,10 +140,6 @@ struct Shared {
     link: TlsLink,
     /// Sealed and not sent. Bound: an answer to what one read gave.
     unsent: Vec<u8>,
-}
-
-fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 pub struct ReadHalf<S> {

@@ -5,7 +5,7 @@ pub(crate) mod routes;
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use throng_auth::Verifier;
 use throng_config::{Config, ForwardedFor, Grip as Section};
@@ -20,7 +20,7 @@ use throng_grip::sequence::SequenceLimits;
 use throng_grip::stats::StatsFormat;
 use throng_http1::origin::{OriginEvent, OriginFailure, OriginRequest};
 use throng_sys::random;
-use throng_types::ConnId;
+use throng_types::{ConnId, lock};
 
 use super::GatewayMail;
 use super::origin::{Client, Deliver, Origin, OriginOptions};
@@ -131,8 +131,7 @@ impl GripPlan {
         mailboxes: &[MailboxSender<ShardMail>],
     ) -> Result<(), StartError> {
         let mailboxes = mailboxes.to_vec();
-        let watch = self.watch.lock();
-        if let Some(watch) = watch.unwrap_or_else(PoisonError::into_inner).take() {
+        if let Some(watch) = lock(&self.watch).take() {
             watch.start(mailboxes.clone()).map_err(StartError::Shard)?;
         }
         let deliver: Deliver =

@@ -1,7 +1,7 @@
 //! From `[proxy]` to what shards and the driver need.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use throng_backend::{Address, AnswerTo, AskLimits, WholeAnswer};
 use throng_broker::BackendId;
@@ -13,7 +13,7 @@ use throng_http1::origin::OriginRequest;
 use throng_session::{
     BackendMail, BackendOptions, Backends, ProxyOptions, Question, StatusMeaning,
 };
-use throng_types::ConnId;
+use throng_types::{ConnId, lock};
 
 use super::GatewayMail;
 use super::origin::{Client, Origin, OriginOptions};
@@ -51,7 +51,7 @@ pub(crate) struct SharedClient(Arc<Mutex<Weak<Origin>>>);
 
 impl SharedClient {
     fn origin(&self, requests_max: usize) -> io::Result<Arc<Origin>> {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock(&self.0);
         if let Some(origin) = known.upgrade() {
             return Ok(origin);
         }

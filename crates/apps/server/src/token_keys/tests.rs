@@ -99,7 +99,7 @@ fn keys_are_fetched_at_once_at_intervals_and_when_one_is_missing() {
     let mut stage = Stage::new();
     stage.call();
     stage.answer(KEYS);
-    assert!(stage.has_key() && stage.inner.first().as_ref().unwrap().is_ok());
+    assert!(stage.has_key() && lock(&stage.inner.first).as_ref().unwrap().is_ok());
     assert_eq!(stage.wake_at, Some(Millis(600_000)));
     // A token names another key: not before ten seconds are over, and once for all that ask.
     stage.inner.is_wanted.store(true, Ordering::Release);

@@ -2,14 +2,14 @@
 //! that they must get.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use throng_backend::{AnswerTo, AskLimits, Call, Reply, TicketId, WholeAnswer};
 use throng_http1::field::Header;
 use throng_http1::origin::{Destination, OriginTarget};
 use throng_http1::origin::{OriginEvent, OriginFailureKind, OriginRequest, RequestRest};
 use throng_outward::CallSender;
-use throng_types::{ConnId, ShardId};
+use throng_types::{ConnId, ShardId, lock};
 
 use super::answers::{Attempt, Troubles, answered_byte};
 use crate::net::Net;
@@ -302,7 +302,7 @@ impl Calls {
 
     /// Reads the results that have arrived; whether there were any.
     pub(super) fn hear(&mut self, net: &Net, now: Troubles) -> bool {
-        let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inbox = lock(&self.inbox);
         let replies = std::mem::take(&mut inbox.replies);
         drop(inbox);
         let came = !replies.is_empty();

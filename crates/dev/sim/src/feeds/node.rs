@@ -2,11 +2,12 @@
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use throng_broker::{Refusal, home_of};
 use throng_feeds::{Call, Feed, FeedOptions, FeedOrder, FeedsPeer, Reply, Round, SourceOptions};
 use throng_outward::{CallSender, Outward};
+use throng_types::lock;
 
 use super::witness::{DATA_BYTES_MAX, Witness};
 use crate::net::Net;
@@ -42,10 +43,6 @@ pub(super) struct Node {
     pub(super) refuses: usize,
     /// Times in a hundred that a shard answers when it could.
     pub(super) haste: usize,
-}
-
-fn lock(shards: &Mutex<Shards>) -> MutexGuard<'_, Shards> {
-    shards.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Node {

@@ -18,12 +18,12 @@
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde::Serialize;
-
 use throng_bench_measure::Sample;
+use throng_types::lock;
 
 use super::LiveHistory;
 use super::prometheus::metrics;
@@ -64,13 +64,6 @@ struct Shared {
     state: Mutex<State>,
     changed: Condvar,
     viewers: AtomicUsize,
-}
-
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Rows are pushed whole, so a thread that panicked left none in half.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// Live page while it is served; when it is dropped, viewers are told that the run has ended.
@@ -117,7 +110,7 @@ impl LivePage {
 
     /// Tells viewers that no run is going on, only finished ones are there.
     pub fn rest(&self) {
-        self.shared.lock().resting = true;
+        lock(&self.shared.state).resting = true;
         self.shared.changed.notify_all();
     }
 
@@ -140,7 +133,7 @@ impl LivePage {
             publish_failed: tally.counters.publish_failed,
         };
         let metrics = metrics(snapshot);
-        let mut state = self.shared.lock();
+        let mut state = lock(&self.shared.state);
         // A row of plain numbers and texts becomes JSON without fail.
         state.rows.extend(serde_json::to_string(&row));
         state.metrics = metrics;
@@ -151,12 +144,12 @@ impl LivePage {
 
 impl Drop for LivePage {
     fn drop(&mut self) {
-        self.shared.lock().ended = true;
+        lock(&self.shared.state).ended = true;
         self.shared.changed.notify_all();
         // Wakes the thread that accepts; if that fails, it ends with the process.
         let _ = TcpStream::connect_timeout(&self.address, VIEWER_TIMEOUT);
         // The process may end next, and viewers must be told first.
-        let state = self.shared.lock();
+        let state = lock(&self.shared.state);
         let Shared {
             changed, viewers, ..
         } = &*self.shared;
@@ -167,7 +160,7 @@ impl Drop for LivePage {
 
 fn serve(listener: &TcpListener, shared: &Arc<Shared>) {
     for stream in listener.incoming() {
-        if shared.lock().ended {
+        if lock(&shared.state).ended {
             return;
         }
         let Ok(stream) = stream else { continue };
@@ -184,7 +177,7 @@ fn serve(listener: &TcpListener, shared: &Arc<Shared>) {
                 viewed.viewers.fetch_sub(1, Ordering::AcqRel);
                 // A thread that has just counted the viewers sleeps by the time that this has the
                 // lock.
-                drop(viewed.lock());
+                drop(lock(&viewed.state));
                 viewed.changed.notify_all();
             });
         if spawned.is_err() {
@@ -219,7 +212,7 @@ fn answer(mut stream: TcpStream, shared: &Shared) -> std::io::Result<()> {
         "/" => whole(&mut stream, "200 OK", html, PAGE),
         "/events" => events(&mut stream, shared),
         "/metrics" => {
-            let metrics = shared.lock().metrics.clone();
+            let metrics = lock(&shared.state).metrics.clone();
             whole(&mut stream, "200 OK", METRICS_TYPE, &metrics)
         }
         // Browsers ask for it by themselves.
@@ -274,7 +267,7 @@ fn events(stream: &mut TcpStream, shared: &Shared) -> std::io::Result<()> {
     let mut seen = 0;
     loop {
         let mut out = String::new();
-        let mut state = shared.lock();
+        let mut state = lock(&shared.state);
         if state.rows.len() == seen && !state.ended && !state.resting {
             let (waited, timeout) = shared
                 .changed
