@@ -150,7 +150,7 @@ impl Site {
             let wait = self.validity.not_before - now_s;
             Some(Finding::Early(wait.div_euclid(DAY_S) + 1))
         } else {
-            (days <= SOON_DAYS).then_some(Finding::Soon(days))
+            (days < SOON_DAYS).then_some(Finding::Soon(days))
         };
         time.into_iter()
             .chain(self.findings.iter().cloned())

@@ -392,6 +392,17 @@ fn certificates_are_looked_at() {
     ] {
         assert_eq!(findings(name, pem, &good.key), Ok(found), "{name}");
     }
+    // As docs/OPERATING.md says: within 14 days.
+    let site = Site::read_certificate("", good.certificate.as_bytes()).unwrap();
+    let site = site.with_key(good.key.as_bytes()).unwrap();
+    let ends_s = site.validity().not_after;
+    for (left_s, found) in [
+        (14 * 86_400, vec![]),
+        (14 * 86_400 - 1, vec![Finding::Soon(13)]),
+        (0, vec![Finding::Soon(0)]),
+    ] {
+        assert_eq!(site.findings(ends_s - left_s), found, "{left_s}");
+    }
     let late = authority.issue_until(&["push.example"], 2030);
     assert!(matches!(
         findings("", &late.certificate, &late.key).unwrap()[..],
