@@ -227,6 +227,29 @@ mod tests {
         }
     }
 
+    /// As docs/OPERATING.md says; and no longer than the whole drain may take.
+    #[test]
+    fn calls_that_have_begun_have_five_seconds_once_the_last_client_has_gone() {
+        for (timeout_ms, ends_ms) in [(30_000, 12_000), (9_000, 9_000)] {
+            let (mut drain, mut ends, now) = (drain(0, timeout_ms), Ends::default(), Millis(7_000));
+            let gone = drain.is_left();
+            assert_eq!(gone, Some(Gone::Clients));
+            ends.note(Gone::Clients);
+            assert!(!drain.turns_to_callers(&ends, 2, now), "another shard has");
+            ends.note(Gone::Clients);
+            assert!(drain.turns_to_callers(&ends, 2, now));
+            assert!(!drain.is_over(&ends, 2, Millis(ends_ms - 1)));
+            assert!(drain.is_over(&ends, 2, Millis(ends_ms)));
+            // Sooner if every call is answered.
+            for _ in 0..2 {
+                assert!(!drain.is_over(&ends, 2, now));
+                ends.note(Gone::Callers);
+            }
+            assert_eq!(drain.is_left(), Some(Gone::Callers));
+            assert!(drain.is_over(&ends, 2, now));
+        }
+    }
+
     #[test]
     fn a_crowd_is_told_over_a_while() {
         let mut drain = drain(10_000, 30_000);
