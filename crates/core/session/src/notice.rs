@@ -201,8 +201,9 @@ mod tests {
         let conn = ConnId::new(ShardId(0), 7, 1);
         for (ms, kept) in [(0, 20), (999, 0), (1_000, 20), (60_000, 20)] {
             notices.begin(conn, at(ms));
-            for _ in 0..1_000 {
-                notices.refused("subscribe", "news", "jo", "no permission");
+            // Handshakes that failed are some of them.
+            for what in ["subscribe", "tls"].repeat(500) {
+                notices.refused(what, "news", "jo", "no permission");
             }
             let taken = notices.take();
             assert_eq!(taken.len(), kept, "{ms}");
