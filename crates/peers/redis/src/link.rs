@@ -150,3 +150,53 @@ pub(crate) fn field(info: &Value, name: &str) -> Option<String> {
     let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
     Some(value.trim().to_owned()).filter(|value| !value.is_empty())
 }
+
+#[cfg(test)]
+mod tests {
+    use throng_peer::{LinkEvent, Want};
+    use throng_play::Talk;
+
+    use super::*;
+
+    /// Whom the task dials, and what it writes.
+    fn shown(wants: Vec<Want>) -> Vec<String> {
+        let shown = wants.into_iter().filter_map(|want| match want {
+            Want::Dial(_, dial) => Some(format!("{}:{}", dial.host, dial.port)),
+            Want::Write(_, bytes) => Some(String::from_utf8(bytes).expect("text")),
+            _ => None,
+        });
+        shown.collect()
+    }
+
+    /// As docs/CLUSTER.md says, also while none answers.
+    #[test]
+    fn a_sentinel_is_asked_every_second_until_it_names_another_server() {
+        let (mut talk, wants) = Talk::start(|net| async move {
+            let mut connector = RedisConnector {
+                target: Target::new("redis+sentinel://a:1/main").expect("a URL"),
+                authorities: None,
+                prefix: String::new(),
+                incarnation: String::new(),
+                timeout_ms: 100,
+                answer_bytes_max: 1 << 10,
+                place: Place::new("redis://b:2").ok(),
+            };
+            connector.watch(&net).await
+        });
+        assert_eq!(shown(wants), [""; 0]);
+        for (link, named) in [(1, Some("b")), (2, None), (3, Some("b")), (4, Some("c"))] {
+            assert_eq!(talk.ended(), None);
+            assert_eq!(shown(talk.pass(999)), [""; 0]);
+            assert_eq!(shown(talk.pass(1)), ["a:1"]);
+            let question = shown(talk.connected(link)).concat();
+            assert!(question.contains("get-master-addr-by-name"), "{question}");
+            let Some(named) = named else {
+                talk.pass(100);
+                continue;
+            };
+            let answer = format!("*2\r\n$1\r\n{named}\r\n$1\r\n2\r\n");
+            talk.event(link, LinkEvent::Bytes(answer.as_bytes()));
+        }
+        assert_eq!(talk.outcome(), "Sentinels name another server");
+    }
+}

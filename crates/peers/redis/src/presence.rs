@@ -280,7 +280,8 @@ mod tests {
         let mut node = node();
         up(&mut node);
         for _ in 0..2 {
-            assert_eq!(said(&mut node, ["SADD", "lease"]), [true, true]);
+            let words = ["SADD", "lease", "\r\n$2\r\nPX\r\n$5\r\n15000\r\n"];
+            assert_eq!(said(&mut node, words), [true; 3]);
             node.renew_lease();
         }
     }

@@ -15,7 +15,7 @@ use throng_types::{ChannelName, Epoch, Position, Publication, Rng};
 use crate::agent::tests::publication;
 use crate::agent::{AUDIT_MS, HistoryMatch, Looked, Mode};
 use crate::channels::NodeChannels as _;
-use crate::core::Core;
+use crate::core::{Core, LEASE_MS};
 use crate::io::NodeIo;
 use crate::io::RemoteOptions;
 use crate::node::Node as _;
@@ -100,6 +100,9 @@ pub(crate) struct Played<const ONE_ROAD: bool> {
     pub(crate) proves: bool,
     come: Vec<&'static str>,
     asked: usize,
+    /// When it renewed its lease, and when it looked for dead nodes.
+    renewed_ms: Vec<u64>,
+    looked_ms: Vec<u64>,
 }
 
 pub(crate) fn channel() -> ChannelName {
@@ -144,6 +147,8 @@ impl<const ONE_ROAD: bool> Played<ONE_ROAD> {
             proves: true,
             come: Vec::new(),
             asked: 0,
+            renewed_ms: Vec::new(),
+            looked_ms: Vec::new(),
         }
     }
 
@@ -373,9 +378,13 @@ impl<const ONE_ROAD: bool> Verbs for Played<ONE_ROAD> {
         "own"
     }
 
-    fn renew_lease(&mut self) {}
+    fn renew_lease(&mut self) {
+        self.renewed_ms.push(self.core.io.now_ms);
+    }
 
-    fn look_for_dead(&mut self) {}
+    fn look_for_dead(&mut self) {
+        self.looked_ms.push(self.core.io.now_ms);
+    }
 
     fn hear_by_name(&mut self, name: &str) {
         self.told.push(format!("named {name}"));
@@ -398,6 +407,22 @@ impl<const ONE_ROAD: bool> Verbs for Played<ONE_ROAD> {
         let message = String::from_utf8_lossy(message);
         self.told.push(message.into_owned());
     }
+}
+
+/// As docs/CLUSTER.md and docs/PUSHER.md say; brokers forget a lease after [`LEASE_MS`].
+#[test]
+fn a_dead_node_is_found_within_twenty_seconds() {
+    let mut node = Played::<true>::new(false);
+    node.connected(());
+    for _ in 0..1_000 {
+        node.later(100).expect("a connection");
+    }
+    let longest = |times: &[u64]| {
+        let gaps = times.windows(2).map(|pair| pair[1] - pair[0]);
+        gaps.max().expect("several times")
+    };
+    assert_eq!((LEASE_MS, longest(&node.renewed_ms)), (15_000, 3_000));
+    assert!(LEASE_MS + longest(&node.looked_ms) <= 20_000);
 }
 
 // ---- whatever the order ----
