@@ -5,14 +5,17 @@ use throng_metrics::Counter;
 use throng_pusher::api::{
     BadEvent, BadSignature, InfoAttributes, PusherCall, SignedQuery, Trigger, connections_answer,
 };
-use throng_pusher::{ChannelKind, CloseCode, EventData};
+use throng_pusher::{CloseCode, EventData};
 use throng_session::http::Later;
-use throng_session::{Context, Incoming, Opened, PublishOutcome, Reject, Work, respond_json};
+use throng_session::{Context, Incoming, Opened, PublishOutcome, Reject, Work};
 
-use crate::call::{AnswerContent, PRESENCE, WaitingCall};
+use crate::call::{AnswerContent, PRESENCE, WaitingCall, hub_channel};
 use crate::quota::EventSource;
-use crate::refusal::{Refused, answer_error, refused};
+use crate::refusal::{Refused, answer, answer_error};
 use crate::{Cx, PusherApp, forms};
+
+/// Answer of a call that asked for nothing, as the SDKs' own tests want it.
+const NOTHING: &[u8] = b"{}";
 
 /// Carries a call out; it is answered now, or once all that it depends on is known.
 pub(crate) fn open(
@@ -57,6 +60,7 @@ fn call(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Opened<WaitingCa
         app.used.read(&app.quota, cx.now)?;
     }
     let info = InfoAttributes::parse(query.get("info"));
+    let mut body = NOTHING.to_vec();
     let (drafts, asked) = match called {
         PusherCall::Events => events(app, incoming.body)?,
         PusherCall::BatchEvents => batch(app, incoming.body)?,
@@ -75,12 +79,9 @@ fn call(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Opened<WaitingCa
         }
         PusherCall::Users(_) => return Err((400, "only presence channels have users").into()),
         PusherCall::Connections => {
-            let mut body = Vec::new();
+            body.clear();
             connections_answer(app.used.connections(), &mut body);
-            respond_json(200, &body, request.keep_alive(), cx);
-            return Ok(Opened::Answered {
-                keep_alive: request.keep_alive(),
-            });
+            (Vec::new(), None)
         }
     };
     charge(app, &drafts, cx)?;
@@ -93,7 +94,7 @@ fn call(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Result<Opened<WaitingCa
     }
     if drafts.is_empty() {
         let keep_alive = request.keep_alive();
-        respond_json(200, b"{}", keep_alive, cx);
+        answer(&[], &body, keep_alive, cx);
         return Ok(Opened::Answered { keep_alive });
     }
     let later = Later::publish_all(drafts, incoming, (write_answer, 0), cx);
@@ -146,8 +147,7 @@ fn drafts(app: &PusherApp, trigger: &Trigger) -> Result<Vec<Draft>, Refused> {
     let event = (&*trigger.name, EventData::Text(&trigger.data));
     let left_out = trigger.socket_id.as_deref();
     let draft = |name: &String| {
-        let kind = ChannelKind::of(name).ok_or(BadEvent::ChannelName)?;
-        let channel = forms::hub_channel(app, name, kind).ok_or(BadEvent::ChannelName)?;
+        let channel = hub_channel(app, name).ok_or(BadEvent::ChannelName)?;
         Ok(forms::draft(channel, event, None, left_out))
     };
     let drafts = trigger.channels.iter().map(draft);
@@ -163,12 +163,7 @@ fn unfit(fault: BadEvent) -> Refused {
     (fault.status(), fault.reason()).into()
 }
 
-/// Answers a call whose publications are all answered: the SDKs' own tests want `{}`.
+/// Answers a call whose publications are all answered.
 fn write_answer(results: &[PublishOutcome], _: u8, keep_alive: bool, cx: &mut Context<'_>) {
-    match results.iter().find_map(|result| result.err()) {
-        None => respond_json(200, b"{}", keep_alive, cx),
-        Some(refusal) => {
-            answer_error(refused(refusal), keep_alive, cx);
-        }
-    }
+    answer(results, NOTHING, keep_alive, cx);
 }

@@ -11,11 +11,10 @@ use throng_pusher::api::{
 };
 use throng_session::{
     Event, Exchange, Flow, Incoming, NodeReply, Publications, Survey, SurveyReply, publish_all,
-    respond_json,
 };
 use throng_types::{ChannelName, End};
 
-use crate::refusal::{Refused, answer_error, refused};
+use crate::refusal::{Refused, answer, answer_error, refused};
 use crate::{Cx, PusherApp, forms, names};
 
 /// Beginning of the names of presence channels.
@@ -243,23 +242,15 @@ impl WaitingCall {
         if !self.to_ask.is_empty() {
             return Flow::Stay;
         }
-        let keep_alive = self.exchange.keep_alive;
-        match results.into_iter().find_map(Result::err) {
-            Some(refusal) => {
-                answer_error(refused(refusal), keep_alive, cx);
-            }
-            None => {
-                let mut body = Vec::new();
-                write(&self.content, counts, &self.facts, &mut body);
-                respond_json(200, &body, keep_alive, cx);
-            }
-        }
+        let mut body = Vec::new();
+        write(&self.content, counts, &self.facts, &mut body);
+        answer(&results, &body, self.exchange.keep_alive, cx);
         self.exchange.done(cx)
     }
 }
 
 /// The hub's name for a channel of an app; `None` if no channel has the name.
-fn hub_channel(app: &PusherApp, name: &str) -> Option<ChannelName> {
+pub(crate) fn hub_channel(app: &PusherApp, name: &str) -> Option<ChannelName> {
     forms::hub_channel(app, name, ChannelKind::of(name)?)
 }
 

@@ -18,14 +18,14 @@ use throng_pusher::{
 use throng_session::encode::ws_text;
 use throng_session::{Beat, CloseReason, Event, Heard, WebSocket, Work};
 use throng_types::{
-    ChannelName, Disconnect, Position, Publication, PublicationKind, Publisher, Save, Unsubscribe,
+    ChannelName, Disconnect, Publication, PublicationKind, Publisher, Save, Unsubscribe,
 };
 use throng_ws::{Masking, Opcode, WsLimits, encode_ping};
 
 use crate::apps::NO_APP;
 use crate::channels::{More, Subscription, User};
-use crate::forms::{self, EVENTS};
-use crate::membership::{self, NotIn, SUBSCRIBE, begin_with_cache};
+use crate::forms;
+use crate::membership::{self, NotIn, begin_with_cache, over};
 use crate::quota::EventSource;
 use crate::refusal::sentence_of;
 use crate::socket_id::socket_id;
@@ -155,13 +155,10 @@ impl PusherConnection {
                 let channel = &wanted.channel;
                 let auth = wanted.auth.as_deref().unwrap_or_default();
                 let data = wanted.channel_data.as_deref();
-                if let Err((failure, status, why)) = self.subscribe(app, channel, auth, data, cx) {
-                    cx.shared
-                        .notices
-                        .refused("subscribe", channel, self.user(), why);
-                    ws_text(cx.out, |out| {
-                        throng_pusher::subscription_error(channel, failure, why, status, out);
-                    });
+                if let Err(why) = self.subscribe(app, channel, auth, data, cx) {
+                    let (notices, user) = (&cx.shared.notices, self.user());
+                    notices.refused("subscribe", channel, user, why.2);
+                    membership::refuse(channel, why, cx);
                 }
             }
             Ok(ClientFrame::Unsubscribe { channel }) => self.unsubscribe(app, &channel, cx),
@@ -174,17 +171,14 @@ impl PusherConnection {
                 if let Err(why) =
                     self.client_event(app, &event, &channel, EventData::Json(data), cx)
                 {
-                    let (code, scope) =
-                        (CloseCode::ClientEvent.code(), ErrorScope::Channel(&channel));
-                    ws_text(cx.out, |out| throng_pusher::error(code, why, scope, out));
+                    let scope = ErrorScope::Channel(&channel);
+                    tell_error(CloseCode::ClientEvent, why, scope, cx);
                 }
             }
             Err(fault) => {
                 cx.count(Counter::BadRequests);
-                let (code, scope) = (CloseCode::Reconnect.code(), ErrorScope::Connection);
-                ws_text(cx.out, |out| {
-                    throng_pusher::error(code, fault.reason(), scope, out)
-                });
+                let scope = ErrorScope::Connection;
+                tell_error(CloseCode::Reconnect, fault.reason(), scope, cx);
             }
         }
     }
@@ -216,11 +210,7 @@ impl PusherConnection {
     ) -> Result<(), NotIn> {
         let unauthorized = |why| (SubscriptionFailure::AuthError, 401, why);
         let no_such_name = match name.len() > NAME_BYTES_MAX {
-            true => (
-                SubscriptionFailure::LimitReached,
-                CloseCode::Unauthorized.code(),
-                "the channel's name is too long",
-            ),
+            true => over(CloseCode::Unauthorized, "the channel's name is too long"),
             false => (
                 SubscriptionFailure::AuthError,
                 400,
@@ -262,19 +252,16 @@ impl PusherConnection {
             }
             return Ok(());
         }
-        let over = |why| {
-            let code = CloseCode::OverCapacity.code();
-            (SubscriptionFailure::LimitReached, code, why)
-        };
+        let over = |why| Err(over(CloseCode::OverCapacity, why));
         if self.channels().count() >= cx.shared.limits.channels_max {
-            return Err(over("this connection has as many channels as it may have"));
+            return over("this connection has as many channels as it may have");
         }
         if app.counts(&channel) && !app.used.enter_channel(&channel, &app.quota) {
-            return Err(over("the app has as many channels as it may have"));
+            return over("the app has as many channels as it may have");
         }
         match member {
             Some(member) => self.come(channel, member, cx),
-            None => self.ask_hub(channel, kind.is_cache, cx),
+            None => self.listen(channel, cx),
         }
         Ok(())
     }
@@ -296,9 +283,8 @@ impl PusherConnection {
         )
     }
 
-    fn ask_hub(&mut self, channel: ChannelName, is_cache: bool, cx: &mut Cx<'_>) {
-        let since = is_cache.then_some(Position::START);
-        cx.subscribe(SUBSCRIBE, channel.clone(), EVENTS, since);
+    fn listen(&mut self, channel: ChannelName, cx: &mut Cx<'_>) {
+        membership::subscribe(channel.clone(), None, cx);
         self.more.get_or_insert_default().add(channel, None);
     }
 
@@ -313,9 +299,8 @@ impl PusherConnection {
             Answer::Published {
                 result: Err(refusal),
             } if token == CLIENT_EVENT => {
-                let (code, scope) = (CloseCode::ClientEvent.code(), ErrorScope::Connection);
-                let why = sentence_of(refusal);
-                ws_text(cx.out, |out| throng_pusher::error(code, why, scope, out));
+                let (why, scope) = (sentence_of(refusal), ErrorScope::Connection);
+                tell_error(CloseCode::ClientEvent, why, scope, cx);
             }
             _ => {}
         }
@@ -357,11 +342,8 @@ impl PusherConnection {
                 if forms::watched(channel).is_some() {
                     return;
                 }
-                let (failure, status) = (SubscriptionFailure::ServerError, 503);
-                let why = sentence_of(refusal);
-                ws_text(cx.out, |out| {
-                    throng_pusher::subscription_error(name, failure, why, status, out);
-                });
+                let why = (SubscriptionFailure::ServerError, 503, sentence_of(refusal));
+                membership::refuse(name, why, cx);
             }
         }
     }
@@ -497,7 +479,7 @@ impl PusherConnection {
             return self.close(&CloseReason::Because(over.disconnect()), cx);
         }
         if self.subscription(&channel).is_none() {
-            self.ask_hub(channel, false, cx);
+            self.listen(channel, cx);
         }
         ws_text(cx.out, |out| throng_pusher::signin_success(user_data, out));
         if app.watchlists {
@@ -567,11 +549,15 @@ impl PusherConnection {
     /// Ends the connection, and says why in an event before it.
     fn disconnect(&mut self, code: CloseCode, cx: &mut Cx<'_>) {
         if !self.ws.is_closing() {
-            let (number, reason) = (code.code(), code.reason());
-            ws_text(cx.out, |out| {
-                throng_pusher::error(number, reason, ErrorScope::Connection, out);
-            });
-            self.ws.close(number, reason, cx);
+            tell_error(code, code.reason(), ErrorScope::Connection, cx);
+            self.ws.close(code.code(), code.reason(), cx);
         }
     }
+}
+
+/// Tells a client of an error; the code does not tell whether a close follows.
+fn tell_error(code: CloseCode, why: &str, scope: ErrorScope<'_>, cx: &mut Cx<'_>) {
+    ws_text(cx.out, |out| {
+        throng_pusher::error(code.code(), why, scope, out)
+    });
 }

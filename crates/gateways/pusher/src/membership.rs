@@ -86,20 +86,27 @@ impl Joining {
 /// Reason why a client does not come to a channel.
 pub(crate) type NotIn = (SubscriptionFailure, u16, &'static str);
 
+/// Reason of a limit.
+pub(crate) const fn over(code: CloseCode, why: &'static str) -> NotIn {
+    (SubscriptionFailure::LimitReached, code.code(), why)
+}
+
+/// Tells a client that it does not come to a channel.
+pub(crate) fn refuse(name: &str, (failure, status, why): NotIn, cx: &mut Cx<'_>) {
+    ws_text(cx.out, |out| {
+        throng_pusher::subscription_error(name, failure, why, status, out);
+    });
+}
+
 /// Checks the size of what a client says of its user, and makes it a member.
 pub(crate) fn member(user: ChannelUser, cx: &Cx<'_>) -> Result<Publisher, NotIn> {
-    let code = CloseCode::ClientEvent.code();
+    let over = |why| Err(over(CloseCode::ClientEvent, why));
     if user.user_id.len() > USER_ID_BYTES_MAX {
-        let why = "the id of the user is too long";
-        return Err((SubscriptionFailure::LimitReached, code, why));
+        return over("the id of the user is too long");
     }
     let info = user.user_info.map(String::into_boxed_str);
-    if info
-        .as_ref()
-        .is_some_and(|it| it.len() > USER_INFO_BYTES_MAX)
-    {
-        let why = "the information about the user is too long";
-        return Err((SubscriptionFailure::LimitReached, code, why));
+    if info.as_ref().map_or(0, |info| info.len()) > USER_INFO_BYTES_MAX {
+        return over("the information about the user is too long");
     }
     Ok(Publisher {
         client: socket_id(&cx.shared.node, cx.id).into(),
@@ -128,12 +135,14 @@ pub(crate) const fn as_user(who: Arc<Publisher>) -> ChannelMember {
     }
 }
 
-pub(crate) fn subscribe(channel: ChannelName, who: Arc<Publisher>, cx: &mut Cx<'_>) {
-    let is_cache = names::is_cache(&channel);
-    let since = is_cache.then_some(Position::START);
-    let member = as_user(who);
-    let format = cx.format(EVENTS).with_news();
-    cx.subscribe_as(SUBSCRIBE, channel, format, since, Some(member));
+/// Asks the hub for a channel, as a member or to listen.
+pub(crate) fn subscribe(channel: ChannelName, who: Option<Arc<Publisher>>, cx: &mut Cx<'_>) {
+    let since = names::is_cache(&channel).then_some(Position::START);
+    let format = match who {
+        Some(_) => cx.format(EVENTS).with_news(),
+        None => cx.format(EVENTS),
+    };
+    cx.subscribe_as(SUBSCRIBE, channel, format, since, who.map(as_user));
 }
 
 /// Gives a client the users of a channel that it has come to, and what it missed meanwhile.

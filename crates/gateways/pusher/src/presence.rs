@@ -16,8 +16,8 @@ use throng_types::{ChannelName, Publication, PublicationKind, Publisher};
 use crate::connection::PusherConnection;
 use crate::forms::EVENTS;
 use crate::membership::{
-    Joining, Membership, NEWS_MAX, NotIn, SUBSCRIBE, Stage, as_user, ask, greet, subscribe,
-    write_news,
+    Joining, Membership, NEWS_MAX, NotIn, SUBSCRIBE, Stage, as_user, ask, greet, over, refuse,
+    subscribe, write_news,
 };
 use crate::refusal::sentence_of;
 use crate::socket_id::socket_id;
@@ -126,7 +126,7 @@ impl PusherConnection {
                 if present.users < users_max || is_known == Some(true) {
                     joining.stage = Stage::Subscribing;
                     let who = joining.who.clone();
-                    subscribe(channel, who, cx);
+                    subscribe(channel, Some(who), cx);
                 } else if is_known.is_none() {
                     ask(token, channel, true, cx);
                 } else {
@@ -163,20 +163,15 @@ impl PusherConnection {
     }
 
     fn refuse_full(&mut self, channel: &ChannelName, cx: &mut Cx<'_>) {
-        let code = CloseCode::OverCapacity.code();
         let why = "the channel has as many members as it may have";
-        self.refuse_member(channel, (SubscriptionFailure::LimitReached, code, why), cx);
+        self.refuse_member(channel, over(CloseCode::OverCapacity, why), cx);
     }
 
     fn refuse_member(&mut self, channel: &ChannelName, why: NotIn, cx: &mut Cx<'_>) {
         if self.forget(channel, cx) {
             cx.unsubscribe(channel.clone());
         }
-        let (failure, status, why) = why;
-        ws_text(cx.out, |out| {
-            let name = names::own_name(channel);
-            throng_pusher::subscription_error(name, failure, why, status, out);
-        });
+        refuse(names::own_name(channel), why, cx);
     }
 
     /// A user has come to a channel of this client, or left it.

@@ -4,7 +4,7 @@ use throng_broker::Refusal;
 use throng_metrics::AppMetric;
 use throng_pusher::api::error_answer;
 use throng_session::http::SAFE;
-use throng_session::{Context, respond, respond_json};
+use throng_session::{Context, PublishOutcome, respond, respond_json};
 
 use crate::quota::Over;
 
@@ -54,6 +54,19 @@ pub(crate) const fn sentence_of(refusal: Refusal) -> &'static str {
 /// Answer to a back end whose publication was refused.
 pub(crate) fn refused(refusal: Refusal) -> Refused {
     (503, sentence_of(refusal)).into()
+}
+
+/// Answers a call whose publications are all answered: with a body, or why one was refused.
+pub(crate) fn answer<S, O>(
+    results: &[PublishOutcome],
+    body: &[u8],
+    keep_alive: bool,
+    cx: &mut Context<'_, S, O>,
+) {
+    match results.iter().find_map(|result| result.err()) {
+        Some(refusal) => answer_error(refused(refusal), keep_alive, cx),
+        None => respond_json(200, body, keep_alive, cx),
+    }
 }
 
 /// Answers a call with a sentence in JSON.
