@@ -8,6 +8,9 @@ pub struct SpanContext {
 }
 
 impl SpanContext {
+    /// Name of the header that carries one.
+    pub const FIELD: &str = "traceparent";
+
     /// Reads the header `traceparent` (Trace Context, section 3.2); `None` also for what is not
     /// sampled, which nobody will look at.
     #[must_use]

@@ -9,7 +9,7 @@ use throng_auth::Claims;
 use throng_broker::BackendId;
 use throng_centrifuge::proxy::{ProxyAnswer, ProxyKind, ProxyRefusal};
 use throng_centrifuge::{Codec, ErrorCode};
-use throng_types::ConnId;
+use throng_types::{ConnId, SpanContext};
 
 /// A question to a backend: a `POST` of JSON, or a call of gRPC.
 #[derive(Debug)]
@@ -111,6 +111,8 @@ pub struct ProxyOptions {
     /// Backends for methods whose names begin with the given prefix and a colon. Unless this is
     /// empty, other names with a colon are unknown.
     pub rpc_namespaces: Vec<(Box<str>, BackendId)>,
+    /// Questions carry the client's `traceparent`, if it is sampled.
+    pub is_traced: bool,
 }
 
 impl ProxyOptions {
@@ -173,6 +175,7 @@ impl ProxyOptions {
     ) -> impl Iterator<Item = &str> {
         let mut all: Vec<&str> = { self.backends.iter() }
             .flat_map(|backend| names(backend).iter().map(|name| &**name))
+            .chain(self.is_traced.then_some(SpanContext::FIELD))
             .collect();
         all.sort_unstable();
         all.dedup();

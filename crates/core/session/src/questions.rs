@@ -11,7 +11,7 @@ use throng_auth::Claims;
 use throng_broker::BackendId;
 use throng_centrifuge::Codec;
 use throng_centrifuge::proxy::{ProxyCall, ProxyKind, ProxyRequest};
-use throng_types::{ChannelName, Save};
+use throng_types::{ChannelName, Save, SpanContext};
 
 use crate::backend::{Ask, ProxyOptions, Question};
 use crate::http::Incoming;
@@ -51,7 +51,7 @@ pub struct Passed {
 #[derive(Save)]
 pub struct Questions<P> {
     /// Fields of its request that some backend needs. Bound: one of each kind for each name in the
-    /// options.
+    /// options, and for `traceparent`.
     pub headers: Vec<Passed>,
     /// JSON that backends gave and only they see.
     pub meta: Option<Box<str>>,
@@ -127,8 +127,13 @@ impl<P> Questions<P> {
         }
     }
 
-    /// Fields for one backend: those of the request come before emulated ones.
-    fn headers_for(&self, to: BackendId, own: &ProxyOptions) -> Vec<(Box<str>, Box<str>)> {
+    /// Fields for one question: those of the request come before emulated ones. What a client does
+    /// is part of its trace, but not what time brings about.
+    fn headers_for(
+        &self,
+        (to, kind): (BackendId, ProxyKind),
+        own: &ProxyOptions,
+    ) -> Vec<(Box<str>, Box<str>)> {
         let Some(backend) = own.backend(to) else {
             return Vec::new();
         };
@@ -146,6 +151,19 @@ impl<P> Questions<P> {
             {
                 headers.push((name.clone(), passed.value.clone()));
             }
+        }
+        let field = SpanContext::FIELD;
+        let is_known = headers.iter().any(|(known, _)| **known == *field);
+        if own.is_traced
+            && !is_known
+            && !matches!(
+                kind,
+                ProxyKind::Refresh | ProxyKind::SubRefresh | ProxyKind::CacheEmpty
+            )
+            && let Some(passed) = find(field, false).or_else(|| find(field, true))
+            && SpanContext::sampled(&passed.value).is_some()
+        {
+            headers.push((field.into(), passed.value.clone()));
         }
         headers
     }
@@ -207,7 +225,7 @@ impl<P> Questions<P> {
         let question = Question {
             to,
             kind: call.kind(),
-            headers: self.headers_for(to, cx.own),
+            headers: self.headers_for((to, call.kind()), cx.own),
             body,
         };
         let conn = cx.id;

@@ -132,6 +132,7 @@ impl ProxyPlan {
                 kinds,
                 backends: options,
                 rpc_namespaces,
+                is_traced: config.trace.otlp_url.is_some(),
             },
             backends: backends.into(),
             requests_max: section.requests_max as usize,

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use throng_auth::Caller;
 use throng_http1::{Request, query};
+use throng_types::SpanContext;
 use throng_ws::handshake::{self, Accept};
 
 use super::{allow_origin, answer_text};
@@ -37,7 +38,7 @@ impl Incoming<'_, '_> {
     /// Begins a span for a call whose caller traces it, if there is a collector.
     pub fn traced<S, O>(&self, cx: &Context<'_, S, O>) -> Option<Box<TracedCall>> {
         let tracer = cx.shared.tracer.as_ref()?;
-        tracer.begin(self.request.header("traceparent"), cx.now)
+        tracer.begin(self.request.header(SpanContext::FIELD), cx.now)
     }
 }
 

@@ -18,12 +18,13 @@ struct Rule {
     answer: Value,
 }
 
-/// A backend with requests: the path, and the body with the field `x-said` of the head in it.
+/// A backend with requests: the path, and the body with two fields of the head in it, `x-said` and
+/// `traceparent`.
 pub(super) type Backend = backend::Backend<(String, Value)>;
 
 impl Backend {
     /// Starts one with a rule a line: `PATH {asked} => STATUS {answer}`. Texts of the answer with a
-    /// dollar are fields of the request's body, in which `x-said` is a field of its head.
+    /// dollar are fields of the request's body, in which these two are fields of its head.
     pub(super) fn by_rules(rules: &str) -> Self {
         let rules: Vec<Rule> = rules.lines().map(rule).collect();
         Self::start(move |reader, memory| {
@@ -79,10 +80,9 @@ fn request(reader: &mut impl BufRead) -> Option<(String, Value)> {
         "" => json!({}),
         body => serde_json::from_str(body).expect("questions are JSON"),
     };
-    body["x-said"] = head
-        .header("x-said")
-        .unwrap_or_default()
-        .to_ascii_lowercase()
-        .into();
+    for field in ["x-said", "traceparent"] {
+        let said = head.header(field).unwrap_or_default();
+        body[field] = said.to_ascii_lowercase().into();
+    }
     Some((line.split(' ').nth(1)?.to_owned(), body))
 }

@@ -167,6 +167,7 @@ pub(crate) fn proxies() -> ProxyOptions {
             },
         ],
         rpc_namespaces: vec![("second".into(), BackendId(1))],
+        is_traced: true,
     }
 }
 

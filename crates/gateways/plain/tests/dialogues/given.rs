@@ -56,6 +56,7 @@ pub(crate) fn proxies() -> ProxyOptions {
             }],
             ..BackendOptions::default()
         }],
+        is_traced: true,
         ..ProxyOptions::default()
     }
 }
