@@ -41,6 +41,7 @@ pub(crate) fn feeds_of(config: &Config) -> Result<Vec<Feed>, StartError> {
             data_bytes_max: config.limits.message_bytes_max as usize,
             batch_max: options.batch as usize,
             is_on_disk: crate::history::folder(config).is_some(),
+            is_traced: config.trace.otlp_url.is_some(),
         }))
     };
     config.feeds.iter().map(feed).collect()

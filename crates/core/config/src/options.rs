@@ -408,7 +408,8 @@ section! {
 }
 
 section! {
-    /// Traces for OpenTelemetry, of calls of the server API whose callers trace them.
+    /// Traces for OpenTelemetry, of calls of the server API and events of feeds whose senders trace
+    /// them.
     "trace" Trace {
         /// The collector that takes spans by OTLP over HTTP: an `http://` or `https://` URL, to
         /// which `/v1/traces` is added.

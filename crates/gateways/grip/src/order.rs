@@ -7,7 +7,7 @@ use throng_broker::Refusal;
 use throng_grip::item::Item;
 use throng_http1::origin::{OriginEvent, OriginRequest};
 use throng_hub::ReplyTo;
-use throng_types::{ChannelName, ConnId, Position};
+use throng_types::{ChannelName, ConnId, Position, SpanContext};
 
 use crate::forms::Receipt;
 use crate::sequencer::LastItem;
@@ -48,6 +48,8 @@ pub enum Order {
         patient: bool,
         /// Whether it gets the number of receivers before the answer.
         counts: bool,
+        /// Span of its request, if that is traced.
+        trace: Option<Box<SpanContext>>,
     },
     /// All subscribers on this shard have got an item.
     Carried {
@@ -162,6 +164,8 @@ pub struct ItemOffer {
     pub patient: bool,
     /// Receipt of a publisher that asks for the number of receivers.
     pub receipt: Option<Receipt>,
+    /// Span of the publisher's request, if that is traced.
+    pub trace: Option<Box<SpanContext>>,
 }
 
 /// Report about an item whose receivers are counted.

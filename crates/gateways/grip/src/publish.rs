@@ -5,7 +5,7 @@ use throng_http1::field::HeaderRef;
 use throng_http1::query;
 use throng_hub::Answer as Published;
 use throng_metrics::Counter;
-use throng_session::{Exchange, Flow, Incoming, Opened, Publications, respond};
+use throng_session::{Exchange, Flow, Incoming, Opened, Publications, TracedCall, respond};
 
 use crate::Cx;
 use crate::order::Order;
@@ -16,6 +16,8 @@ pub struct Publishing {
     publications: Publications,
     answer_type: AnswerType,
     receivers: Option<Receivers>,
+    /// Span of the request, if its sender traces it.
+    trace: Option<Box<TracedCall>>,
 }
 
 /// Number of connections that took the items, for a publisher that asks for it.
@@ -63,6 +65,7 @@ pub(crate) fn publish(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Opened<Bo
             unknown: items.len(),
             sum: 0,
         }),
+        trace: incoming.traced(cx),
     };
     for (token, item) in items.into_iter().enumerate() {
         let reply_to = cx.reply_to(token as u32);
@@ -71,6 +74,7 @@ pub(crate) fn publish(incoming: &Incoming<'_, '_>, cx: &mut Cx<'_>) -> Opened<Bo
             item: Box::new(item),
             patient: false,
             counts,
+            trace: TracedCall::parent(publishing.trace.as_deref()),
         });
     }
     cx.set_deadline(None);
@@ -93,6 +97,7 @@ impl Publishing {
             return Flow::Stay;
         };
         let is_taken = results.iter().all(Result::is_ok);
+        (cx.shared).end_traced(self.trace.as_deref(), "grip.publish", !is_taken);
         write(&self.answer(is_taken), self.exchange.keep_alive, cx);
         self.exchange.done(cx)
     }

@@ -18,7 +18,7 @@ use throng_grip::item::Item;
 use throng_hub::{Answer, ReplyTo};
 use throng_metrics::Counter;
 use throng_session::{Event, Flow, PublishOutcome};
-use throng_types::{ChannelName, Millis};
+use throng_types::{ChannelName, Millis, SpanContext};
 
 use crate::GripShard;
 use crate::event::Session;
@@ -122,7 +122,7 @@ impl ItemQueue {
     pub(crate) fn publish(
         &mut self,
         (reply_to, counts): (ReplyTo, bool),
-        item: Box<Item>,
+        (item, trace): (Box<Item>, Option<Box<SpanContext>>),
         patient: bool,
         shard: &mut impl GripShard,
     ) {
@@ -136,6 +136,7 @@ impl ItemQueue {
             item,
             patient,
             receipt,
+            trace,
         };
         if home == shard.this() {
             self.offer(offer, shard);
@@ -167,6 +168,7 @@ impl ItemQueue {
             item,
             patient,
             receipt,
+            trace,
         } = offer;
         if patient && (self.behind.len() >= BEHIND_MAX || !self.patient.is_empty()) {
             if self.patient.len() < PATIENT_MAX {
@@ -175,7 +177,7 @@ impl ItemQueue {
             shard.shared().counters.count(Counter::GripWaitingFull);
             return self.refuse(reply_to, receipt, Refusal::Busy, shard);
         }
-        let result = self.take(&item, receipt, shard);
+        let result = self.take(&item, (receipt, trace), shard);
         let Some(receipt) = receipt else {
             return answer_publisher(reply_to, result.map(|_| None), shard);
         };
@@ -194,7 +196,7 @@ impl ItemQueue {
     fn take(
         &mut self,
         item: &Item,
-        receipt: Option<Receipt>,
+        of: (Option<Receipt>, Option<Box<SpanContext>>),
         shard: &mut impl GripShard,
     ) -> Result<Offered, Refusal> {
         if self.behind.len() >= BEHIND_MAX {
@@ -203,7 +205,7 @@ impl ItemQueue {
         let (hub, now) = (shard.hub(), shard.now().mono);
         let listened = |channel: &ChannelName| hub.broker.interest(channel) != 0;
         let mut due = Vec::new();
-        let offered = self.sequencer.offer(now, item, receipt, listened, &mut due);
+        let offered = self.sequencer.offer(now, item, of, listened, &mut due);
         match offered {
             Offered::Due | Offered::Waits | Offered::Nothing => {}
             Offered::Duplicate => shard.shared().counters.count(Counter::GripDuplicates),
@@ -250,7 +252,7 @@ impl ItemQueue {
         while self.behind.len() < BEHIND_MAX
             && let Some((reply_to, item)) = self.patient.pop_front()
         {
-            let result = self.take(&item, None, shard);
+            let result = self.take(&item, (None, None), shard);
             answer_publisher(reply_to, result.map(|_| None), shard);
         }
         !self.behind.is_empty()

@@ -9,7 +9,7 @@ use std::collections::{BinaryHeap, HashMap};
 use throng_broker::Draft;
 use throng_grip::item::Item;
 use throng_grip::sequence::{ItemIds, OfferOutcome, Sequence, SequenceLimits};
-use throng_types::{ChannelName, Load, Millis, Payload, Save, Saved, save_count};
+use throng_types::{ChannelName, Load, Millis, Payload, Save, Saved, SpanContext, save_count};
 
 use crate::forms::{Receipt, draft};
 
@@ -100,7 +100,7 @@ impl Sequencer {
         &mut self,
         now: Millis,
         item: &Item,
-        receipt: Option<Receipt>,
+        (receipt, trace): (Option<Receipt>, Option<Box<SpanContext>>),
         listened: impl FnOnce(&ChannelName) -> bool,
         out: &mut Vec<Draft>,
     ) -> Offered {
@@ -112,7 +112,7 @@ impl Sequencer {
                 Offered::BadChannel
             };
         };
-        draft.tags = receipt.map(Receipt::to_tags);
+        (draft.tags, draft.trace) = (receipt.map(Receipt::to_tags), trace);
         let channel = draft.channel.clone();
         let has_order = item.id.is_some() || item.prev_id.is_some();
         let is_known = self.channels.contains_key(&channel);
@@ -270,7 +270,13 @@ mod tests {
         home.channels_max = 2;
         let mut out = Vec::new();
         let mut offer = |home: &mut Sequencer, channel: &str, id: &str| {
-            let offered = home.offer(Millis(0), &item_in(channel, id), None, |_| true, &mut out);
+            let offered = home.offer(
+                Millis(0),
+                &item_in(channel, id),
+                (None, None),
+                |_| true,
+                &mut out,
+            );
             (offered, out.drain(..).len())
         };
         let unknown = hub_channel("", "c").unwrap();
@@ -309,7 +315,7 @@ mod tests {
         assert_eq!(home.last_item(&channel, over), LastItem::Unknown);
         // Published items are known from then on.
         let mut out = Vec::new();
-        let offered = home.offer(over, &item("7"), None, |_| true, &mut out);
+        let offered = home.offer(over, &item("7"), (None, None), |_| true, &mut out);
         assert_eq!((offered, out.len()), (Offered::Due, 1));
         assert_eq!(home.last_item(&channel, over), LastItem::Id("7".into()));
     }
@@ -319,10 +325,10 @@ mod tests {
         let limits = SequenceLimits::default();
         let mut home = Sequencer::new(limits);
         let mut out = Vec::new();
-        home.offer(Millis(0), &item("1"), None, |_| true, &mut out);
+        home.offer(Millis(0), &item("1"), (None, None), |_| true, &mut out);
         let json = r#"J{"channel":"a","id":"3","prev-id":"2","http-stream":{"content":"x"}}"#;
         let third = zmq_pull_item(&[json]).unwrap();
-        let offered = home.offer(Millis(0), &third, None, |_| true, &mut out);
+        let offered = home.offer(Millis(0), &third, (None, None), |_| true, &mut out);
         assert_eq!((offered, out.len()), (Offered::Waits, 1));
         assert_eq!(home.deadline(), Some(Millis(limits.wait_ms)));
         home.expire(Millis(limits.wait_ms - 1), |_| true, &mut out);

@@ -81,7 +81,10 @@ impl Grip {
                 item,
                 patient,
                 counts,
-            } => self.items.publish((reply_to, counts), item, patient, shard),
+                trace,
+            } => self
+                .items
+                .publish((reply_to, counts), (item, trace), patient, shard),
             Order::Carried { receipt, count } => {
                 self.items
                     .report(receipt, ItemProgress::Count(count), shard);

@@ -111,6 +111,7 @@ impl Zmtp {
             item: Box::new(item),
             patient: true,
             counts: false,
+            trace: None,
         });
     }
 

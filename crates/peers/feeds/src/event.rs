@@ -4,7 +4,7 @@ use serde_json::Deserializer;
 use serde_json::de::SliceRead;
 use serde_json::value::RawValue;
 use throng_broker::Draft;
-use throng_types::{ChannelName, Payload, PayloadKind};
+use throng_types::{ChannelName, Payload, PayloadKind, SpanContext};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Event {
@@ -17,6 +17,8 @@ pub(crate) struct Event {
     pub(crate) data: Option<Vec<u8>>,
     /// Tags: a JSON object of texts.
     pub(crate) tags: Option<String>,
+    /// Span of what made it, if that is sampled.
+    pub(crate) trace: Option<SpanContext>,
     /// Longer than any that is published, so its data was not read.
     pub(crate) is_too_long: bool,
 }
@@ -42,6 +44,8 @@ pub(crate) struct Mapping {
     /// Keys are subjects: `{2}` in the channel stands for the second word between their dots.
     pub has_subjects: bool,
     pub data_bytes_max: usize,
+    /// Publications are part of the traces of their events.
+    pub is_traced: bool,
 }
 
 impl Mapping {
@@ -62,6 +66,7 @@ impl Mapping {
         Ok(Draft {
             tags: event.tags.map(|tags| checked(&tags)).transpose()?.flatten(),
             idempotency_key: Some(event.place.into()),
+            trace: event.trace.filter(|_| self.is_traced).map(Box::new),
             ..Draft::new(channel, payload(&data))
         })
     }
@@ -154,6 +159,7 @@ mod tests {
             channel: channel.map(str::to_owned),
             has_subjects: false,
             data_bytes_max: 8,
+            is_traced: true,
         }
     }
 
@@ -177,6 +183,30 @@ mod tests {
             let draft = mapping(option).draft(event);
             let found = draft.as_ref().map(|draft| draft.channel.as_str());
             assert_eq!(found.ok(), expected, "{option:?}");
+        }
+    }
+
+    #[test]
+    fn a_publication_is_part_of_the_trace_of_its_event() {
+        let trace = SpanContext {
+            trace_id: 1,
+            span_id: 2,
+        };
+        let traced = Event {
+            trace: Some(trace),
+            ..event()
+        };
+        for (is_traced, event, expected) in [
+            (true, traced.clone(), Some(trace)),
+            (false, traced, None),
+            (true, event(), None),
+        ] {
+            let mapping = Mapping {
+                is_traced,
+                ..mapping(None)
+            };
+            let draft = mapping.draft(event).expect("a good event");
+            assert_eq!(draft.trace.as_deref(), expected.as_ref());
         }
     }
 

@@ -74,6 +74,8 @@ pub struct FeedOptions {
     pub batch_max: usize,
     /// Publications are kept on disk: they are acknowledged to the source once the disk has them.
     pub is_on_disk: bool,
+    /// Publications are part of the traces of their events: there is a collector.
+    pub is_traced: bool,
 }
 
 /// Source of a feed's events. Nothing of it is shown: it may hold a password.
@@ -180,6 +182,7 @@ impl Runner {
                 channel: options.channel.clone(),
                 has_subjects: options.source.has_subjects(),
                 data_bytes_max: options.data_bytes_max,
+                is_traced: options.is_traced,
             },
             lag_at: inlet.now(),
             publisher: Publisher::new(inlet, options.is_on_disk),

@@ -29,6 +29,7 @@ mod partition;
 mod shelf;
 
 use throng_kafka_protocol::{Record, TopicPartition};
+use throng_types::SpanContext;
 
 use self::group::{Group, Step};
 use self::link::Client;
@@ -156,6 +157,7 @@ fn event(reads: &KafkaTopics, place: &TopicPartition, record: Record) -> Event {
         place: format!("kafka {} {place} {}", reads.feed, record.offset),
         channel: header(&reads.channel_header),
         tags: header(TAGS_HEADER),
+        trace: header(SpanContext::FIELD).and_then(|it| SpanContext::sampled(&it)),
         key: record.key.and_then(|key| String::from_utf8(key).ok()),
         data: record.value,
         is_too_long: record.is_too_long,

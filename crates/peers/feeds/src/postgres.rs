@@ -17,7 +17,7 @@ mod session;
 use std::fmt::Write as _;
 
 use throng_peer::task::Net;
-use throng_types::{Millis, Rng};
+use throng_types::{Millis, Rng, SpanContext};
 
 use self::options::{NAME_MAX, TAGS_MAX, literal};
 use self::session::{Rows, Session};
@@ -33,13 +33,19 @@ const COLUMNS_MAX: usize = 1600;
 /// The object id of the type `bytea` (`pg_type.dat` of PostgreSQL).
 const BYTEA: u32 = 17;
 
+/// Columns that a table may have.
+const OPTIONAL: [&str; 2] = ["tags", SpanContext::FIELD];
+/// Characters of a `traceparent` that are read, of which today's version has 55.
+const TRACE_MAX: usize = 256;
+
 /// A session, and the batch that it has under way.
 pub(crate) struct Outbox {
     net: Net,
     session: Session,
     options: PostgresFeedOptions,
     batch_max: usize,
-    has_tags: bool,
+    /// Names of the columns [`OPTIONAL`], and `NULL` in place of those that the table lacks.
+    optional: [&'static str; 2],
     locked: Vec<String>,
     /// Time at which the table is read even without a notification.
     look_at: Millis,
@@ -50,13 +56,13 @@ pub(crate) async fn connect(options: &PostgresFeedOptions, setup: Setup) -> Resu
     let net = setup.net;
     let mut session = Session::connect(&net, options, batch_max.max(COLUMNS_MAX)).await?;
     match prepare(&mut session, options, setup.rng).await {
-        Ok(has_tags) => Ok(Outbox {
+        Ok(optional) => Ok(Outbox {
             look_at: net.now().mono,
             net,
             session,
             options: options.clone(),
             batch_max,
-            has_tags,
+            optional,
             locked: Vec::new(),
         }),
         Err(fault) => {
@@ -66,12 +72,12 @@ pub(crate) async fn connect(options: &PostgresFeedOptions, setup: Setup) -> Resu
     }
 }
 
-/// Introduces us and looks at the table; gives whether rows have tags.
+/// Introduces us and looks at the table; gives its columns, as [`Outbox::optional`].
 async fn prepare(
     session: &mut Session,
     options: &PostgresFeedOptions,
     mut rng: Rng,
-) -> Result<bool, Fault> {
+) -> Result<[&'static str; 2], Fault> {
     session.introduce(options, &mut rng).await?;
     if let Some(channel) = &options.notify {
         session.ask(&format!("LISTEN {channel}")).await?;
@@ -83,13 +89,14 @@ async fn prepare(
     );
     let columns = session.ask(&columns).await?;
     let names: Vec<String> = columns.rows.iter().filter_map(|row| text(row, 0)).collect();
+    let has = |column: &str| names.iter().any(|name| name == column);
     for needed in ["id", "channel", "data"] {
-        if !names.iter().any(|name| name == needed) {
+        if !has(needed) {
             let table = &options.table;
             return Err(Fault(format!("the table {table} has no column {needed:?}")));
         }
     }
-    Ok(names.iter().any(|name| name == "tags"))
+    Ok(OPTIONAL.map(|column| if has(column) { column } else { "NULL" }))
 }
 
 impl Source for Outbox {
@@ -118,13 +125,13 @@ impl Source for Outbox {
             self.session.ask("ROLLBACK").await?;
             return Ok(Vec::new());
         }
-        let tags = if self.has_tags { "tags" } else { "NULL" };
+        let [tags, trace] = self.optional;
         let (table, count) = (&self.options.table, self.batch_max);
         let text_max = self.options.text_bytes_max;
         let select = format!(
             "SELECT id, xmin, left(channel::text, {NAME_MAX}), \
              CASE WHEN octet_length(data::text) > {text_max} THEN NULL ELSE data END, \
-             left({tags}::text, {TAGS_MAX}) FROM {table} \
+             left({tags}::text, {TAGS_MAX}), left({trace}::text, {TRACE_MAX}) FROM {table} \
              ORDER BY id LIMIT {count} FOR UPDATE SKIP LOCKED"
         );
         let found = self.session.ask(&select).await?;
@@ -193,6 +200,7 @@ impl Outbox {
                     false => Some(data),
                 }),
             tags: text(row, 4),
+            trace: text(row, 5).and_then(|it| SpanContext::sampled(&it)),
             is_too_long: false,
         };
         found.rows.iter().map(event).collect()

@@ -21,6 +21,7 @@ use base64::engine::general_purpose::STANDARD_NO_PAD;
 use redis::{RedisError, Value};
 use throng_peer::task::Net;
 use throng_redis_link::{ANSWER_BYTES_MAX, RedisLink, RedisSource as Address, value};
+use throng_types::SpanContext;
 
 use crate::event::Event;
 use crate::source::{ANSWER_MS, Fault, LOOK_MS, Setup, Source};
@@ -290,6 +291,7 @@ fn event(name: &str, id: &str, fields: &Value) -> Event {
             b"key" => event.key = Some(text(value)),
             b"data" => event.data = Some(bytes(value).to_vec()),
             b"tags" => event.tags = Some(text(value)),
+            b"traceparent" => event.trace = SpanContext::sampled(&text(value)),
             _ => {}
         }
     }
@@ -310,7 +312,18 @@ mod tests {
     #[test]
     fn entries_are_events() {
         let fields = [
-            "data", "1", "other", "x", "channel", "a", "key", "k", "tags", "{}",
+            "data",
+            "1",
+            "other",
+            "x",
+            "channel",
+            "a",
+            "key",
+            "k",
+            "tags",
+            "{}",
+            "traceparent",
+            "00-0000000000000000000000000000000a-000000000000000b-01",
         ];
         let fields = Value::Array(fields.map(bulk).to_vec());
         let first = Value::Array(vec![bulk("1-0"), fields]);
@@ -326,6 +339,10 @@ mod tests {
             key: Some("k".to_owned()),
             data: Some(b"1".to_vec()),
             tags: Some("{}".to_owned()),
+            trace: Some(SpanContext {
+                trace_id: 10,
+                span_id: 11,
+            }),
             is_too_long: false,
         };
         let empty = Event {

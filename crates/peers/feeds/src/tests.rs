@@ -132,6 +132,7 @@ impl Server {
             data_bytes_max: 100,
             batch_max: 6,
             is_on_disk,
+            is_traced: false,
         });
         let (status, counters) = (feed.status.clone(), feed.counters.clone());
         let peer = FeedsPeer::new(vec![feed], SHARDS, 1, |_| Err("no file".to_owned()));

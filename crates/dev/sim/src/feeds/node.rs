@@ -60,6 +60,7 @@ impl Node {
             data_bytes_max: DATA_BYTES_MAX,
             batch_max,
             is_on_disk: on_disk,
+            is_traced: false,
         });
         let seed = net.next();
         let to = shards.clone();

@@ -76,7 +76,7 @@ fn the_order_of_items_goes_on() {
         let _ = old
             .items
             .sequencer
-            .offer(now, &item(id, prev), None, |_| true, &mut out);
+            .offer(now, &item(id, prev), (None, None), |_| true, &mut out);
     }
     assert_eq!(out.len(), 1);
     let mut bytes = Vec::new();
@@ -100,11 +100,11 @@ fn the_order_of_items_goes_on() {
     let _ = new
         .items
         .sequencer
-        .offer(now, &item(1, 0), None, |_| true, &mut out);
+        .offer(now, &item(1, 0), (None, None), |_| true, &mut out);
     assert_eq!(out.len(), 1, "it was published before");
     let _ = new
         .items
         .sequencer
-        .offer(now, &item(2, 1), None, |_| true, &mut out);
+        .offer(now, &item(2, 1), (None, None), |_| true, &mut out);
     assert_eq!(out.len(), 3, "and what had waited for it");
 }

@@ -8,7 +8,7 @@ use throng_kafka_protocol::{Api, ErrorCode, Header, Record, TopicPartition};
 use throng_peer::task::Net;
 use throng_peer::{Ended, LinkEvent, LinkId, Want};
 use throng_play::Talk;
-use throng_types::Rng;
+use throng_types::{Rng, SpanContext};
 
 use super::{KafkaFeedOptions, KafkaTopics, connect, event};
 use crate::event::Event;
@@ -411,6 +411,10 @@ fn a_record_is_an_event() {
             header("to", b"a"),
             header("to", b"b"),
             header("tags", b"{}"),
+            header(
+                "traceparent",
+                b"00-0000000000000000000000000000000a-000000000000000b-01",
+            ),
         ],
         is_too_long: false,
     };
@@ -420,6 +424,10 @@ fn a_record_is_an_event() {
         key: Some("k".to_owned()),
         data: Some(b"1".to_vec()),
         tags: Some("{}".to_owned()),
+        trace: Some(SpanContext {
+            trace_id: 10,
+            span_id: 11,
+        }),
         is_too_long: false,
     };
     assert_eq!(event(&options.reads, &place, record), whole);

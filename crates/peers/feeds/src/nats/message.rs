@@ -1,6 +1,7 @@
 //! A message, and the event that it is.
 
 use throng_nats_protocol::MessageMetadata;
+use throng_types::SpanContext;
 
 use super::options::NatsStream;
 use crate::event::Event;
@@ -18,6 +19,7 @@ pub(super) struct Message {
     pub(super) delivery: MessageMetadata,
     channel: Option<String>,
     tags: Option<String>,
+    trace: Option<SpanContext>,
     /// A mark that something is deleted, and nothing else.
     is_mark: bool,
     data: Vec<u8>,
@@ -45,6 +47,7 @@ impl Message {
             delivery: MessageMetadata::read(reply)?,
             channel: headers.get(channel_header).map(str::to_owned),
             tags: headers.get(TAGS_HEADER).map(str::to_owned),
+            trace: { headers.get(SpanContext::FIELD) }.and_then(SpanContext::sampled),
             is_mark: headers.get(MARK_HEADER).is_some(),
             data: message.payload.to_vec(),
         })
@@ -73,6 +76,7 @@ impl Message {
             ),
             channel: self.channel,
             tags: self.tags,
+            trace: self.trace,
             key: Some(self.subject),
             data: (!is_too_long).then_some(self.data),
             is_too_long,
@@ -106,7 +110,7 @@ mod tests {
             data_bytes_max: 3,
             ..reads(None, false)
         };
-        let event = |headers, body| {
+        let event = |headers: &str, body| {
             let message = message("$JS.ACK.S.C.1.7.9.5.0", headers, body);
             message.unwrap().event(&reads, "monday")
         };
@@ -116,9 +120,15 @@ mod tests {
             key: Some("a.1".to_owned()),
             data: Some(b"1".to_vec()),
             tags: Some("{}".to_owned()),
+            trace: Some(SpanContext {
+                trace_id: 10,
+                span_id: 11,
+            }),
             is_too_long: false,
         };
-        assert_eq!(event("to: b\r\ntags: {}\r\n", "1"), Some(whole));
+        let trace = "traceparent: 00-0000000000000000000000000000000a-000000000000000b-01";
+        let headers = format!("to: b\r\ntags: {{}}\r\n{trace}\r\n");
+        assert_eq!(event(&headers, "1"), Some(whole));
         let long = event("", "1234").unwrap();
         assert_eq!((long.data, long.is_too_long), (None, true));
         assert_eq!(event("KV-Operation: DEL\r\n", ""), None);
