@@ -83,8 +83,8 @@ pub struct Publication {
     pub tags: Option<Box<str>>,
     /// When the home accepted it, in Unix milliseconds.
     pub time_unix_ms: u64,
-    /// Span of the call that published it, if that is traced. History on disk, other nodes and a
-    /// process that takes over do not get it.
+    /// Span of what published it, if that is traced. Histories and a process that takes over do not
+    /// get it.
     #[save(skip)]
     pub trace: Option<Box<SpanContext>>,
 }

@@ -1,5 +1,7 @@
 //! Places in traces of others, as W3C's Trace Context names them.
 
+use std::fmt;
+
 /// A span, named as the parent of others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpanContext {
@@ -28,6 +30,13 @@ impl SpanContext {
     }
 }
 
+/// Header `traceparent` of what follows from the span, which is sampled.
+impl fmt::Display for SpanContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "00-{:032x}-{:016x}-01", self.trace_id, self.span_id)
+    }
+}
+
 /// Reads so many digits; letters are in lower case.
 fn hex(text: &str, digits: usize) -> Option<u128> {
     let is_hex = text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
@@ -48,6 +57,7 @@ mod tests {
             span_id: 0xb7ad_6b71_6920_3331,
         };
         assert_eq!(SpanContext::sampled(good), Some(context));
+        assert_eq!(context.to_string(), good);
         let later = format!("cc{}-more", &good[2..]);
         assert_eq!(SpanContext::sampled(&later), Some(context));
         for wrong in [

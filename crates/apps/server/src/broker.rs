@@ -67,6 +67,7 @@ impl RemoteStart {
             timeout_ms: broker.timeout_ms,
             seed: random.next_u64(),
             counters: counters.clone(),
+            is_traced: config.trace.otlp_url.is_some(),
             authorities: broker.authorities.as_ref().map(PathBuf::from),
             clock_ms: Arc::default(),
         };

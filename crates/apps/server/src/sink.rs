@@ -6,9 +6,10 @@ use std::sync::Arc;
 use throng_engine::{Conns, Delivery, Effects, Kernel, Pieces};
 use throng_hub::{Answer, Batch, FormKind, Format, Patch, ReplyTo, Sink};
 use throng_metrics::{Counter, Histogram, NamespaceMetric};
-use throng_session::{Event, Order, PublishOutcome, Shared, Work};
+use throng_session::{Event, Order, PublishOutcome, Shared, SpanWork, Work};
 use throng_types::{
-    ChannelName, ConnId, Frame, Frames, Publication, PublicationKind, Slots, Unsubscribe,
+    ChannelName, ConnId, Frame, Frames, Publication, PublicationKind, Slots, SpanContext,
+    Unsubscribe,
 };
 
 use crate::gateways::{Gateways, Session};
@@ -110,8 +111,19 @@ impl<K: Kernel> Sink for HubSink<'_, K> {
     fn traced(&mut self, publication: &Publication, members: u32) {
         let counters = &self.shared.counters;
         if let (Some(tracer), Some(by)) = (&self.shared.tracer, &publication.trace) {
-            let what = (publication.channel.clone(), members);
-            tracer.fanned_out(**by, publication.time_unix_ms, what, counters);
+            let channel = publication.channel.clone();
+            let work = SpanWork::Fanout { channel, members };
+            tracer.followed(**by, publication.time_unix_ms, work, counters);
+        }
+    }
+
+    fn answered(&mut self, by: &SpanContext, since: u64, channel: &ChannelName, is_taken: bool) {
+        if let Some(tracer) = &self.shared.tracer {
+            let work = SpanWork::Broker {
+                channel: channel.clone(),
+                failed: !is_taken,
+            };
+            tracer.followed(*by, since, work, &self.shared.counters);
         }
     }
 

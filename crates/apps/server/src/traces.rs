@@ -20,7 +20,7 @@ use throng_http1::origin::OriginRequest;
 use throng_metrics::{Counter, Counters};
 use throng_outward::{CallSender, Host};
 use throng_session::{Span, SpanWork, Tracer};
-use throng_types::Millis;
+use throng_types::{ChannelName, Millis};
 
 use crate::options::StartError;
 
@@ -196,17 +196,19 @@ fn text(key: &str, value: &str) -> Value {
 
 /// A span in OTLP's JSON: ids in hexadecimal, times in nanoseconds as text.
 fn otlp(span: &Span, end_unix_us: u64) -> Value {
-    // Kinds of spans: 1 is internal, 2 a server's. Codes of a status: 0 is unset, 2 an error.
-    let (name, kind, code, attributes) = match &span.work {
-        SpanWork::Call { method, failed } => (*method, 2, if *failed { 2 } else { 0 }, json!([])),
+    let of = |channel: &ChannelName| text("messaging.destination.name", channel.as_str());
+    // Kinds of spans: 1 is internal, 2 a server's, 3 a client's.
+    let (name, kind, failed, attributes) = match &span.work {
+        SpanWork::Call { method, failed } => (*method, 2, *failed, json!([])),
+        SpanWork::Broker { channel, failed } => ("broker", 3, *failed, json!([of(channel)])),
         SpanWork::Fanout { channel, members } => {
-            let attributes = json!([
-                text("messaging.destination.name", channel.as_str()),
-                {"key": "throng.members", "value": {"intValue": members.to_string()}},
-            ]);
-            ("fan-out", 1, 0, attributes)
+            let members =
+                json!({"key": "throng.members", "value": {"intValue": members.to_string()}});
+            ("fan-out", 1, false, json!([of(channel), members]))
         }
     };
+    // Codes of a status: 0 is unset, 2 an error.
+    let code = if failed { 2 } else { 0 };
     json!({
         "traceId": format!("{:032x}", span.context.trace_id),
         "spanId": format!("{:016x}", span.context.span_id),

@@ -134,7 +134,8 @@ pub struct Draft {
     pub version: Option<Box<Version>>,
     /// Minimum stage before the answer; the channel may ask for a later one.
     pub acknowledge: Acknowledge,
-    /// Span of the call that publishes it, if that is traced.
+    /// Span of what publishes it, if that is traced. Shards that get the publication from its home
+    /// or from a broker elsewhere are told, but not those that find it in a history.
     pub trace: Option<Box<SpanContext>>,
 }
 

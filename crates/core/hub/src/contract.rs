@@ -6,7 +6,9 @@ use throng_broker::{
     ChannelMember, Draft, HistoryPage, HistoryQuery, HookEvent, Hooks, NamespaceOptions, Outcome,
     Overflow, Present, Recovery, Refusal, Subscribed,
 };
-use throng_types::{ChannelName, ConnId, Frames, Payload, Position, Publication, Save};
+use throng_types::{
+    ChannelName, ConnId, Frames, Payload, Position, Publication, Save, SpanContext,
+};
 
 #[derive(Clone)]
 pub struct HubOptions {
@@ -370,6 +372,9 @@ pub trait Sink {
     fn carried(&mut self, publication: &Publication) {}
     /// Notes the same of a publication that is traced, and the number of members.
     fn traced(&mut self, publication: &Publication, members: u32) {}
+    /// Notes that a broker elsewhere has taken or refused a publication that the call `by` made; it
+    /// was on its way since then, in Unix milliseconds.
+    fn answered(&mut self, by: &SpanContext, since: u64, channel: &ChannelName, is_taken: bool) {}
 }
 
 #[cfg(test)]

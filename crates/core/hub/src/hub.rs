@@ -9,8 +9,9 @@ use throng_broker::{
 use throng_types::{ChannelName, ConnId, Millis, Now, Publication, ShardId};
 
 use crate::channel::Channel;
-use crate::local::{Local, Waiting};
+use crate::local::Local;
 use crate::subscriptions::Place;
+use crate::waiting::{TracedPublish, Waiting};
 use crate::{Answer, Command, HubOptions, ReplyTo, Sink};
 
 /// Sizes of a hub, for metrics.
@@ -159,7 +160,8 @@ impl Hub {
             }
             Command::Publish { reply_to, draft } => {
                 self.local.note_published(&draft.channel, sink);
-                let ticket = self.local.waiting.insert(Waiting::Answer(reply_to));
+                let waiting = self.waits(Waiting::Answer(reply_to), &draft, now);
+                let ticket = self.local.waiting.insert(waiting);
                 self.request(Request::Publish { ticket, draft }, now, sink);
             }
             Command::PublishAll { reply_to, drafts } => {
@@ -221,6 +223,22 @@ impl Hub {
         }
     }
 
+    /// Notes the time of a traced draft that goes to a broker elsewhere.
+    #[inline]
+    fn waits(&self, waiting: Waiting, draft: &Draft, now: Now) -> Waiting {
+        match &draft.trace {
+            Some(by) if self.broker.is_elsewhere(&draft.channel) => {
+                Waiting::Traced(Box::new(TracedPublish {
+                    waiting,
+                    by: by.clone(),
+                    channel: draft.channel.clone(),
+                    since_unix_ms: now.unix_ms,
+                }))
+            }
+            _ => waiting,
+        }
+    }
+
     /// Publishes drafts together; `waits` says by its number who waits for each.
     fn publish_all(
         &mut self,
@@ -232,8 +250,10 @@ impl Hub {
         for draft in &drafts {
             self.local.note_published(&draft.channel, sink);
         }
-        let waiting = &mut self.local.waiting;
-        let ask = |(number, draft): (u32, Draft)| (waiting.insert(waits(number)), draft);
+        let ask = |(number, draft): (u32, Draft)| {
+            let waiting = self.waits(waits(number), &draft, now);
+            (self.local.waiting.insert(waiting), draft)
+        };
         let drafts = (0..).zip(drafts).map(ask).collect();
         let local = &mut self.local;
         let hub = &mut Replies { local, sink };
@@ -397,7 +417,13 @@ impl<S: Sink> Receiver for Replies<'_, S> {
     fn reply(&mut self, reply: Reply) {
         let (local, sink) = (&mut *self.local, &mut *self.sink);
         let ticket = reply.ticket;
-        match (local.waiting.remove(ticket), reply.outcome) {
+        let mut waiting = local.waiting.remove(ticket);
+        if let Waiting::Traced(traced) = waiting {
+            let is_taken = matches!(reply.outcome, Outcome::Published(Ok(_)));
+            sink.answered(&traced.by, traced.since_unix_ms, &traced.channel, is_taken);
+            waiting = traced.waiting;
+        }
+        match (waiting, reply.outcome) {
             (
                 Waiting::Subscribe {
                     reply_to,

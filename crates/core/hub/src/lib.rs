@@ -34,6 +34,7 @@ mod load;
 mod local;
 mod moving;
 mod subscriptions;
+mod waiting;
 
 pub use contract::{
     Answer, Batch, Command, Encoded, FormKind, Format, HubOptions, Patch, ReplyTo, Sink,

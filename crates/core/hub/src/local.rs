@@ -27,6 +27,7 @@ use crate::channel::{Channel, Member, NO_FANOUT};
 use crate::deferred::Deferred;
 use crate::fanout::{Fanout, Joining, Rules};
 use crate::subscriptions::{Entry, Place, Subscriptions};
+use crate::waiting::{Requests, Waiting};
 use crate::{Answer, Command, Format, HubOptions, ReplyTo, Sink};
 
 /// Publications that may wait for their members. Queue: `fan-out`.
@@ -546,52 +547,5 @@ impl Local {
         if !is_member {
             self.release_if_unused(key);
         }
-    }
-}
-
-/// Request that waits for a reply.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Waiting {
-    Subscribe {
-        reply_to: ReplyTo,
-        channel: u32,
-        format: Format,
-    },
-    /// A command of a connection, other than a subscribe.
-    Answer(ReplyTo),
-    /// A publication of a feed.
-    Feed { round: u32, number: u32 },
-    /// Nobody waits. Also keeps the first place, which is always taken.
-    Nobody,
-}
-
-/// Waiting requests, by ticket.
-pub(crate) struct Requests(Slots<Waiting>);
-
-impl Default for Requests {
-    fn default() -> Self {
-        let mut slots = Slots::default();
-        // A slab gives back memory when it is empty. Most requests are answered at once, so it
-        // would do so for each of them.
-        slots.insert(Waiting::Nobody);
-        Self(slots)
-    }
-}
-
-impl Requests {
-    /// Whether no request waits.
-    pub(crate) const fn is_empty(&self) -> bool {
-        self.0.len() == 1
-    }
-
-    pub(crate) fn insert(&mut self, waiting: Waiting) -> Ticket {
-        Ticket(self.0.insert(waiting))
-    }
-
-    /// Removes the request that a reply answers.
-    pub(crate) fn remove(&mut self, ticket: Ticket) -> Waiting {
-        let waiting = self.0.remove(ticket.0);
-        debug_assert!(waiting.is_some(), "a reply answers a request, once");
-        waiting.unwrap_or(Waiting::Nobody)
     }
 }

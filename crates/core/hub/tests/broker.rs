@@ -3,9 +3,9 @@
 //!
 //! Steps of the connection in slot `N`, whose commands have tokens that count up from 1: `N
 //! subscribes CHANNEL [since OFFSET]`; `N unsubscribes CHANNEL`, or `N has no CHANNEL`; `N goes`;
-//! `N publishes CHANNEL`; `N publishes from TOKEN CHANNEL ..` in one command; `N asks for history`
-//! of the channel `a`, or `N asks for history as a subscriber`; `N is in CHANNEL ..`, which are
-//! all; `N is not in CHANNEL`.
+//! `N publishes CHANNEL`; `N publishes from TOKEN CHANNEL ..` in one command, and `N publishes for
+//! SPAN CHANNEL ..` what is traced; `N asks for history` of the channel `a`, or `N asks for history
+//! as a subscriber`; `N is in CHANNEL ..`, which are all; `N is not in CHANNEL`.
 //!
 //! The broker: `asks ITEM, ..` is what it was asked for since the last time, `#K` for the K-th
 //! request of the story and `leave CHANNEL`; `reply #K at OFFSET`, `published`, `history` or a
@@ -15,10 +15,11 @@
 //!
 //! The hub: `answers TOKEN TEXT | ..`; `turn VISITS more` or `done`; `turns VISITS` until all is
 //! done; `delivered SLOT:OFFSETS ..` since the last time, with a `+` behind what gathers; `lost
-//! SLOT ..` have to subscribe to `a` again; `carried OFFSET ..` are with everybody; `encoded
-//! FRAMES` since the last time; `channels CHANNEL:SUBSCRIBERS ..` are all it has, `members CHANNEL
-//! COUNT`, and `subscriptions COUNT` with those that wait; `wants mail`; `renew`s its options, with
-//! a namespace `new:` and three subscriptions for each connection.
+//! SLOT ..` have to subscribe to `a` again; `spans CHANNEL for SPAN true, ..` were taken by the
+//! broker, or were not; `carried OFFSET ..` are with everybody; `encoded FRAMES` since the last
+//! time; `channels CHANNEL:SUBSCRIBERS ..` are all it has, `members CHANNEL COUNT`, and
+//! `subscriptions COUNT` with those that wait; `wants mail`; `renew`s its options, with a namespace
+//! `new:` and three subscriptions for each connection.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,9 +33,9 @@ use throng_broker::{
 use throng_dialogue::{AssertingStage, check_list, number, play_asserting};
 use throng_hub::{Answer, Command, FormKind, Format, Hub, HubOptions, ReplyTo};
 use throng_solo::{Heard, conn, draft, fan_out, name, position, subscribe};
-use throng_types::{ChannelName, Now, Publication, ShardId};
+use throng_types::{ChannelName, Now, Publication, ShardId, SpanContext};
 
-const NOW: Now = Now::new(0, 0);
+const NOW: Now = Now::new(0, 7);
 
 #[test]
 fn a_hub_and_its_broker_have_their_dialogues() {
@@ -178,6 +179,19 @@ impl Scene {
             ["publishes", channel] => {
                 let (reply_to, draft) = (self.reply_to(index), draft(channel, "x"));
                 self.handle(Command::Publish { reply_to, draft });
+            }
+            ["publishes", "for", span, ref channels @ ..] => {
+                let trace = SpanContext {
+                    trace_id: 1,
+                    span_id: number(span),
+                };
+                let traced = |channel: &&str| Draft {
+                    trace: Some(Box::new(trace)),
+                    ..draft(channel, "x")
+                };
+                let reply_to = self.reply_to(index);
+                let drafts = channels.iter().map(traced).collect();
+                self.handle(Command::PublishAll { reply_to, drafts });
             }
             ["asks", "for", "history", ref as_subscriber @ ..] => {
                 let command = Command::History {
@@ -324,6 +338,13 @@ impl AssertingStage for Scene {
             }
             ("turns", [visits]) => fan_out(&mut self.hub, number(visits), NOW, &mut self.heard),
             ("delivered", _) => check_list(&self.deliveries(), rest, " "),
+            ("spans", _) => {
+                let spans = { self.heard.answered.drain(..) }.map(|(by, since, channel, taken)| {
+                    assert_eq!(since, NOW.unix_ms);
+                    format!("{channel} for {} {taken}", by.span_id)
+                });
+                check_list(&spans.collect::<Vec<_>>(), rest, ", ");
+            }
             ("lost", _) => check_list(&self.lost(), rest, " "),
             ("carried", _) => {
                 let carried = self.heard.carried.drain(..);

@@ -50,6 +50,8 @@ pub struct Span {
 pub enum SpanWork {
     /// Call of the server API, by its method, from its request to its answer.
     Call { method: &'static str, failed: bool },
+    /// Publication on its way to a broker elsewhere, until that has taken or refused it.
+    Broker { channel: ChannelName, failed: bool },
     /// Publication from its broker to the last subscriber of a shard.
     Fanout { channel: ChannelName, members: u32 },
 }
@@ -96,13 +98,13 @@ impl Tracer {
         self.push(span, counters);
     }
 
-    /// Notes that in this turn the last subscriber got a publication, which a broker has accepted
-    /// at `start_unix_ms` for the call `by`.
-    pub fn fanned_out(
+    /// Notes that this turn ends a piece of work which began at `start_unix_ms` and follows from
+    /// `by`: the last subscriber got a publication that a broker had accepted then, for example.
+    pub fn followed(
         &self,
         by: SpanContext,
         start_unix_ms: u64,
-        (channel, members): (ChannelName, u32),
+        work: SpanWork,
         counters: &Counters,
     ) {
         let span_id = self.new_id();
@@ -110,7 +112,7 @@ impl Tracer {
             context: SpanContext { span_id, ..by },
             parent_id: by.span_id,
             start_unix_ms,
-            work: SpanWork::Fanout { channel, members },
+            work,
         };
         self.push(span, counters);
     }
@@ -144,8 +146,11 @@ mod tests {
             tracer.end(&call, "publish", false, &counters);
         }
         let channel = ChannelName::new("news").expect("a good name");
-        tracer.fanned_out(call.context, 6, (channel.clone(), 2), &counters);
-        tracer.fanned_out(call.context, 6, (channel, 2), &counters);
+        for members in 1..=2 {
+            let channel = channel.clone();
+            let work = SpanWork::Fanout { channel, members };
+            tracer.followed(call.context, 6, work, &counters);
+        }
         assert_eq!(counters.counter(Counter::TraceSpansFull), 1);
         let spans = tracer.take();
         let (first, last) = (&spans[0], &spans[SPANS_MAX - 1]);

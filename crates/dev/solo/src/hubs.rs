@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use throng_broker::{Broker, ChannelOptions, Draft, MemoryOptions, NamespaceOptions, home_of};
 use throng_hub::{Answer, Batch, Command, Format, Hub, HubOptions, Patch, ReplyTo, Sink};
-use throng_types::{ChannelName, ConnId, Epoch, Now, Payload, Position, Publication, ShardId};
+use throng_types::{
+    ChannelName, ConnId, Epoch, Now, Payload, Position, Publication, ShardId, SpanContext,
+};
 
 /// The hub of one of so many shards, over memory.
 pub fn hub(shard: ShardId, shards: u8, namespaces: &Arc<NamespaceOptions>) -> Hub {
@@ -111,6 +113,9 @@ pub struct Heard {
     pub carried: Vec<(Publication, usize)>,
     /// Connections that have to subscribe again, with the channel.
     pub lost: Vec<(ConnId, ChannelName)>,
+    /// Traced publications that a broker elsewhere has taken or refused: their parents, when they
+    /// went there, their channels, and whether they were taken.
+    pub answered: Vec<(SpanContext, u64, ChannelName, bool)>,
     /// Frames made since the start.
     pub encoded: usize,
     encode: Encode,
@@ -135,6 +140,7 @@ impl Heard {
             deliveries: Vec::new(),
             carried: Vec::new(),
             lost: Vec::new(),
+            answered: Vec::new(),
             encoded: 0,
             encode,
         }
@@ -188,6 +194,11 @@ impl Sink for Heard {
 
     fn lost(&mut self, conn: ConnId, channel: &ChannelName) {
         self.lost.push((conn, channel.clone()));
+    }
+
+    fn answered(&mut self, by: &SpanContext, since: u64, channel: &ChannelName, is_taken: bool) {
+        let answered = (*by, since, channel.clone(), is_taken);
+        self.answered.push(answered);
     }
 
     fn carried(&mut self, publication: &Publication) {

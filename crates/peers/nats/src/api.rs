@@ -16,6 +16,8 @@ pub(crate) const IMPOSSIBLE: u64 = ApiError::IMPOSSIBLE;
 pub(crate) const EXPECTED: &str = "Nats-Expected-Last-Subject-Sequence";
 /// The header with the token of a publication's idempotency key.
 pub(crate) const KEY: &str = "Throng-Key";
+/// The header with the traces of a message's items.
+pub(crate) const TRACES: &str = "Throng-Traces";
 /// Time for which an idempotency key is remembered, in milliseconds (Centrifugo: five minutes).
 pub(crate) const KEY_TTL_MS: u64 = 300_000;
 

@@ -59,6 +59,8 @@ pub struct Message {
     pub(crate) seq: u64,
     /// The token of its idempotency key.
     pub(crate) key: Option<Box<str>>,
+    /// Value of the header [`api::TRACES`], if it is there.
+    pub(crate) traces: Option<Box<str>>,
     pub(crate) payload: Box<[u8]>,
 }
 
@@ -86,6 +88,7 @@ impl NatsMessage {
                     .and_then(|seq| seq.parse().ok())
                     .unwrap_or_default(),
                 key: it.headers.get(api::KEY).map(Into::into),
+                traces: it.headers.get(api::TRACES).map(Into::into),
                 payload: it.payload.into(),
             }),
         })

@@ -279,7 +279,10 @@ impl Nats {
         let Some(name) = self.sids.get(&message.sid).cloned() else {
             return;
         };
-        let record = Record::decode(&message.payload);
+        let mut record = Record::decode(&message.payload);
+        if let (Some(record), Some(traces)) = (&mut record, &message.traces) {
+            record.trace(traces);
+        }
         let publications = record.as_ref().and_then(|it| it.publications(&name, None));
         let (Some(record), Some(publications)) = (record, publications) else {
             return self.gap(&name);

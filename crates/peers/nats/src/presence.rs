@@ -221,6 +221,7 @@ impl Nats {
             state: None,
             time_ms: self.time_ms(),
             items: vec![Item {
+                trace: None,
                 kind,
                 body: blob::of_somebody(&presence.who).into(),
             }],

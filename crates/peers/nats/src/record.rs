@@ -9,12 +9,14 @@
 use std::sync::Arc;
 
 use throng_remote::blob;
-use throng_types::{ChannelName, Epoch, Position, Publication, PublicationKind};
+use throng_types::{ChannelName, Epoch, Position, Publication, PublicationKind, SpanContext};
 
 /// Messages before it whose sequences a message knows.
 pub(crate) const BEFORE_MAX: usize = 16;
 /// Epochs before it that a stream knows.
 pub(crate) const FORMERS_MAX: usize = 8;
+/// Items of a message whose traces other nodes are told.
+const TRACES_MAX: usize = 8;
 /// Items that one message may have.
 pub(crate) const ITEMS_MAX: usize = 256;
 
@@ -59,6 +61,8 @@ pub(crate) enum Kind {
 pub(crate) struct Item {
     pub(crate) kind: Kind,
     pub(crate) body: Box<[u8]>,
+    /// Trace of the publication, which is in a header of the message.
+    pub(crate) trace: Option<Box<SpanContext>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -188,7 +192,8 @@ impl Record {
             if items.len() == ITEMS_MAX {
                 return None;
             }
-            items.push(Item { kind, body });
+            let trace = None;
+            items.push(Item { kind, body, trace });
         }
         let record = Self {
             state,
@@ -197,6 +202,26 @@ impl Record {
         };
         let fits = { record.state.as_ref() }.is_none_or(|state| state.offset >= record.kept());
         fits.then_some(record)
+    }
+
+    /// Writes the traces of its items, each behind the item's place, with blanks between; none if
+    /// no item is traced.
+    pub(crate) fn traces(&self) -> Option<String> {
+        let items = self.items.iter().enumerate();
+        let traced = items.filter_map(|(n, item)| Some(format!("{n}={}", item.trace.as_ref()?)));
+        let traced: Vec<String> = traced.take(TRACES_MAX).collect();
+        (!traced.is_empty()).then(|| traced.join(" "))
+    }
+
+    /// Takes what [`Self::traces`] has written, as far as it can be read.
+    pub(crate) fn trace(&mut self, traces: &str) {
+        for one in traces.split(' ') {
+            if let Some((n, trace)) = one.split_once('=')
+                && let Some(item) = n.parse().ok().and_then(|n: usize| self.items.get_mut(n))
+            {
+                item.trace = SpanContext::sampled(trace).map(Box::new);
+            }
+        }
     }
 
     /// Number of its items that have offsets. They are the newest up to the state's.
@@ -239,7 +264,7 @@ impl Record {
                 publisher: blob.publisher,
                 tags: blob.tags,
                 time_unix_ms: self.time_ms,
-                trace: None,
+                trace: item.trace.clone(),
             };
             publications.push(publication.shared());
         }
@@ -307,6 +332,8 @@ mod tests {
 
     use super::*;
 
+    const TRACE: &str = "00-0000000000000000000000000000000a-000000000000000b-01";
+
     fn body(text: &str) -> Box<[u8]> {
         let payload = Payload {
             bytes: text.as_bytes().into(),
@@ -339,6 +366,7 @@ mod tests {
         let item = |kind, text| Item {
             kind,
             body: body(text),
+            trace: None,
         };
         let mut items = vec![item(Kind::Passing, "p"), item(Kind::Joined, "")];
         if has_state {
@@ -376,6 +404,41 @@ mod tests {
             let offsets: Vec<_> = offsets.flatten().collect();
             assert_eq!(offsets, if has_state { vec![999, 1000] } else { vec![] });
         }
+    }
+
+    /// Traces stand beside the message, whose bytes do not differ: so nodes of older versions read
+    /// them.
+    #[test]
+    fn traces_are_told_beside_the_items() {
+        let plain = record(true, false, 0);
+        let mut traced = plain.clone();
+        assert_eq!(traced.traces(), None);
+        traced.items.truncate(2);
+        traced.items.resize(TRACES_MAX + 3, traced.items[0].clone());
+        let bytes = traced.encode();
+        for item in &mut traced.items[1..] {
+            item.trace = SpanContext::sampled(TRACE).map(Box::new);
+        }
+        assert_eq!(traced.encode(), bytes);
+        let traces = traced.traces().expect("they are sampled");
+        assert!(traces.len() < 500 && traces.starts_with(&format!("1={TRACE} 2={TRACE} ")));
+        let mut read = Record::decode(&bytes).expect("a message");
+        read.trace(&traces);
+        for (n, item) in read.items.iter().enumerate() {
+            let is_told = (1..=TRACES_MAX).contains(&n);
+            assert_eq!(item.trace.is_some(), is_told, "{n}");
+        }
+        let mut read = plain.clone();
+        for strange in [
+            "",
+            "=",
+            "0=",
+            &format!("9={TRACE}"),
+            &format!("-1={TRACE} x"),
+        ] {
+            read.trace(strange);
+        }
+        assert_eq!(read, plain);
     }
 
     #[test]

@@ -14,11 +14,13 @@
 //! directly behind `s` is no longer kept, nobody knows, and that is the answer.
 
 use throng_broker::{Draft, HistoryPage, Outcome, Refusal};
+use throng_nats_protocol::write;
 use throng_remote::{NOBODY, RequestId, blob};
 use throng_types::{ChannelName, Epoch, Position};
 
 use crate::api::{
-    self, ChannelMessage, EXPECTED, IMPOSSIBLE, KEY, KEY_TTL_MS, StoredMessage, WRONG_SEQUENCE,
+    self, ChannelMessage, EXPECTED, IMPOSSIBLE, KEY, KEY_TTL_MS, StoredMessage, TRACES,
+    WRONG_SEQUENCE,
 };
 use crate::batch::{Known, PublishedAt, is_newer};
 use crate::names::token;
@@ -71,7 +73,18 @@ impl Nats {
             time_ms: self.time_ms(),
             items: vec![item(draft, Kind::Passing)],
         };
-        self.say(&subject, &record.encode());
+        let traces = record.traces();
+        let headers: Vec<_> = { traces.as_deref() }
+            .map(|traces| (TRACES, traces))
+            .into_iter()
+            .collect();
+        write::publish(
+            &mut self.core.io.out,
+            &subject,
+            None,
+            &headers,
+            &record.encode(),
+        );
         if id.ticket != NOBODY {
             self.behind.push(Then::Published(id));
         }
@@ -155,6 +168,8 @@ impl Nats {
         let seq = known.map_or(0, |known| known.seq).to_string();
         let mut headers = vec![(EXPECTED, &*seq)];
         headers.extend(key.map(|key| (KEY, key)));
+        let traces = record.traces();
+        headers.extend(traces.as_deref().map(|traces| (TRACES, traces)));
         let subject = self.names.store(channel, self.core.keeps(channel));
         self.ask(Flight::Store(channel.clone()), &subject, &headers, &bytes);
     }
@@ -452,8 +467,11 @@ fn item(draft: &Draft, kind: Kind) -> Item {
     let mut body = Vec::with_capacity(draft.payload.bytes.len() + 64);
     let (who, tags) = (draft.publisher.as_deref(), draft.tags.as_deref());
     blob::encode(&draft.payload, who, tags, &mut body);
-    let body = body.into();
-    Item { kind, body }
+    Item {
+        kind,
+        body: body.into(),
+        trace: draft.trace.clone(),
+    }
 }
 
 #[cfg(test)]
@@ -496,6 +514,7 @@ mod tests {
             status,
             seq,
             key: key.map(Into::into),
+            traces: None,
             payload: payload.into(),
         };
         let nothing = || said(Some(404), 0, None, b"");

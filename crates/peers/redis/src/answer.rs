@@ -6,7 +6,9 @@ use redis::{RedisError, Value};
 use throng_redis_link::value::{bytes, list, number, text};
 use throng_remote::agent::{HistoryMatch, Looked};
 use throng_remote::blob;
-use throng_types::{ChannelName, Epoch, Position, Publication, PublicationKind, Publisher};
+use throng_types::{
+    ChannelName, Epoch, Position, Publication, PublicationKind, Publisher, SpanContext,
+};
 
 /// A position from its two texts; the inner `None` if both are empty.
 pub(crate) fn position(epoch: &str, offset: &str) -> Option<Option<Position>> {
@@ -99,6 +101,12 @@ pub(crate) fn message(
         time_unix_ms: if time == 0 { now_unix_ms } else { time },
         trace: None,
     })
+}
+
+/// The name in Redis of a channel, and the trace of the publication that comes there next.
+pub(crate) fn trace(message: &[u8]) -> Option<(Box<str>, SpanContext)> {
+    let (trace, there) = std::str::from_utf8(message).ok()?.split_once(' ')?;
+    Some((there.into(), SpanContext::sampled(trace)?))
 }
 
 /// Reads the members that the script `present` lists.

@@ -74,6 +74,12 @@ impl Keys {
         format!("{}:nodes:all", self.prefix)
     }
 
+    /// Channel on which the trace of a publication comes, right before that comes on its own
+    /// channel. Nodes that know nothing of traces do not subscribe to it.
+    pub(crate) fn traces(&self) -> String {
+        format!("{}:traces", self.prefix)
+    }
+
     /// Begins the names of leases; an incarnation follows.
     pub(crate) fn leases(&self) -> String {
         format!("{}:lease:", self.prefix)

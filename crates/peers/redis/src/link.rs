@@ -26,6 +26,7 @@ pub struct RedisConnector {
     pub(crate) prefix: String,
     pub(crate) incarnation: String,
     pub(crate) timeout_ms: u64,
+    pub(crate) is_traced: bool,
     /// Bytes that one answer may keep.
     pub(crate) answer_bytes_max: usize,
     /// The server that it was made to.
@@ -120,7 +121,9 @@ impl RedisConnector {
             );
         }
         let keys = Keys::new(&self.prefix);
-        for name in [keys.probe(&self.incarnation), keys.everybody()] {
+        let traces = self.is_traced.then(|| keys.traces());
+        let names = [keys.probe(&self.incarnation), keys.everybody()];
+        for name in names.into_iter().chain(traces) {
             let subscribe = [verbs.subscribe.as_bytes(), name.as_bytes()];
             match link.ask(&subscribe).await.map_err(reason)? {
                 Value::Push {

@@ -18,7 +18,7 @@ use throng_redis_link::{command, value};
 use throng_remote::{
     BrokerFault, Core, Node as _, NodeChannels as _, NodeIo, PendingSubscribe, Purpose, RequestId,
 };
-use throng_types::ChannelName;
+use throng_types::{ChannelName, SpanContext};
 
 use crate::answer;
 use crate::command::{Script, call};
@@ -66,6 +66,8 @@ pub struct Redis {
     pub(crate) incarnation_before: Option<String>,
     /// Other nodes that were there when one was last asked. Bound: [`KNOWN_MAX`].
     pub(crate) known: VecDeque<Box<str>>,
+    /// Trace of the publication that comes next, and the name of its channel in Redis.
+    pub(crate) trace: Option<Box<(Box<str>, SpanContext)>>,
     /// When the connection is made anew, since Redis refused something while its slot moved.
     pub(crate) anew_at_ms: Option<u64>,
 }
@@ -85,6 +87,7 @@ impl Redis {
             leased_at_ms: None,
             incarnation_before: None,
             known: VecDeque::new(),
+            trace: None,
             anew_at_ms: None,
         }
     }
@@ -141,7 +144,8 @@ impl Redis {
             .to_string()
     }
 
-    pub(crate) fn delivery(&mut self, data: &[Value]) {
+    /// Takes a message; `trace` is what came right before it.
+    pub(crate) fn delivery(&mut self, data: &[Value], trace: Option<Box<(Box<str>, SpanContext)>>) {
         let [name, body, ..] = data else { return };
         let (Some(there), Some(body)) = (value::text(name), value::bytes(body)) else {
             return;
@@ -154,7 +158,11 @@ impl Redis {
             return;
         };
         match answer::message(&name, body, self.core.io.unix_ms) {
-            Some(publication) => self.delivered(publication.shared()),
+            Some(mut publication) => {
+                let trace = trace.filter(|trace| *trace.0 == *there);
+                publication.trace = trace.map(|trace| Box::new(trace.1));
+                self.delivered(publication.shared());
+            }
             None => self.gap(&name),
         }
     }
@@ -173,6 +181,8 @@ impl Redis {
             }
         } else if name.is_some_and(|it| self.keys.named(it) == there) {
             self.hear_question(body);
+        } else if self.keys.traces() == there {
+            self.trace = answer::trace(body).map(Box::new);
         }
     }
 

@@ -46,6 +46,7 @@ impl Verbs for Redis {
             prefix: self.target.prefix(&options.prefix),
             incarnation,
             timeout_ms: options.timeout_ms,
+            is_traced: options.is_traced,
             answer_bytes_max: { ANSWER_BYTES_MAX }
                 .saturating_add(pages)
                 .saturating_add(members),
@@ -67,12 +68,15 @@ impl Verbs for Redis {
         self.incarnation_before = self.link.take().map(|link| link.incarnation);
         self.rows_again.clear();
         self.flight_bytes = 0;
+        self.trace = None;
         for pending in std::mem::take(&mut self.flights) {
             self.lost(pending.flight);
         }
     }
 
     fn message(&mut self, value: Value) -> Result<(), BrokerFault> {
+        // Nothing comes between a trace and its publication, if that comes here at all.
+        let trace = self.trace.take();
         let Value::Push { kind, data } = value else {
             let Some(pending) = self.flights.pop_front() else {
                 return Err(BrokerFault(format!("an unexpected reply: {value:?}")));
@@ -81,7 +85,7 @@ impl Verbs for Redis {
             return self.landed(pending.flight, value);
         };
         match kind {
-            PushKind::Message | PushKind::SMessage => self.delivery(&data),
+            PushKind::Message | PushKind::SMessage => self.delivery(&data, trace),
             PushKind::SUnsubscribe if self.is_own(&data) => {
                 let fault = "its slot is on another server now";
                 return Err(BrokerFault(fault.to_owned()));
@@ -219,7 +223,12 @@ impl Verbs for Redis {
         ];
         let mut args: Vec<&[u8]> = args.iter().map(|arg| arg.as_bytes()).collect();
         args.push(&body);
-        let keys = [&*meta, &stream, &result, &name];
+        let mut keys = vec![&*meta, &stream, &result, &name];
+        let trace = { draft.trace.as_ref() }.map(|trace| (self.keys.traces(), trace.to_string()));
+        if let Some((traces, trace)) = &trace {
+            keys.push(traces);
+            args.push(trace.as_bytes());
+        }
         self.call(Flight::Publish(id), Script::Publish, &keys, &args);
     }
 

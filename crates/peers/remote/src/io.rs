@@ -289,6 +289,8 @@ pub struct RemoteOptions {
     /// Any number; differs from node to node and from start to start. Epochs follow from it.
     pub seed: u64,
     pub counters: Arc<Counters>,
+    /// This node wants the traces of publications: it has a collector.
+    pub is_traced: bool,
     /// The PEM file of the authorities whose certificates are believed, where TLS is spoken; those
     /// of this machine without one.
     pub authorities: Option<PathBuf>,
@@ -313,6 +315,7 @@ impl RemoteOptions {
             timeout_ms: 5000,
             seed: 1,
             counters: Arc::default(),
+            is_traced: true,
             authorities: None,
             clock_ms: Arc::default(),
         }

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use throng_broker::{BrokerStats, Draft, Outcome, Refusal};
+use throng_types::SpanContext;
 
 use crate::cluster::TTL_MS;
-use crate::tester::{Tester, draft};
+use crate::tester::{Tester, draft, text};
 
 /// All shards get a channel's publications in one order, which is that of each publisher; see also
 /// [`crate::Cluster::orders_all`].
@@ -134,6 +135,45 @@ pub fn many_at_once_are_as_each_alone(tester: &mut Tester) {
         let each = |round: u32| marks.iter().map(move |mark| format!("{round}{mark}"));
         let expected: Vec<String> = (0..5).flat_map(each).collect();
         assert_eq!(heard.get(channel), Some(&expected), "{channel}");
+    }
+}
+
+/// A delivery has the trace of its own draft, if that has one, whichever shard it comes from and
+/// whatever goes with it.
+pub fn a_trace_comes_with_its_publication(tester: &mut Tester) {
+    let channels = ["kept:a", "plain"];
+    for channel in channels {
+        for shard in tester.shards() {
+            tester.subscribe(shard, channel, None);
+        }
+    }
+    let trace_of = |n: u32| {
+        (n % 3 == 1).then(|| SpanContext {
+            trace_id: u128::MAX - u128::from(n),
+            span_id: u64::from(n),
+        })
+    };
+    for n in 0..16 {
+        let publisher = tester.shard();
+        for channel in channels {
+            let traced = Draft {
+                trace: trace_of(n).map(Box::new),
+                ..draft(channel, &n.to_string())
+            };
+            tester.send(publisher, traced);
+        }
+        if n % 5 == 0 {
+            tester.step();
+        }
+    }
+    tester.settle();
+    for shard in tester.shards() {
+        let publications = tester.publications(shard);
+        assert_eq!(publications.len(), 16 * channels.len());
+        for publication in publications {
+            let n = text(&publication).parse().expect("a number");
+            assert_eq!(publication.trace.as_deref().copied(), trace_of(n), "{n}");
+        }
     }
 }
 

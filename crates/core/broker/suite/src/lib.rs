@@ -56,6 +56,7 @@ macro_rules! tests {
             everybody_gets_the_same_order,
             only_subscribers_get_publications,
             many_at_once_are_as_each_alone,
+            a_trace_comes_with_its_publication,
             what_is_not_kept_is_delivered,
             nothing_is_kept_of_those_who_left,
             unknown_channels_are_refused,

@@ -210,15 +210,23 @@ impl Tester {
 
     /// Texts with channels of what has reached a shard.
     pub(crate) fn delivered_where(&mut self, shard: ShardId) -> Vec<(String, String)> {
-        let mut texts = Vec::new();
+        let publications = self.publications(shard).into_iter();
+        publications
+            .map(|it| (it.channel.as_str().to_owned(), text(&it)))
+            .collect()
+    }
+
+    /// Publications that have reached a shard.
+    pub(crate) fn publications(&mut self, shard: ShardId) -> Vec<Arc<Publication>> {
+        let mut found = Vec::new();
         self.heard[shard.index()].retain(|heard| {
             if let HubMessage::Delivery(publication) = heard {
-                texts.push((publication.channel.as_str().to_owned(), text(publication)));
+                found.push(publication.clone());
                 return false;
             }
             true
         });
-        texts
+        found
     }
 }
 

@@ -52,6 +52,7 @@ fn say(node: &mut Nats, number: u64, status: Option<u16>, payload: String) {
         status,
         seq: 0,
         key: None,
+        traces: None,
         payload: payload.into_bytes().into(),
     };
     node.message(NatsMessage::Message(message))

@@ -32,5 +32,9 @@ if remember > 0 then
   redis.call('HSET', result, 't', int(now), 'e', e, 's', s)
   redis.call('PEXPIRE', result, int(remember))
 end
+-- The trace comes right before its publication, which does not depend on it.
+if KEYS[5] then
+  redis.pcall(publish, KEYS[5], ARGV[12] .. ' ' .. channel)
+end
 redis.call(publish, channel, 'p ' .. e .. ' ' .. s .. ' ' .. int(now) .. ' ' .. body)
 return {e, s}
