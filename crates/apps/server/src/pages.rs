@@ -6,8 +6,9 @@ use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use throng_gateway_grip::PUSHPIN_METRICS;
-use throng_metrics::{CONTENT_TYPE, write_json, write_pushpin, write_text};
+use throng_metrics::{Exposition, write_json, write_pushpin, write_text};
 use throng_session::{Logins, Page, Pages};
+use throng_types::lock;
 
 use crate::stats::Observatory;
 
@@ -72,7 +73,7 @@ impl Pages for ServerPages {
         Some(&self.0.logins)
     }
 
-    fn page(&self, path: &str) -> Option<Page> {
+    fn page(&self, path: &str, accept: Option<&str>) -> Option<Page> {
         let observatory = &self.0;
         let mut text = String::new();
         let mut policy = None;
@@ -84,18 +85,25 @@ impl Pages for ServerPages {
             }
             "/metrics" => {
                 let totals = observatory.totals();
-                write_text(&totals, observatory.version, &mut text);
-                observatory.write_parts(&mut text);
+                let exemplars = lock(&observatory.exemplars);
+                let mut out = Exposition::new(accept, &exemplars);
+                write_text(&totals, observatory.version, &mut out);
+                observatory.write_parts(&mut out);
                 if let Some(pushpin) = observatory.pushpin.as_ref().filter(|p| !p.is_apart) {
-                    write_pushpin(&totals, &pushpin.prefix, &mut text);
+                    write_pushpin(&totals, &pushpin.prefix, &mut out);
                 }
-                CONTENT_TYPE
+                let (content_type, all) = out.finish();
+                text = all;
+                content_type
             }
             PUSHPIN_METRICS => {
                 let prefix = observatory.pushpin.as_ref();
                 let prefix = prefix.map_or("", |pushpin| &pushpin.prefix);
-                write_pushpin(&observatory.totals(), prefix, &mut text);
-                CONTENT_TYPE
+                let mut out = Exposition::default();
+                write_pushpin(&observatory.totals(), prefix, &mut out);
+                let (content_type, all) = out.finish();
+                text = all;
+                content_type
             }
             path => {
                 match path {

@@ -126,6 +126,7 @@ impl Blueprint {
             watch: Watch::new(config, shards),
             logins,
             labels: labels.clone(),
+            exemplars: Arc::default(),
         };
         let mould = LiveMould {
             own_ports: gateways.ports().into(),
@@ -158,7 +159,8 @@ impl Blueprint {
         let broker = RemoteStart::new(config, &home, &broker_counters, &mut secret);
         let work_secret = [secret.next_u64(), secret.next_u64()];
         let node = NodeKey::new(start.secret);
-        let traces = Traces::start(config, (&node.name(), options.version), trace_counters)?;
+        let counted = (trace_counters, observatory.exemplars.clone());
+        let traces = Traces::start(config, (&node.name(), options.version), counted)?;
         Ok(Self {
             broker,
             feeds: feeds.into(),

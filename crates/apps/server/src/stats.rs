@@ -9,7 +9,8 @@ use throng_broker::Draft;
 use throng_gateway_pusher::PusherShared;
 use throng_hub::Command;
 use throng_metrics::{
-    Counter, Counters, Gauge, Histogram, NamespaceLabels, Totals, write_apps, write_namespaces,
+    Counter, Counters, Exemplars, Exposition, Gauge, Histogram, NamespaceLabels, Totals,
+    write_apps, write_namespaces,
 };
 use throng_sys::{clock, cpu, limits, memory};
 use throng_types::{ChannelName, Now, Payload, PayloadKind, lock};
@@ -56,6 +57,8 @@ pub(crate) struct Observatory {
     pub(crate) watch: Watch,
     pub(crate) logins: Table,
     pub(crate) labels: Arc<Mutex<NamespaceLabels>>,
+    /// Traces of durations, while there is a collector.
+    pub(crate) exemplars: Arc<Mutex<Exemplars>>,
 }
 
 impl Observatory {
@@ -79,7 +82,7 @@ impl Observatory {
     }
 
     /// Appends the metrics of namespaces and of Pusher's apps.
-    pub(crate) fn write_parts(&self, out: &mut String) {
+    pub(crate) fn write_parts(&self, out: &mut Exposition<'_>) {
         let labels = lock(&self.labels);
         write_namespaces(&labels, &self.counters, out);
         let apps = self.apps.lock().map(|apps| apps.clone());

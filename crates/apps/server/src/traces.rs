@@ -7,8 +7,8 @@
 //! Rule for "full": so many spans may wait or be on their way; shards drop more, and count them.
 //! Queue: `spans`.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use throng_backend::{
@@ -17,10 +17,10 @@ use throng_backend::{
 use throng_config::Config;
 use throng_http1::field::Header;
 use throng_http1::origin::OriginRequest;
-use throng_metrics::{Counter, Counters};
+use throng_metrics::{Counter, Counters, Exemplars, Histogram};
 use throng_outward::{CallSender, Host};
 use throng_session::{Span, SpanWork, Tracer};
-use throng_types::{ChannelName, Millis};
+use throng_types::{ChannelName, Millis, lock};
 
 use crate::options::StartError;
 
@@ -50,11 +50,11 @@ pub(crate) struct Traces {
 
 impl Traces {
     /// Starts the thread; `None` without a collector. `node` is the name of this one; `counters`
-    /// are the thread's own.
+    /// are the thread's own; it fills `exemplars`.
     pub(crate) fn start(
         config: &Config,
         (node, version): (&str, &str),
-        counters: Arc<Counters>,
+        (counters, exemplars): (Arc<Counters>, Arc<Mutex<Exemplars>>),
     ) -> Result<Option<Arc<Self>>, StartError> {
         let Some(url) = &config.trace.otlp_url else {
             return Ok(None);
@@ -76,6 +76,7 @@ impl Traces {
             is_failing: false,
             waiting: waiting.clone(),
             counters,
+            exemplars,
         };
         let limits = BackendLimits {
             idle_max: 1,
@@ -118,6 +119,7 @@ struct Exporter {
     is_failing: bool,
     waiting: Arc<AtomicUsize>,
     counters: Arc<Counters>,
+    exemplars: Arc<Mutex<Exemplars>>,
 }
 
 impl Client for Exporter {
@@ -129,6 +131,14 @@ impl Client for Exporter {
         if self.spans.is_empty() {
             self.due = asks.now.mono + SETTLE_MS;
         }
+        let mut exemplars = lock(&self.exemplars);
+        for span in &spans {
+            if let Some(histogram) = histogram_of(&span.work) {
+                let us = end_unix_us.saturating_sub(span.start_unix_ms * 1000);
+                exemplars.put(histogram, us, span.context.trace_id, end_unix_us / 1000);
+            }
+        }
+        drop(exemplars);
         let spans = spans.iter().map(|span| otlp(span, end_unix_us));
         self.spans.extend(spans);
         self.look(asks);
@@ -187,6 +197,20 @@ impl Exporter {
         };
         self.is_sending = true;
         asks.ask(request, limits, count);
+    }
+}
+
+/// Histogram in which the time of a piece of work is.
+fn histogram_of(work: &SpanWork) -> Option<Histogram> {
+    match work {
+        SpanWork::Fanout { .. } => Some(Histogram::DeliveryLag),
+        SpanWork::Call { method, .. } => {
+            let is_it = |it: &&Histogram| {
+                { it.label() }.is_some_and(|it| it.key == "method" && it.value == *method)
+            };
+            Histogram::ALL.iter().find(is_it).copied()
+        }
+        SpanWork::Broker { .. } => None,
     }
 }
 

@@ -3,8 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::names::LABELS_MAX;
-use crate::text::{escape, head};
-use crate::{AppMetric, Label};
+use crate::{AppMetric, Exposition, Label};
 
 /// Label of all others; no id and no namespace has brackets.
 pub(crate) const OTHERS: &str = "(other)";
@@ -15,8 +14,8 @@ pub(crate) type Row = (&'static str, &'static str, &'static str, Option<Label>);
 /// Values of one app, by [`AppMetric::index`].
 pub type AppValues = [u64; AppMetric::COUNT];
 
-/// Appends the metrics of apps in Prometheus's text format; nothing without apps.
-pub fn write_apps<'a>(apps: impl Iterator<Item = (&'a str, AppValues)>, out: &mut String) {
+/// Appends the metrics of apps; nothing without apps.
+pub fn write_apps<'a>(apps: impl Iterator<Item = (&'a str, AppValues)>, out: &mut Exposition<'_>) {
     let mut rows: Vec<(&str, AppValues)> = Vec::new();
     for (id, values) in apps {
         match rows.len() {
@@ -39,19 +38,19 @@ pub(crate) fn write_rows<const N: usize>(
     own_key: &str,
     metrics: impl Iterator<Item = Row>,
     rows: &[(&str, [u64; N])],
-    out: &mut String,
+    out: &mut Exposition<'_>,
 ) {
     let mut last = "";
     let metrics = metrics.filter(|_| !rows.is_empty());
     for (index, (name, help, kind, label)) in metrics.enumerate() {
         if name != last {
-            head(out, name, help, kind);
+            out.head(name, help, kind);
             last = name;
         }
         for (own, values) in rows {
             let _ = write!(out, "{name}{{{own_key}=\"");
-            escape(own, true, out);
-            out.push('"');
+            out.label(own);
+            let _ = out.write_char('"');
             if let Some(Label { key, value }) = label {
                 let _ = write!(out, ",{key}=\"{value}\"");
             }
@@ -77,8 +76,9 @@ mod tests {
     fn the_first_hundred_have_labels_and_the_others_are_added_up() {
         let ids: Vec<String> = (0..103).map(|id| id.to_string()).collect();
         let apps = ids.iter().map(|id| (&**id, [2; AppMetric::COUNT]));
-        let mut text = String::new();
-        write_apps(apps, &mut text);
+        let mut out = Exposition::default();
+        write_apps(apps, &mut out);
+        let text = out.finish().1;
         let has = |line: &str| assert_eq!(text.matches(&format!("{line}\n")).count(), 1, "{line}");
         has("# TYPE throng_app_connections gauge");
         has("# TYPE throng_app_refused_total counter");
@@ -88,8 +88,8 @@ mod tests {
         has("throng_app_refused_total{app=\"(other)\",limit=\"reads\"} 6");
         assert!(!text.contains("app=\"100\""));
         assert_eq!(text.lines().count(), 101 * AppMetric::COUNT + 2 * 4);
-        text.clear();
-        write_apps(std::iter::empty(), &mut text);
-        assert_eq!(text, "");
+        let mut out = Exposition::default();
+        write_apps(std::iter::empty(), &mut out);
+        assert_eq!(out.finish().1, "");
     }
 }

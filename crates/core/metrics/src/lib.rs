@@ -2,8 +2,8 @@
 //!
 //! Owns: the table of metrics (`names`), counting (`counters`), adding up and differences
 //! (`totals`), durations that end with a turn (`turn`), metrics with a label of their users'
-//! (`labelled`, `namespaces`), and the forms for Prometheus, for `/stats` and for the documentation
-//! (`text`, `json`, `pushpin`, `reference`).
+//! (`labelled`, `namespaces`), traces of durations (`exemplars`), and the forms for Prometheus, for
+//! `/stats` and for the documentation (`text`, `json`, `pushpin`, `reference`).
 //!
 //! Never: reads a clock or the process; the caller sets in [`Totals`] what is only known
 //! outside (memory, CPU time, descriptors, uptime). Counting takes no lock, allocates nothing and
@@ -14,6 +14,7 @@
 //! - A metric is declared by one line of the table, and every text follows from it.
 
 mod counters;
+mod exemplars;
 mod histogram;
 mod json;
 mod labelled;
@@ -26,6 +27,7 @@ mod totals;
 mod turn;
 
 pub use counters::Counters;
+pub use exemplars::Exemplars;
 pub use histogram::{BOUNDS_US, Buckets};
 pub use json::write_json;
 pub use labelled::{AppValues, write_apps};
@@ -33,6 +35,6 @@ pub use names::{AppMetric, Counter, Gauge, Histogram, Label, NamespaceMetric};
 pub use namespaces::{NamespaceLabels, write_namespaces};
 pub use pushpin::write_pushpin;
 pub use reference::reference_text;
-pub use text::{CONTENT_TYPE, write_text};
+pub use text::{Exposition, write_text};
 pub use totals::{Delta, Totals};
 pub use turn::TurnTimes;

@@ -6,7 +6,7 @@
 
 use crate::labelled::{OTHERS, write_rows};
 use crate::names::LABELS_MAX;
-use crate::{Counters, NamespaceMetric};
+use crate::{Counters, Exposition, NamespaceMetric};
 
 /// Label of channels without a namespace.
 const PLAIN: &str = "(none)";
@@ -38,7 +38,7 @@ impl NamespaceLabels {
 pub fn write_namespaces<C: AsRef<Counters>>(
     labels: &NamespaceLabels,
     counters: &[C],
-    out: &mut String,
+    out: &mut Exposition<'_>,
 ) {
     let names = labels.names.iter().map(|name| &**name);
     let has_others = names.len() == LABELS_MAX;
@@ -66,17 +66,22 @@ pub fn write_namespaces<C: AsRef<Counters>>(
 mod tests {
     use super::*;
 
+    fn text_of(labels: &NamespaceLabels, shards: &[Counters]) -> String {
+        let mut out = Exposition::default();
+        write_namespaces(labels, shards, &mut out);
+        out.finish().1
+    }
+
     #[test]
     fn the_first_hundred_keep_their_labels_and_the_others_are_added_up() {
         let (mut labels, shards) = (
             NamespaceLabels::default(),
             [Counters::new(), Counters::new()],
         );
-        let mut text = String::new();
         shards[0].add_for(0, NamespaceMetric::Publications, 3);
         shards[1].add_for(labels.label_of("chat"), NamespaceMetric::Deliveries, 5);
         shards[0].add_for(labels.label_of("chat"), NamespaceMetric::Deliveries, 6);
-        write_namespaces(&labels, &shards, &mut text);
+        let text = text_of(&labels, &shards);
         let values: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
         assert_eq!(
             values,
@@ -92,8 +97,7 @@ mod tests {
             shards[0].add_for(label, NamespaceMetric::Publications, 1);
         }
         assert_eq!((labels.label_of("chat"), labels.label_of("0")), (1, 2));
-        text.clear();
-        write_namespaces(&labels, &shards, &mut text);
+        let text = text_of(&labels, &shards);
         for (name, value) in [("98", 1), ("(other)", 101)] {
             let line =
                 format!("throng_namespace_publications_total{{namespace=\"{name}\"}} {value}\n");

@@ -1,7 +1,6 @@
 //! Numbers of GRIP under Pushpin's names, and two that its users miss.
 
-use crate::text::{head, series};
-use crate::{Counter, Gauge, Totals};
+use crate::{Counter, Exposition, Gauge, Totals};
 
 /// Source of a metric's numbers.
 #[derive(Clone, Copy)]
@@ -33,8 +32,8 @@ const METRICS: &[(&str, &str, Source)] = rows! {
         Series(Counter::ClosedClient);
 };
 
-/// Appends them in Prometheus's text format, each name behind `prefix`.
-pub fn write_pushpin(totals: &Totals, prefix: &str, out: &mut String) {
+/// Appends them, each name behind `prefix`.
+pub fn write_pushpin(totals: &Totals, prefix: &str, out: &mut Exposition<'_>) {
     for &(name, help, source) in METRICS {
         let name = format!("{prefix}{name}");
         let kind = if matches!(source, Source::Now(_)) {
@@ -42,13 +41,13 @@ pub fn write_pushpin(totals: &Totals, prefix: &str, out: &mut String) {
         } else {
             "counter"
         };
-        head(out, &name, help, kind);
+        out.head(&name, help, kind);
         match source {
-            Source::Now(gauge) => series(out, &name, None, totals.gauge(gauge)),
-            Source::Count(counter) => series(out, &name, None, totals.counter(counter)),
+            Source::Now(gauge) => out.series(&name, None, totals.gauge(gauge)),
+            Source::Count(counter) => out.series(&name, None, totals.counter(counter)),
             Source::Series(any) => {
                 for sample in totals.samples().filter(|it| it.name == any.name()) {
-                    series(out, &name, sample.label, sample.value);
+                    out.series(&name, sample.label, sample.value);
                 }
             }
         }
@@ -81,8 +80,9 @@ mod tests {
         counters.add(Counter::GripDeliveries, 5);
         counters.add(Counter::DroppedOldest, 6);
         counters.add(Counter::ClosedSlow, 7);
-        let mut out = String::new();
-        write_pushpin(&Totals::sum([&counters]), "p_", &mut out);
+        let mut text = Exposition::default();
+        write_pushpin(&Totals::sum([&counters]), "p_", &mut text);
+        let out = text.finish().1;
         for line in [
             "# TYPE p_request_received counter",
             "p_request_received 1",
@@ -99,8 +99,9 @@ mod tests {
                 "{line} is not in\n{out}"
             );
         }
-        let mut bare = String::new();
-        write_pushpin(&Totals::new(), "", &mut bare);
+        let mut text = Exposition::default();
+        write_pushpin(&Totals::new(), "", &mut text);
+        let bare = text.finish().1;
         assert!(bare.contains("\nmessage_sent 0\n"), "{bare}");
     }
 }

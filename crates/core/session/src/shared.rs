@@ -68,7 +68,8 @@ pub struct Page {
 
 /// The documents that the API port shows: dashboard, metrics, state.
 pub trait Pages: Send + Sync {
-    fn page(&self, path: &str) -> Option<Page>;
+    /// Finds the document at a path, in the form that this field `Accept` asks for.
+    fn page(&self, path: &str, accept: Option<&str>) -> Option<Page>;
 
     /// Returns the reason why the server is not healthy, for `/healthz`.
     fn lacks(&self) -> Option<&'static str> {

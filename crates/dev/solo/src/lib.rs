@@ -46,7 +46,7 @@ pub enum Order<O> {
 struct NoPages;
 
 impl Pages for NoPages {
-    fn page(&self, _: &str) -> Option<Page> {
+    fn page(&self, _: &str, _: Option<&str>) -> Option<Page> {
         None
     }
 }

@@ -10,9 +10,9 @@ use super::*;
 use crate::{Counter, Counters, Gauge, NamespaceMetric};
 
 fn text_of(totals: &Totals) -> String {
-    let mut out = String::new();
+    let mut out = Exposition::default();
     write_text(totals, "1.2.3 (2d05fe1)", &mut out);
-    out
+    out.finish().1
 }
 
 fn is_name(name: &str) -> bool {
@@ -167,10 +167,69 @@ fn histograms_are_cumulative_and_in_seconds() {
     assert_eq!(text.matches(&format!("# TYPE {name} ")).count(), 1);
 }
 
+/// Scrapers of Prometheus send such a field. What differs from its own format: names of counters,
+/// bounds, the end, and exemplars.
+#[test]
+fn who_asks_for_openmetrics_gets_exemplars() {
+    let counters = Counters::new();
+    let mut exemplars = Exemplars::default();
+    for us in [700, 60_000_000] {
+        counters.record(Histogram::DeliveryLag, us);
+        exemplars.put(Histogram::DeliveryLag, us, 0xa0, 1_700_000_000_250);
+    }
+    // Of a bucket without a duration, which the turn's clock put elsewhere.
+    exemplars.put(Histogram::DeliveryLag, 10, 0xa0, 1_700_000_000_250);
+    let totals = Totals::sum([&counters]);
+    let text = |accept| {
+        let mut out = Exposition::new(accept, &exemplars);
+        write_text(&totals, "1", &mut out);
+        crate::write_pushpin(&totals, "p_", &mut out);
+        out.finish()
+    };
+    let plain = text(Some("text/plain;version=0.0.4, */*;q=0.1"));
+    assert_eq!(plain, text(None));
+    assert!(plain.0.starts_with("text/plain; version=0.0.4") && !plain.1.contains(" # {"));
+    let accept = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5";
+    let (media_type, open) = text(Some(accept));
+    assert_eq!(media_type, OPEN_TYPE);
+    let trace = "# {trace_id=\"000000000000000000000000000000a0\"}";
+    let end = "1700000000.25";
+    for line in [
+        "throng_delivery_lag_seconds_bucket{le=\"0.00005\"} 0".into(),
+        format!("throng_delivery_lag_seconds_bucket{{le=\"0.001\"}} 1 {trace} 0.0007 {end}"),
+        "throng_delivery_lag_seconds_bucket{le=\"1.0\"} 1".into(),
+        format!("throng_delivery_lag_seconds_bucket{{le=\"+Inf\"}} 2 {trace} 60 {end}"),
+        "# TYPE throng_connections_accepted counter".into(),
+        "throng_connections_accepted_total 0".into(),
+        "# TYPE process_cpu_seconds counter".into(),
+        "process_cpu_seconds_total 0".into(),
+        "# TYPE p_connection_minute unknown".into(),
+    ] {
+        assert!(
+            open.lines().any(|found| found == line),
+            "{line} is not in {open}"
+        );
+    }
+    assert!(open.ends_with("\n# EOF\n"));
+    // All else is the same.
+    let same = |text: &str| {
+        let lines = text.lines().filter(|line| !line.starts_with('#'));
+        let lines = lines.map(|line| {
+            line.split(" # ")
+                .next()
+                .unwrap_or_default()
+                .replace(".0\"", "\"")
+        });
+        lines.collect::<Vec<_>>()
+    };
+    assert_eq!(same(&open), same(&plain.1));
+}
+
 #[test]
 fn labels_are_escaped() {
-    let mut out = String::new();
-    write_text(&Totals::new(), "a\"b\\c\nd", &mut out);
+    let mut text = Exposition::default();
+    write_text(&Totals::new(), "a\"b\\c\nd", &mut text);
+    let mut out = text.finish().1;
     assert!(
         out.contains("throng_build_info{version=\"a\\\"b\\\\c\\nd\",revision=\"unknown\"} 1\n"),
         "{out}"

@@ -537,7 +537,8 @@ pub fn send_page<S, O>(
     path: &str,
     cx: &mut Context<'_, S, O>,
 ) -> Option<()> {
-    let page = cx.shared.pages.page(path)?;
+    let accept = incoming.request.header("accept");
+    let page = cx.shared.pages.page(path, accept)?;
     let [a, b, c, d] = safe(page.policy);
     let content_type = ("Content-Type", page.content_type);
     let headers = [content_type, ("Cache-Control", "no-store"), a, b, c, d];

@@ -75,7 +75,7 @@ struct Stage {
 struct Metrics;
 
 impl Pages for Metrics {
-    fn page(&self, path: &str) -> Option<Page> {
+    fn page(&self, path: &str, _: Option<&str>) -> Option<Page> {
         let page = Page {
             content_type: "text/plain",
             policy: None,
