@@ -30,7 +30,7 @@ pub(crate) fn long() -> &'static str {
              {commit}\
              built for: Linux {arch} ({library})\n\
              clients:   WebSocket, SSE, HTTP streams, Centrifugo (JSON, Protobuf), \
-             Appwrite Realtime, GRIP\n\
+             Appwrite Realtime, GRIP, Pusher\n\
              brokers:   memory, Redis, NATS JetStream\n\
              TLS:       1.3 and 1.2 (rustls, aws-lc)"
         )
