@@ -2,15 +2,18 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use throng_broker::Draft;
 use throng_engine::{
     Accepted, App, Closed, ConnStats, Conns, Effects, Kernel, LoopStats, TlsEvent,
 };
+use throng_hub::Command;
 use throng_metrics::{Counter, Gauge, Histogram};
 use throng_session::{Admission, CloseReason, Event, Http, Order, Port, Reloaded, Sender};
-use throng_types::{ConnId, Disconnect, Millis, Now, ShardId};
+use throng_types::{ConnId, Disconnect, Millis, Now, Payload, PayloadKind, ShardId};
 
 use crate::drain::{Drain, Ports};
 use crate::draining;
+use crate::follow;
 use crate::gateways::Session;
 use crate::live::Renewed;
 use crate::notices;
@@ -97,6 +100,7 @@ impl ShardApp {
         self.is_expiring = true;
         self.give_memory_back(conns.len());
         notices::write_suppressed(self);
+        self.parts.shared.follow.next_second();
         notices::warn_of_harm(self, conns.stats().crowded, now);
         self.with_gateways(conns, now, |gateways, host| gateways.tick(host));
         let (shared, nodes) = (&self.parts.shared, &self.parts.nodes);
@@ -120,6 +124,35 @@ impl ShardApp {
         let draining = self.parts.shared.draining;
         if let Some(command) = self.parts.ticker.tick(interest > 0, draining, now) {
             self.command(command, conns, now);
+        }
+    }
+
+    /// Publishes what followers are told in this turn, each line in the channel of its follower.
+    #[cold]
+    fn publish_lines<K: Kernel>(&mut self, conns: &mut Conns<Session, K>, now: Now) {
+        for line in self.parts.shared.follow.take() {
+            let feed = line.feed.clone();
+            let payload = Payload {
+                bytes: line.at(now.unix_ms).into(),
+                kind: PayloadKind::Json,
+            };
+            let draft = Draft {
+                skip_history: true,
+                ..Draft::new(feed, payload)
+            };
+            self.command(Command::Announce { draft }, conns, now);
+        }
+    }
+
+    /// Ends what connections of this shard follow: other API keys hold from now on.
+    fn end_follows<K: Kernel>(&mut self, conns: &mut Conns<Session, K>) {
+        if !self.parts.shared.follow.is_on() {
+            return;
+        }
+        for conn in self.parts.shared.follow.connections() {
+            let why = CloseReason::Because(Disconnect::ForceReconnect);
+            self.parts.shared.follow.gone(conn);
+            self.event(conn, Event::Close(&why), conns);
         }
     }
 
@@ -217,17 +250,26 @@ impl<K: Kernel> App<K> for ShardApp {
         if self.counters().counter(slow.counter()) == counted {
             self.counters().count(slow.counter());
         }
+        if self.parts.shared.follow.is_on() {
+            let parts = (&self.parts.shared, &self.parts.hub);
+            follow::left(parts, id, session, follow::TOO_SLOW);
+        }
         // Nothing more is delivered to it, however long its last word takes.
         self.parts.hub.gone(id, effects.now);
     }
 
     fn closed(&mut self, id: ConnId, session: Session, tag: u32, why: Closed, now: Now) {
+        if self.parts.shared.follow.is_on() {
+            let parts = (&self.parts.shared, &self.parts.hub);
+            follow::left(parts, id, &session, "the connection has ended");
+        }
         self.parts.hub.gone(id, now);
         if self.parts.shared.draining {
             self.parts.hub.hurry();
         }
         self.parts.shared.forwarded.gone(id);
         self.parts.shared.users.gone(id);
+        self.parts.shared.follow.gone(id);
         // By its tag: a dashboard's stream came by the API port, whatever it has become.
         self.clients -= usize::from(tag != NO_CLIENT);
         let (standing, shared) = (standing(&session, tag), &self.parts.shared);
@@ -287,7 +329,11 @@ impl<K: Kernel> App<K> for ShardApp {
                     webhooks,
                     done,
                 } = *renewed;
+                let has_other_keys = self.parts.shared.api_keys != live.api_keys;
                 self.parts.renew(&live, conns, now);
+                if has_other_keys {
+                    self.end_follows(conns);
+                }
                 if self.parts.webhooks.is_none() {
                     self.parts.tell(webhooks);
                 }
@@ -348,12 +394,16 @@ impl<K: Kernel> App<K> for ShardApp {
         }
         more |= self.with_gateways(conns, now, |them, host| them.turn(VISITS_PER_TURN, host));
         self.carry_out(conns, now);
+        if self.parts.shared.follow.has_lines() {
+            self.publish_lines(conns, now);
+        }
         more
     }
 
     fn deliver(&mut self, conns: &mut Conns<Session, K>, now: Now) -> bool {
         let more = self.with_hub(conns, |hub, sink| hub.fan_out(VISITS_PER_TURN, now, sink));
-        more || !self.orders.is_empty() || !self.ended.is_empty()
+        let has_lines = self.parts.shared.follow.has_lines();
+        more || has_lines || !self.orders.is_empty() || !self.ended.is_empty()
     }
 
     fn deadline(&self) -> Option<Millis> {

@@ -465,6 +465,11 @@ impl Session {
         dispatch!(self, Self(it) => G::class(it), Self::Http(http) => http.class())
     }
 
+    /// User of its client, empty if it has none.
+    pub(crate) fn user(&self) -> &str {
+        dispatch!(self, Self(it) => G::user(it), Self::Http(_) => "")
+    }
+
     /// Place of its gateway in the list; `None` at the front door.
     #[inline]
     pub(crate) fn place(&self) -> Option<u8> {

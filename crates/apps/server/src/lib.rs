@@ -15,6 +15,7 @@ mod drain;
 mod draining;
 mod feeds;
 mod files;
+mod follow;
 pub mod gateways;
 mod handle;
 pub mod handover;

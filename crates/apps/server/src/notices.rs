@@ -8,6 +8,7 @@ use throng_engine::{Conns, Kernel};
 use throng_session::NoticeKind;
 use throng_types::{ConnId, Now};
 
+use crate::follow;
 use crate::gateways::Session;
 use crate::shard::ShardApp;
 use crate::watch::{Refusal, TooSlow};
@@ -32,11 +33,14 @@ pub(crate) fn write_notices<K: Kernel>(app: &ShardApp, conns: &Conns<Session, K>
         let (user, what, key) = (&*notice.user, notice.what, &*notice.key);
         let (object, why) = (&*notice.object, &*notice.why);
         let (connection, client) = (notice.conn, &*notice.client);
-        // A key without a name, which is one of these.
-        let called_by = match key {
-            "" if !shared.api_keys.is_empty() => "auth.api_keys",
-            key => key,
-        };
+        let called_by = shared.key_name(key);
+        if shared.follow.is_on() {
+            let key = match notice.kind {
+                NoticeKind::Refused => key,
+                NoticeKind::Changed | NoticeKind::Published => called_by,
+            };
+            follow::noted(shared, &notice, (&address, key), conns);
+        }
         match notice.kind {
             NoticeKind::Refused => {
                 tracing::info!(
@@ -123,6 +127,7 @@ pub(crate) fn warn_of_harm(app: &mut ShardApp, crowded: u64, now: Now) {
 pub(crate) fn write_suppressed(app: &ShardApp) {
     let suppressed = app.parts.shared.notices.take_suppressed();
     if suppressed > 0 {
+        app.parts.shared.follow.tell_suppressed(suppressed);
         let shard = app.parts.shard.0;
         tracing::info!(
             target: "throng::refused",

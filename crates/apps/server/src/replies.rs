@@ -14,6 +14,7 @@ use throng_session::{
 };
 use throng_types::{ChannelName, ConnId, Now, ShardId, Unsubscribe};
 
+use crate::follow;
 use crate::gateways::Session;
 use crate::outbox::Note;
 use crate::shard::ShardApp;
@@ -236,6 +237,8 @@ pub(crate) fn reply<K: Kernel>(
                     if app.parts.hub.unsubscribe(conn, &channel, now) {
                         count += 1;
                         let (channel, why) = (&channel, Unsubscribe::Server);
+                        let session = conns.session(conn);
+                        follow::unsubscribed(&app.parts.shared, conn, session, (channel, why));
                         app.event(conn, Event::Unsubscribed { channel, why }, conns);
                     }
                 }

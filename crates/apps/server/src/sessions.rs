@@ -10,6 +10,7 @@ use throng_metrics::Gauge;
 use throng_session::{Context, Event, Flow, Http, Order, Shared, Transport};
 use throng_types::ConnId;
 
+use crate::follow;
 use crate::gateways::{Gateways, PROTOCOLS, Session};
 use crate::peers::NO_CLIENT;
 
@@ -133,19 +134,34 @@ impl Standing {
             .for_each(|gauge| shared.counters.fall(gauge, 1));
     }
 
-    /// Tells webhooks that its client has come, or has gone and why, if it was let in.
+    /// Tells webhooks and followers that its client has come, or has gone and why, if it was let
+    /// in.
     pub(crate) fn tell(
         self,
         shared: &Shared,
         (conn, is_gone): (ConnId, bool),
         name: impl FnOnce() -> HookConnection,
     ) {
-        let Some(hooks) = &shared.hooks else { return };
+        let is_followed = shared.follow.is_on();
+        // Whoever followed when it was noted may have gone.
+        let was_noted = !shared.ends.borrow().is_empty();
+        if shared.hooks.is_none() && !is_followed && !was_noted {
+            return;
+        }
         let end = || shared.ends.borrow_mut().remove(&conn.index());
         let end = is_gone.then(|| end().unwrap_or_default());
-        self.event(name, end)
-            .into_iter()
-            .for_each(|it| hooks.tell(it));
+        let Some(client) = self.named(name) else {
+            return;
+        };
+        if is_followed {
+            follow::connected(shared, conn, &client, end.as_ref());
+        }
+        if let Some(hooks) = &shared.hooks {
+            hooks.tell(HookEvent::Connection(Box::new(HookConnection {
+                end,
+                ..client
+            })));
+        }
     }
 
     /// Event of its client for webhooks, if it has one that was let in.
@@ -154,13 +170,21 @@ impl Standing {
         name: impl FnOnce() -> HookConnection,
         end: Option<(u16, Box<str>)>,
     ) -> Option<HookEvent> {
+        let client = HookConnection {
+            end,
+            ..self.named(name)?
+        };
+        Some(HookEvent::Connection(Box::new(client)))
+    }
+
+    /// Its client, if it has one that was let in.
+    fn named(self, name: impl FnOnce() -> HookConnection) -> Option<HookConnection> {
         let protocol = PROTOCOLS[usize::from(self.client?)];
-        Some(HookEvent::Connection(Box::new(HookConnection {
+        Some(HookConnection {
             protocol: protocol.into(),
             transport: self.transport.as_str().into(),
-            end,
             ..name()
-        })))
+        })
     }
 }
 

@@ -10,7 +10,7 @@ use throng_feeds::Feed;
 use throng_hub::{Hub, HubOptions};
 use throng_metrics::{Counters, Gauge, NamespaceLabels};
 use throng_remote::{RemoteBroker, WakeShard};
-use throng_session::{DateCell, Forwarded, Meter, NodeKey, Notices, Port, Shared, Tracer, Users};
+use throng_session::{DateCell, Follow, Followers, Forwarded, Meter, NodeKey, Notices, Port, Shared, Tracer, Users};
 use throng_sys::{memory, random};
 use throng_types::{Rng, ShardId};
 
@@ -43,6 +43,7 @@ pub(crate) struct Blueprint {
     work_secret: [u64; 2],
     pub(crate) observatory: Arc<Observatory>,
     pub(crate) peers: Arc<Peers>,
+    followers: Arc<Followers>,
     node: NodeKey,
     seed: u64,
     pub(crate) home: MemoryOptions,
@@ -171,6 +172,7 @@ impl Blueprint {
             ask_reload: options.ask_reload.clone(),
             observatory: Arc::new(observatory),
             peers: Arc::new(Peers::new(config, work_secret)),
+            followers: Arc::default(),
             node,
             seed: random.next_u64(),
             listeners,
@@ -281,6 +283,7 @@ impl Blueprint {
             api_keys: live.api_keys.clone(),
             node: self.node.clone(),
             notices: Notices::new(crate::live::wants_published()),
+            follow: Follow::new(self.followers.clone(), shard),
             forwarded: Forwarded::new(live.proxies.clone(), Some(self.peers.clone())),
             meter: Meter::new(live.work, self.work_secret),
             users: Users::new(live.users, self.peers.clone()),

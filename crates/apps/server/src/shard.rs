@@ -17,6 +17,7 @@ use throng_session::{
 use throng_types::{ConnId, Millis, Now, ShardId, Slots};
 
 use crate::drain::{Drain, DrainOptions, Ends};
+use crate::follow;
 use crate::gateways::{GatewayMail, Gateways, Host, Session};
 use crate::handover::HandOver;
 use crate::hooks::Webhooks;
@@ -312,6 +313,9 @@ impl ShardApp {
             && conns.session(reply_to.conn).is_none()
         {
             return;
+        }
+        if self.parts.shared.follow.is_on() {
+            follow::ordered((&self.parts.shared, &self.parts.hub), &command, conns);
         }
         self.with_hub(conns, |hub, sink| hub.handle(command, now, sink));
     }

@@ -12,6 +12,7 @@ use throng_types::{
     Unsubscribe,
 };
 
+use crate::follow;
 use crate::gateways::{Gateways, Session};
 use crate::peers::payer;
 use crate::sessions::Sessions;
@@ -33,6 +34,9 @@ impl<K: Kernel> Sink for HubSink<'_, K> {
     fn answer(&mut self, reply_to: ReplyTo, answer: Answer) {
         let ReplyTo { conn, token } = reply_to;
         let (items, addresses, shared) = (answer.items(), self.addresses, self.shared);
+        if shared.follow.is_on() {
+            follow::answered(shared, conn, self.conns.session(conn), &answer);
+        }
         self.with(conn, |sessions, session, effects| {
             let before = effects.out.len();
             sessions.event(conn, session, Event::Answer { token, answer }, effects);
@@ -93,6 +97,7 @@ impl<K: Kernel> Sink for HubSink<'_, K> {
 
     fn lost(&mut self, conn: ConnId, channel: &ChannelName) {
         let why = Unsubscribe::InsufficientState;
+        follow::unsubscribed(self.shared, conn, self.conns.session(conn), (channel, why));
         self.with(conn, |sessions, session, effects| {
             sessions.event(conn, session, Event::Unsubscribed { channel, why }, effects);
         });
@@ -108,7 +113,14 @@ impl<K: Kernel> Sink for HubSink<'_, K> {
         counters.add_for(label, NamespaceMetric::Deliveries, count);
     }
 
-    fn traced(&mut self, publication: &Publication, members: u32) {
+    fn counts_members(&self, publication: &Publication) -> bool {
+        publication.trace.is_some() || self.shared.follow.has_channels()
+    }
+
+    fn reached(&mut self, publication: &Publication, members: u32) {
+        if self.shared.follow.has_channels() {
+            follow::reached(self.shared, publication, members, self.conns.now());
+        }
         let counters = &self.shared.counters;
         if let (Some(tracer), Some(by)) = (&self.shared.tracer, &publication.trace) {
             let channel = publication.channel.clone();
@@ -169,6 +181,16 @@ impl<K: Kernel> HubSink<'_, K> {
             gather: batch.gather,
         };
         self.conns.deliver(index, &delivery);
+        if self.shared.follow.has_users() {
+            self.tell_got(index, batch.publications);
+        }
+    }
+
+    #[cold]
+    fn tell_got(&self, index: u32, publications: &[Arc<Publication>]) {
+        if let Some(conn) = self.conns.id(index) {
+            follow::got(self.shared, conn, self.conns.session(conn), publications);
+        }
     }
 
     /// Sends a batch and tells the session whether it was taken.
@@ -222,6 +244,9 @@ impl<K: Kernel> HubSink<'_, K> {
             let counters = &self.shared.counters;
             counters.add(Counter::DeliveryBytes, bytes as u64);
             self.note(index, std::slice::from_ref(publication), true);
+            if self.shared.follow.has_users() {
+                self.tell_got(index, std::slice::from_ref(publication));
+            }
         }
     }
 

@@ -370,8 +370,13 @@ pub trait Sink {
     /// Notes that all members on this shard have a publication. Called once for each; of those that
     /// nobody got, because there are no members or a newer one took its place, only if it has tags.
     fn carried(&mut self, publication: &Publication) {}
-    /// Notes the same of a publication that is traced, and the number of members.
-    fn traced(&mut self, publication: &Publication, members: u32) {}
+    /// Whether the number of members that have a publication is wanted.
+    fn counts_members(&self, publication: &Publication) -> bool {
+        publication.trace.is_some()
+    }
+    /// Notes the number of members on this shard that have a publication, where
+    /// [`Self::counts_members`] says so. Called after [`Self::carried`].
+    fn reached(&mut self, publication: &Publication, members: u32) {}
     /// Notes that a broker elsewhere has taken or refused a publication that the call `by` made; it
     /// was on its way since then, in Unix milliseconds.
     fn answered(&mut self, by: &SpanContext, since: u64, channel: &ChannelName, is_taken: bool) {}

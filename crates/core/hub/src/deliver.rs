@@ -33,9 +33,9 @@ impl Local {
         let more = self.go_round(visits, now, sink);
         for publication in self.carried.drain(..) {
             sink.carried(&publication);
-            if publication.trace.is_some() {
+            if sink.counts_members(&publication) {
                 let channel = self.channels.get(&publication.channel);
-                sink.traced(&publication, channel.map_or(0, |it| it.members.len()));
+                sink.reached(&publication, channel.map_or(0, |it| it.members.len()));
             }
         }
         more

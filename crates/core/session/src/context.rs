@@ -137,9 +137,10 @@ impl<S, O> Context<'_, S, O> {
         self.actions.end(end);
     }
 
-    /// Notes why the connection ends, for webhooks: the code and reason that one side gave first.
+    /// Notes why the connection ends, for webhooks and followers: the code and reason that one side
+    /// gave first.
     pub fn note_end(&self, code: u16, reason: &str) {
-        if self.shared.hooks.is_some() {
+        if self.shared.hooks.is_some() || self.shared.follow.is_on() {
             let mut ends = self.shared.ends.borrow_mut();
             ends.entry(self.id.index())
                 .or_insert_with(|| (code, reason.into()));

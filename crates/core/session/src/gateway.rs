@@ -182,6 +182,11 @@ pub trait Gateway: Sized + 'static {
 
     fn class(session: &Self::Session) -> Class<'_>;
 
+    /// Returns the user of a client, empty if it has none.
+    fn user(session: &Self::Session) -> &str {
+        Self::class(session).identity.map_or("", |it| &it.user)
+    }
+
     /// Names a client for webhooks. Its protocol and transport are the server's to fill in.
     fn client(
         own: &Self::Shared,
@@ -189,8 +194,7 @@ pub trait Gateway: Sized + 'static {
         conn: ConnId,
         shared: &Shared,
     ) -> HookConnection {
-        let identity = Self::class(session).identity;
-        shared.client(conn, identity.map_or("", |it| &it.user))
+        shared.client(conn, Self::user(session))
     }
 
     /// Appends a publication in a shared wire form, by the form's number; for forms of the kind

@@ -17,6 +17,7 @@ mod date;
 mod elsewhere;
 pub mod encode;
 mod entry;
+mod follow;
 mod forwarded;
 mod gateway;
 mod guard;
@@ -48,6 +49,9 @@ pub use date::{DateCell, DateText};
 pub use elsewhere::{Elsewhere, NodeUse};
 pub use entry::{
     EntryFault, Grant, Holder, InitialSubscription, Named, all_channels, note_ends, own_channels,
+};
+pub use follow::{
+    FOLLOWERS_MAX, Follow, FollowEvent, FollowLine, FollowTarget, Followers, write_followed_data,
 };
 pub use forwarded::{Census, Counted, Forwarded};
 pub use gateway::{Class, Event, Flow, Gateway, Opened, Own, Resume, Sender, ShardCalls};

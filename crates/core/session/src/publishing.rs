@@ -2,9 +2,9 @@
 
 use throng_broker::{Draft, Refusal};
 use throng_hub::{Answer, Command};
-use throng_types::Position;
+use throng_types::{ConnId, Position};
 
-use crate::Context;
+use crate::{Context, FollowEvent, Shared, write_followed_data};
 
 /// Result of a publication: its position, in channels that keep history.
 pub type PublishOutcome = Result<Option<Position>, Refusal>;
@@ -67,11 +67,36 @@ impl Publications {
     }
 }
 
+/// Notes a publication of the server API for the log and for followers.
+#[inline]
+fn note_published<S, O>(draft: &Draft, cx: &Context<'_, S, O>) {
+    let channel = draft.channel.as_str();
+    cx.shared.notices.published("publish", channel);
+    if cx.shared.follow.is_on() {
+        tell_published(draft, cx.id, cx.shared);
+    }
+}
+
+#[cold]
+fn tell_published(draft: &Draft, conn: ConnId, shared: &Shared) {
+    let event = FollowEvent {
+        name: "published",
+        conn: Some(conn),
+        channel: draft.channel.as_str(),
+        ..FollowEvent::default()
+    };
+    let caller = shared.notices.caller();
+    let key = caller.as_ref().map_or("", |key| &*key.name);
+    shared.tell_followers(&event, |line, with_data| {
+        line.text_if_any("key", shared.key_name(key));
+        write_followed_data(line, &draft.payload, with_data);
+    });
+}
+
 /// Orders a publication for a call of the server API.
 pub(crate) fn publish<S, O>(token: u32, draft: Draft, cx: &mut Context<'_, S, O>) {
     let reply_to = cx.reply_to(token);
-    let channel = draft.channel.as_str();
-    cx.shared.notices.published("publish", channel);
+    note_published(&draft, cx);
     cx.hub(Command::Publish { reply_to, draft });
 }
 
@@ -84,8 +109,7 @@ pub fn publish_all<S, O>(first_token: u32, mut drafts: Vec<Draft>, cx: &mut Cont
         return publish(first_token, draft, cx);
     }
     for draft in &drafts {
-        let channel = draft.channel.as_str();
-        cx.shared.notices.published("publish", channel);
+        note_published(draft, cx);
     }
     let reply_to = cx.reply_to(first_token);
     cx.hub(Command::PublishAll { reply_to, drafts });

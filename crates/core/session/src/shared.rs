@@ -7,9 +7,13 @@ use std::sync::Arc;
 use throng_auth::{ApiKeys, Caller, Verifier};
 use throng_broker::{HookConnection, Hooks, NamespaceOptions};
 use throng_metrics::{Counters, Histogram, TurnTimes};
+use throng_types::json::Object;
 use throng_types::{ConnId, Http2, Millis};
 
-use crate::{DateCell, Forwarded, Guards, Meter, NodeKey, Notices, TracedCall, Tracer, Users};
+use crate::{
+    DateCell, Follow, FollowEvent, Forwarded, Guards, Meter, NodeKey, Notices, TracedCall, Tracer,
+    Users,
+};
 
 /// Bounds and intervals. Times are in milliseconds.
 #[derive(Clone, Debug)]
@@ -114,6 +118,8 @@ pub struct Shared {
     /// Key that makes public ids of connections.
     pub node: NodeKey,
     pub notices: Notices,
+    /// Operators who follow a user or a channel.
+    pub follow: Follow,
     /// Proxies in front, and the clients behind them.
     pub forwarded: Forwarded,
     /// Allowances spent by clients and addresses.
@@ -128,8 +134,8 @@ pub struct Shared {
     pub pages: Arc<dyn Pages>,
     /// Listener for what clients do, if there are webhooks.
     pub hooks: Option<Arc<dyn Hooks>>,
-    /// Codes and reasons of connections that end, by their index, while there are webhooks. Bound:
-    /// the connections of this shard.
+    /// Codes and reasons of connections that end, by their index, while there are webhooks or
+    /// followers. Bound: the connections of this shard.
     pub ends: RefCell<BTreeMap<u32, (u16, Box<str>)>>,
     /// Durations of what this turn completes.
     pub turn_times: TurnTimes,
@@ -153,6 +159,19 @@ impl Shared {
     pub fn end_traced(&self, call: Option<&TracedCall>, method: &'static str, failed: bool) {
         if let (Some(call), Some(tracer)) = (call, &self.tracer) {
             tracer.end(call, method, failed, &self.counters);
+        }
+    }
+
+    /// Tells followers of an event; see [`Follow::tell`].
+    pub fn tell_followers(&self, event: &FollowEvent<'_>, more: impl Fn(&mut Object<'_>, bool)) {
+        self.follow.tell(event, &self.node, more);
+    }
+
+    /// Returns how logs call a key of the server API. One without a name is one of these.
+    pub fn key_name<'a>(&self, name: &'a str) -> &'a str {
+        match name {
+            "" if !self.api_keys.is_empty() => "auth.api_keys",
+            name => name,
         }
     }
 

@@ -22,11 +22,11 @@ use throng_broker::{
 use throng_hub::{Answer, Command, Format, ReplyTo};
 use throng_metrics::{Counter, Counters};
 use throng_session::{
-    self as session, Admission, Claim, Context, DateCell, Event, Flow, Forwarded, Gateway, Guard,
-    Guards, Http, Incoming, Meter, NodeKey, Notices, OPENING, Opened, Page, Pages, Port, Reject,
-    Router, SessionLimits, Shared, Survey, Users, WorkLimits,
+    self as session, Admission, Claim, Context, DateCell, Event, Flow, Follow, Forwarded, Gateway,
+    Guard, Guards, Http, Incoming, Meter, NodeKey, Notices, OPENING, Opened, Page, Pages, Port,
+    Reject, Router, SessionLimits, Shared, Survey, Users, WorkLimits,
 };
-use throng_types::{Actions, ConnId, Load as _, Now, Position, Save as _, check_saved};
+use throng_types::{Actions, ConnId, Load as _, Now, Position, Save as _, ShardId, check_saved};
 
 /// Fields of a request that opens a WebSocket.
 pub const WEBSOCKET: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\n\
@@ -175,6 +175,7 @@ pub fn shared() -> Shared {
         api_keys: Arc::new(ApiKeys::new([""; 0]).expect("no keys")),
         node: NodeKey::new([7; 32]),
         notices: Notices::default(),
+        follow: Follow::new(Arc::default(), ShardId(0)),
         forwarded: Forwarded::default(),
         meter: Meter::new(WorkLimits::NONE, [1, 2]),
         users: Users::default(),

@@ -12,7 +12,6 @@
 use std::convert::Infallible;
 use std::rc::Rc;
 
-use throng_broker::HookConnection;
 use throng_metrics::Gauge;
 use throng_session::{
     Claim, Class, Event, Flow, Form, Gateway, Incoming, Opened, Port, Reject, ShardCalls, Shared,
@@ -93,13 +92,8 @@ impl Gateway for Appwrite {
         }
     }
 
-    fn client(
-        _: &AppwriteShared,
-        session: &Connection,
-        conn: ConnId,
-        shared: &Shared,
-    ) -> HookConnection {
-        shared.client(conn, session.user_id())
+    fn user(session: &Connection) -> &str {
+        session.user_id()
     }
 
     fn moves(session: &Connection) -> bool {

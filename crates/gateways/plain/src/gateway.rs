@@ -16,6 +16,7 @@ use throng_ws::handshake;
 
 use crate::asking::{Asking, Way};
 use crate::cursor::Cursor;
+use crate::follow::follow;
 use crate::framing::Framing;
 use crate::publish::{Reloading, publish};
 use crate::publisher::PublisherSession;
@@ -29,6 +30,7 @@ const LINES: u8 = 2;
 const PUBLISH: u8 = 3;
 const PUBLISHER: u8 = 4;
 const RELOAD: u8 = 5;
+const FOLLOW: u8 = 6;
 
 /// The subprotocol of a publisher's WebSocket.
 const SUBPROTOCOL: &str = "throng-publish";
@@ -47,6 +49,9 @@ pub enum Session {
     /// `/api/reload`. Boxed, because there are few.
     #[save(skip)]
     Reloading(Box<Reloading>),
+    /// An operator's stream of `/follow`. Boxed, because there are few.
+    #[save(skip)]
+    Following(Box<StreamSession>),
 }
 
 /// The clients of `/ws`, `/sse`, `/stream` and `/pub` on one shard.
@@ -125,6 +130,11 @@ impl Gateway for Plain {
                 role: Some(KeyRole::Read),
                 ..Claim::endpoint(SSE, SUBSCRIBE)
             },
+            (Port::Api, "/follow") => Claim {
+                role: Some(KeyRole::Read),
+                by_channel: true,
+                ..Claim::endpoint(FOLLOW, "GET")
+            },
             (Port::Api, "/pub") if is_upgrade(incoming) => Claim {
                 role: Some(KeyRole::Publish),
                 by_channel: true,
@@ -152,6 +162,7 @@ impl Gateway for Plain {
             PUBLISH => return publish(incoming, cx).map(Opened::Later),
             PUBLISHER => Session::Publisher(Box::new(publisher(incoming, cx)?)),
             RELOAD => Session::Reloading(Box::new(Reloading::open(incoming, cx))),
+            FOLLOW => Session::Following(Box::new(follow(incoming, cx)?)),
             WS => websocket(incoming, cx)?,
             SSE => stream(incoming, Framing::Sse, cx)?,
             _ => stream(incoming, Framing::Lines, cx)?,
@@ -163,6 +174,7 @@ impl Gateway for Plain {
         match session {
             Session::Socket(socket) => socket.event(event, cx),
             Session::Stream(stream) => stream.event(event, cx),
+            Session::Following(stream) => stream.event(event, cx),
             Session::Asking(asking) => return asking.event(event, cx),
             Session::Publisher(publisher) => publisher.event(event, cx),
             Session::Reloading(call) => return call.event(event, cx),
@@ -176,11 +188,15 @@ impl Gateway for Plain {
             Session::Stream(it) => (it.transport(), it.identity(), !it.is_closing()),
             Session::Asking(asking) => (Transport::Http, asking.identity(), false),
             Session::Publisher(_) => (Transport::WebSocket, None, false),
-            Session::Reloading(_) => (Transport::Http, None, false),
+            // No client, whatever it is sent by.
+            Session::Following(_) | Session::Reloading(_) => (Transport::Http, None, false),
         };
         Class {
             transport,
-            is_client: !matches!(session, Session::Publisher(_) | Session::Reloading(_)),
+            is_client: !matches!(
+                session,
+                Session::Publisher(_) | Session::Reloading(_) | Session::Following(_)
+            ),
             is_connected,
             identity,
         }
@@ -196,13 +212,14 @@ impl Gateway for Plain {
         forms::encode(form, publication, out);
     }
 
-    /// One that waits for a backend or a reload stays: the process that asked has the answer.
+    /// One that waits for a backend or a reload stays: the process that asked has the answer. So
+    /// does a follower, of whom the other process does not know.
     fn moves(session: &Session) -> bool {
         match session {
             Session::Socket(socket) => socket.moves(),
             Session::Stream(stream) => stream.moves(),
             Session::Publisher(publisher) => publisher.moves(),
-            Session::Reloading(_) | Session::Asking(_) => false,
+            Session::Reloading(_) | Session::Asking(_) | Session::Following(_) => false,
         }
     }
 

@@ -1,11 +1,13 @@
 //! Clients without a protocol of their own: `/ws`, `/sse` and `/stream` deliver a channel's data,
-//! `/pub` publishes it, a request or a message of a WebSocket each.
+//! `/pub` publishes it, a request or a message of a WebSocket each; operators `/follow` a user or a
+//! channel.
 //!
 //! Owns: these paths, the wire forms of their deliveries, the cursor that an `EventSource` brings
 //! back. Never: other gateways, sockets, clocks.
 
 mod asking;
 mod cursor;
+mod follow;
 mod forms;
 mod framing;
 mod gateway;

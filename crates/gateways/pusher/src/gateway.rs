@@ -182,6 +182,13 @@ impl Gateway for Pusher {
         }
     }
 
+    fn user(session: &PusherSession) -> &str {
+        match session {
+            PusherSession::Client(client) => client.user(),
+            PusherSession::Call(_) => "",
+        }
+    }
+
     fn client(
         own: &PusherShared,
         session: &PusherSession,

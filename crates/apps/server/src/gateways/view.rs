@@ -19,6 +19,7 @@ use throng_types::{Actions, ConnId, Frame, Now, Overflow, ShardId, Slots};
 use super::{
     Appwrite, Centrifuge, GatewayMail, Gateways, Grip, Listed, Plain, Pusher, Session, Slot,
 };
+use crate::follow;
 use crate::outbox::Outboxes;
 use crate::peers::payer;
 use crate::sessions::{recount, standing};
@@ -86,6 +87,9 @@ impl<K: Kernel, G: Listed> ShardCalls<G> for View<'_, '_, K, G> {
     }
 
     fn publish(&mut self, draft: Draft) -> Result<Published, (Refusal, Draft)> {
+        if self.host.shared.follow.has_channels() {
+            follow::published(self.host.shared, None, None, &draft);
+        }
         self.host.hub.publish_here(draft, self.host.now)
     }
 
@@ -217,6 +221,10 @@ impl<K: Kernel, G: Listed> ShardCalls<G> for View<'_, '_, K, G> {
             gather: true,
         };
         self.host.conns.deliver(conn.index(), &delivery);
+        if self.host.shared.follow.has_users() {
+            let (shared, session) = (self.host.shared, self.host.conns.session(conn));
+            follow::got_apart(shared, conn, session, head.len() + tail.len());
+        }
     }
 
     fn has_room(&self, to: ShardId) -> bool {

@@ -11,6 +11,7 @@ use throng_ws::handshake::Accept;
 use super::{Incoming, Reject, allow_origin, respond};
 use crate::close::Port;
 use crate::entry::{EntryFault, Holder, InitialSubscription, Named, all_channels, note_ends};
+use crate::follow::FEED;
 use crate::permit::RESERVED;
 use crate::{AuthError, Context, Identity, Shared, authenticate};
 
@@ -164,7 +165,9 @@ impl Entry {
         let mut channels: Vec<InitialSubscription> = Vec::new();
         for name in &params.channels {
             let channel = ChannelName::new(name).map_err(EntryFault::Name)?;
-            if channel.namespace() != Some(RESERVED) {
+            // What one follower is told is none of another's business.
+            let is_feed = channel.as_str().starts_with(FEED);
+            if channel.namespace() != Some(RESERVED) || is_feed {
                 return Err(EntryFault::Closed(channel).into());
             }
             if !channels.iter().any(|known| known.channel == channel) {
