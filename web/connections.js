@@ -51,6 +51,8 @@ const disconnecter = (row, note) => {
   return at;
 };
 
+const followers = ({ user }) => (user ? [follower("user", user)] : []);
+
 /** Rows of connections with buttons. */
 function fillConnections(id, note, { connections }, none) {
   const nodes = new Set(connections.map(({ node }) => node)).size > 1;
@@ -68,7 +70,7 @@ function fillConnections(id, note, { connections }, none) {
       row.queued_bytes ? bytes(row.queued_bytes) : "–",
       make("span", { className: "row" }, ...channels),
       row.client,
-      disconnecter(row, note),
+      make("span", { className: "row" }, ...followers(row), disconnecter(row, note)),
     ];
   });
   const heads = ["User", "Address", "Transport", ...(nodes ? ["Node"] : []), "Waiting"];

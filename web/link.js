@@ -190,6 +190,17 @@ function connect() {
   renderLink();
 }
 
+/** Hands on the events of a stream that have no name and one line of data, until it ends. */
+async function hear(response, take) {
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  for (let rest = "", read; !(read = await reader.read()).done;) {
+    const events = (rest + read.value).split("\n\n");
+    rest = events.pop();
+    for (const event of events)
+      if (!/^event:/m.test(event)) take(/^data: (.*)/m.exec(event)?.[1]);
+  }
+}
+
 /** Reads samples until they end; answers why. An EventSource would not tell the status. */
 async function follow(source) {
   try {
@@ -204,14 +215,7 @@ async function follow(source) {
     if (!response.ok) return `the server answered ${response.status}`;
     link.opened = true;
     renderLink();
-    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-    for (let rest = "", read; !(read = await reader.read()).done;) {
-      const events = (rest + read.value).split("\n\n");
-      rest = events.pop();
-      // Samples are the events without a name, on one line.
-      for (const event of events)
-        if (!/^event:/m.test(event)) take(/^data: (.*)/m.exec(event)?.[1]);
-    }
+    await hear(response, take);
     return "stream ended";
   } catch {
     return link.opened ? "stream ended" : "no answer";

@@ -64,11 +64,11 @@ const findChannels = () =>
     const wanted = $("pattern").value.trim();
     // Plain text is looked for anywhere in the name.
     const pattern = !wanted || /[*?[{]/.test(wanted) ? wanted : `*${wanted}*`;
-    // One more than is shown, which is the page's own.
-    const limit = LISTED_MAX + 1;
+    // More than are shown, as some are the server's own.
+    const limit = LISTED_MAX + 9;
     const { channels, num_found: all } = await call("channels", { pattern, limit });
-    // The page's own is none of theirs.
-    const others = Object.entries(channels).filter(([name]) => name !== "throng:stats");
+    // The server's own are none of theirs.
+    const others = Object.entries(channels).filter(([name]) => !name.startsWith("throng:"));
     const count = all - (Object.keys(channels).length - others.length);
     const found = others.sort(
       ([a, x], [b, y]) => (y.num_clients ?? 0) - (x.num_clients ?? 0) || (a < b ? -1 : 1),
@@ -76,7 +76,12 @@ const findChannels = () =>
     const rows = found.slice(0, LISTED_MAX).map(([name, { num_clients: clients }]) => [
       name,
       whole(known(clients)),
-      button("Open", `Open ${name}`, () => openChannel(name)),
+      make(
+        "div",
+        { className: "row" },
+        button("Open", `Open ${name}`, () => openChannel(name)),
+        follower("channel", name),
+      ),
     ]);
     const none = "No channel with subscribers has such a name.";
     fill("channels", ["Channel", "Subscribers", ""], rows, none);
@@ -163,6 +168,7 @@ const showConfig = () =>
 const TABS = [
   ["channels-tab", "channels-view", findChannels],
   ["connections-tab", "connections-view", findConnections],
+  ["follow-tab", "follow-view", () => {}],
   ["slow-tab", "slow-view", showSlow],
   ["nodes-tab", "nodes-view", showNodes],
   ["refusals-tab", "refusals-view", showRefusals],

@@ -131,6 +131,7 @@ function start() {
   buildCharts();
   buildLists();
   buildLook();
+  buildFollow();
   for (const at of document.querySelectorAll("[data-window]"))
     at.addEventListener("click", () => showWindow(Number(at.dataset.window)));
   for (const id of ["channel", "data", "listener"]) $(id).addEventListener("input", renderCurl);

@@ -20,6 +20,7 @@ const SCRIPT: &str = concat!(
     include_str!("../../../../web/charts.js"),
     include_str!("../../../../web/connections.js"),
     include_str!("../../../../web/look.js"),
+    include_str!("../../../../web/follow.js"),
     include_str!("../../../../web/start.js"),
 );
 
