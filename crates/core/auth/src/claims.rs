@@ -159,11 +159,7 @@ impl Claims {
     pub(crate) fn parse(json: &[u8]) -> Result<(Self, Audience), TokenFault> {
         let raw: RawClaims<'_> = serde_json::from_slice(json).map_err(|_| TokenFault::Malformed)?;
         let audience = Audience {
-            aud: match raw.aud {
-                None => Vec::new(),
-                Some(OneOrMany::One(one)) => vec![one],
-                Some(OneOrMany::Many(many)) => many,
-            },
+            aud: raw.aud.map_or_else(Vec::new, OneOrMany::into_vec),
             iss: raw.iss,
         };
         let options = RawOptions {
@@ -205,6 +201,35 @@ impl Claims {
 pub(crate) struct Audience {
     pub(crate) aud: Vec<Box<str>>,
     pub(crate) iss: Option<Box<str>>,
+}
+
+/// Claims that RFC 7519 section 4.1 registers and every token may have, whoever it is for.
+pub(crate) struct RegisteredClaims {
+    pub(crate) exp: Option<u64>,
+    pub(crate) nbf: Option<u64>,
+    pub(crate) audience: Audience,
+}
+
+impl RegisteredClaims {
+    /// Reads them, whatever else there is.
+    pub(crate) fn parse(json: &[u8]) -> Result<Self, TokenFault> {
+        #[derive(Deserialize)]
+        struct Raw {
+            exp: Option<NumericDate>,
+            nbf: Option<NumericDate>,
+            iss: Option<Box<str>>,
+            aud: Option<OneOrMany>,
+        }
+        let raw: Raw = serde_json::from_slice(json).map_err(|_| TokenFault::Malformed)?;
+        Ok(Self {
+            exp: raw.exp.map(|date| date.0),
+            nbf: raw.nbf.map(|date| date.0),
+            audience: Audience {
+                aud: raw.aud.map_or_else(Vec::new, OneOrMany::into_vec),
+                iss: raw.iss,
+            },
+        })
+    }
 }
 
 fn json_text(json: &RawValue) -> Box<str> {
@@ -326,6 +351,15 @@ fn json_or_base64(
 enum OneOrMany {
     One(Box<str>),
     Many(Vec<Box<str>>),
+}
+
+impl OneOrMany {
+    fn into_vec(self) -> Vec<Box<str>> {
+        match self {
+            Self::One(one) => vec![one],
+            Self::Many(many) => many,
+        }
+    }
 }
 
 /// Channels of the server's own, which no token opens.

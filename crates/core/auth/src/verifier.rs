@@ -6,7 +6,7 @@ use jsonwebtoken::DecodingKey;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use crate::claims::{Claims, TokenFault};
+use crate::claims::{Audience, Claims, RegisteredClaims, TokenFault};
 use crate::key_set::{Algorithm, Choice};
 use crate::keys::{KeyConfig, KeyError, Keys};
 
@@ -60,10 +60,35 @@ impl Verifier {
         now_unix_s: u64,
         computed: &mut Option<Algorithm>,
     ) -> Result<Claims, TokenFault> {
+        let (mut claims, audience) = Claims::parse(&self.signed(token, computed)?)?;
+        self.check_audience(&audience)?;
+        claims.exp = claims
+            .exp
+            .map(|exp| exp.saturating_add(self.config.leeway_s));
+        self.check_time((claims.exp, claims.nbf), now_unix_s)?;
+        Ok(claims)
+    }
+
+    /// Checks a token that is none of ours, such as the ID token of an OpenID provider, like
+    /// [`Verifier::verify`], and gives the JSON of its claims.
+    pub fn payload(&self, token: &str, now_unix_s: u64) -> Result<Vec<u8>, TokenFault> {
+        let payload = self.signed(token, &mut None)?;
+        let RegisteredClaims { exp, nbf, audience } = RegisteredClaims::parse(&payload)?;
+        self.check_audience(&audience)?;
+        let exp = exp.map(|exp| exp.saturating_add(self.config.leeway_s));
+        self.check_time((exp, nbf), now_unix_s)?;
+        Ok(payload)
+    }
+
+    /// The payload of a token, once the signature over it was found good.
+    fn signed(&self, token: &str, computed: &mut Option<Algorithm>) -> Result<Vec<u8>, TokenFault> {
         let (message, signature) = token.rsplit_once('.').ok_or(TokenFault::Malformed)?;
         let (header, payload) = message.split_once('.').ok_or(TokenFault::Malformed)?;
         self.check_signature((header, message, signature), computed)?;
-        let (mut claims, audience) = Claims::parse(&decode(payload)?)?;
+        decode(payload)
+    }
+
+    fn check_audience(&self, audience: &Audience) -> Result<(), TokenFault> {
         if let Some(wanted) = &self.config.audience
             && !audience.aud.contains(wanted)
         {
@@ -72,11 +97,7 @@ impl Verifier {
         if self.config.issuer.is_some() && audience.iss != self.config.issuer {
             return Err(TokenFault::Issuer);
         }
-        claims.exp = claims
-            .exp
-            .map(|exp| exp.saturating_add(self.config.leeway_s));
-        self.check_time(&claims, now_unix_s)?;
-        Ok(claims)
+        Ok(())
     }
 
     fn check_signature(
@@ -151,16 +172,17 @@ impl Verifier {
 
     /// The moment `exp` itself is too late (RFC 7519 section 4.1.4), the moment `nbf` is early
     /// enough (4.1.5).
-    fn check_time(&self, claims: &Claims, now_unix_s: u64) -> Result<(), TokenFault> {
-        match claims.exp {
+    fn check_time(
+        &self,
+        (exp, nbf): (Option<u64>, Option<u64>),
+        now_unix_s: u64,
+    ) -> Result<(), TokenFault> {
+        match exp {
             Some(end) if now_unix_s >= end => return Err(TokenFault::Expired),
             None if self.config.require_exp => return Err(TokenFault::NoExpiry),
             _ => {}
         }
-        if claims
-            .nbf
-            .is_some_and(|nbf| now_unix_s.saturating_add(self.config.leeway_s) < nbf)
-        {
+        if nbf.is_some_and(|nbf| now_unix_s.saturating_add(self.config.leeway_s) < nbf) {
             return Err(TokenFault::NotYetValid);
         }
         Ok(())
