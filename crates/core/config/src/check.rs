@@ -39,6 +39,7 @@ pub(crate) fn check(
     checks.tls();
     checks.exposure();
     checks.keys();
+    checks.oidc();
     checks.limits();
     checks.channels();
     checks.backends();

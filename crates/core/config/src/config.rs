@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use crate::kind::{Fault, Input, Kind, ListenAddress, Rule, Text};
 use crate::options::{
     AppOptions, Appwrite, Auth, Broker, ChannelOptions, Drain, Engine, Feed, Grip, History, Limits,
-    Listen, Log, Proxy, PusherOptions, Stream, Tls, Trace, WebhookOptions, Websocket,
+    Listen, Log, Oidc, Proxy, PusherOptions, Stream, Tls, Trace, WebhookOptions, Websocket,
 };
 use crate::secret::{PRINTED, Secret, is_placeholder, is_published, signing_secret_fault};
 use crate::section::{OptionSpec, Section};
@@ -28,6 +28,7 @@ pub struct Config {
     pub feeds: Vec<Feed>,
     pub log: Log,
     pub trace: Trace,
+    pub oidc: Option<Oidc>,
     pub proxy: Option<Proxy>,
     pub appwrite: Option<Appwrite>,
     pub grip: Option<Grip>,

@@ -61,7 +61,7 @@ macro_rules! layout {
 
 layout! {
     listen tls engine limits websocket stream auth drain broker history channel namespaces feeds log
-    trace proxy appwrite grip pusher apps webhooks
+    trace oidc proxy appwrite grip pusher apps webhooks
 }
 
 impl Config {

@@ -36,8 +36,9 @@ pub use options::{
     Acknowledge, ApiRole, AppOptions, Appwrite, AppwriteProject, Auth, Broker, BrokerKind,
     CONNECTIONS_PER_IP, ChannelOptions, DEFAULT_BACKEND, DeltaType, Drain, Engine, Feed, FeedBegin,
     FeedKind, Grip, GripRoute, History, Http2, Limits, Listen, Log, LogFormat, LogLevel,
-    NamedApiKey, OnDiskFailure, Proxy, ProxyBackend, PusherOptions, RecoveryMode, SlowConsumer,
-    Stream, Tls, TlsRecords, TlsSite, TlsVersion, Trace, WebhookEvent, WebhookOptions, Websocket,
+    NamedApiKey, Oidc, OnDiskFailure, Proxy, ProxyBackend, PusherOptions, RecoveryMode,
+    SlowConsumer, Stream, Tls, TlsRecords, TlsSite, TlsVersion, Trace, WebhookEvent,
+    WebhookOptions, Websocket,
 };
 pub use reload::Renewal;
 pub use secret::{Secret, signing_secret_fault};

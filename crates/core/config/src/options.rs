@@ -418,6 +418,43 @@ section! {
     }
 }
 
+section! {
+    /// Sign-in to the dashboard by an OpenID provider, beside the keys of `auth.api_keys`. The
+    /// provider says who somebody is, and a claim of its ID token gives roles, as those of
+    /// `[[auth.api_key]]`. People who have a role stay signed in for 12 hours.
+    "oidc" Oidc {
+        /// The provider, as its tokens name it (`iss`). `/.well-known/openid-configuration` below
+        /// it says where the rest is.
+        issuer: Option<String>, Opt<HttpUrl>, restart, example("\"https://login.example.com\"");
+        /// The id of this client at the provider.
+        client_id: Option<String>, Opt<Text>, restart, example("\"throng\"");
+        /// The secret of this client. The variable `THRONG_OIDC_CLIENT_SECRET` keeps it out of the
+        /// file.
+        client_secret: Option<Secret>, Opt<SecretText>, secret, restart,
+            example("\"a long random text\""), unset("none is sent, as for public clients");
+        /// The address that the provider sends browsers back to: the dashboard's, as people reach
+        /// it, and `/session/callback`. It has to be among those that the provider knows.
+        redirect_url: Option<String>, Opt<HttpUrl>, restart,
+            example("\"https://push.example.com/session/callback\"");
+        /// The scopes that are asked of the provider; `openid` is needed.
+        scopes: Vec<String>, List<Text> = vec!["openid".to_owned(), "email".to_owned()], restart;
+        /// The claim that names people in the log. Without it `sub` does.
+        user_claim: String, Text = "email".to_owned(), restart;
+        /// The claim with a text, or a list of texts, that the options below look for. A claim
+        /// inside others is named by the way to it: "realm_access.roles".
+        role_claim: String, Text = "groups".to_owned(), restart;
+        /// Texts of that claim that give the role `metrics`. "*" gives it to everybody whom the
+        /// provider knows.
+        metrics: Vec<String>, List<Text>, restart;
+        /// Texts that give the role `read`.
+        read: Vec<String>, List<Text>, restart;
+        /// Texts that give the role `publish`.
+        publish: Vec<String>, List<Text>, restart;
+        /// Texts that give the role `admin`.
+        admin: Vec<String>, List<Text>, restart;
+    }
+}
+
 choice! {
     /// The least severe lines that are logged.
     LogLevel {

@@ -116,6 +116,47 @@ impl Checks<'_> {
         }
     }
 
+    /// Checks that a provider of OpenID can be asked, and that it lets somebody in.
+    pub(super) fn oidc(&mut self) {
+        let Some(oidc) = &self.config.oidc else {
+            return;
+        };
+        for (key, value) in [
+            ("issuer", &oidc.issuer),
+            ("client_id", &oidc.client_id),
+            ("redirect_url", &oidc.redirect_url),
+        ] {
+            if value.is_none() && !self.failed_under("oidc.") {
+                self.problem("oidc", format!("[oidc] has no {key}: add {key} = \"…\""));
+            }
+        }
+        for (path, url) in [
+            ("oidc.issuer", &oidc.issuer),
+            ("oidc.redirect_url", &oidc.redirect_url),
+        ] {
+            if let Some(url) = url
+                && url.starts_with("http://")
+                && !is_of_this_machine(url)
+            {
+                self.warn(format!(
+                    "{path}: without TLS an attacker on the network path can sign in: use https://"
+                ));
+            }
+        }
+        if !oidc.scopes.iter().any(|scope| scope == "openid") {
+            self.wrong("oidc.scopes", "\"openid\" is missing");
+        }
+        let roles = [&oidc.metrics, &oidc.read, &oidc.publish, &oidc.admin];
+        if roles.iter().all(|texts| texts.is_empty()) {
+            self.warn("[oidc] lets nobody in: set oidc.read, oidc.admin or another role");
+        }
+        // Without keys the port is open anyway.
+        if !self.config.auth.api_keys_set() {
+            let text = "[oidc] needs a key of the server API: set auth.api_keys";
+            self.problem("oidc", text);
+        }
+    }
+
     fn key_set(&mut self) {
         let auth = &self.config.auth;
         let Some(url) = &auth.jwks_url else {

@@ -321,6 +321,7 @@ fn the_commented_file_holds_the_defaults() {
                         | "appwrite.project"
                         | "grip"
                         | "grip.route"
+                        | "oidc"
                         | "proxy"
                         | "proxy.backend"
                         | "tls.site"
