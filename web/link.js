@@ -243,6 +243,35 @@ function lock() {
   put("key-title", "This server asks for an API key");
   if (!$("key-dialog").open) $("key-dialog").showModal();
   renderLink();
+  void askProvider();
+}
+
+// A sign-in opens the page once, or a role that does not show it would open it for ever.
+let isLetIn = false;
+
+/** Offers a sign-in by an OpenID provider, if there is one, and waits for one that is under way. */
+async function askProvider() {
+  try {
+    const response = await fetch("/session/state", { cache: "no-store" });
+    const { provider, state, why } = await response.json();
+    $("provider").hidden = !provider;
+    if (state === "refused") put("key-note", `Nobody signed in: ${why}.`);
+    else if (state === "pending") {
+      put("key-note", "Asking your provider…");
+      setTimeout(askProvider, 300);
+    } else if (state === "done" && !isLetIn) {
+      isLetIn = true;
+      unlock();
+    }
+  } catch {
+    /* A key signs in all the same. */
+  }
+}
+
+function unlock() {
+  $("key-dialog").close();
+  link.phase = samples.length ? "lost" : "connecting";
+  connect();
 }
 
 /** Shows the key once; the answer sets a cookie, which scripts cannot read. */

@@ -146,9 +146,7 @@ function start() {
     const why = await signIn($("key").value);
     $("key").value = "";
     if (why) return put("key-title", why);
-    $("key-dialog").close();
-    link.phase = samples.length ? "lost" : "connecting";
-    connect();
+    unlock();
   });
   matchMedia("(prefers-color-scheme: light)").addEventListener("change", () => {
     readColors();

@@ -25,6 +25,7 @@ mod listeners;
 mod live;
 mod logins;
 mod notices;
+mod oidc;
 mod options;
 mod outbox;
 mod pages;

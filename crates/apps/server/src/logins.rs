@@ -19,7 +19,7 @@ use throng_types::{Millis, lock};
 /// People who may be signed in at once.
 const LOGINS_MAX: usize = 64;
 /// Lifetime of a login, in milliseconds.
-const LIFETIME_MS: u64 = 12 * 3_600_000;
+pub(crate) const LIFETIME_MS: u64 = 12 * 3_600_000;
 
 type Secret = [u8; 32];
 
@@ -52,25 +52,28 @@ impl Table {
 
     fn begin_with(&self, secret: Secret, caller: Caller, now: Millis) -> String {
         let secret = URL_SAFE_NO_PAD.encode(secret);
+        lock(&self.0).logins.retain(|login| login.until > now);
+        self.admit(digest_of(&secret), caller, now + LIFETIME_MS);
+        secret
+    }
+
+    /// Lets somebody in by the digest of a secret.
+    pub(crate) fn admit(&self, digest: Vec<u8>, caller: Caller, until: Millis) {
         let mut known = lock(&self.0);
-        known.logins.retain(|login| login.until > now);
         if known.logins.len() >= LOGINS_MAX {
             known.logins.pop_front();
         }
         known.logins.push_back(Login {
-            digest: digest_of(&secret),
+            digest,
             caller,
-            until: now + LIFETIME_MS,
+            until,
         });
-        secret
     }
 }
 
 impl Logins for Table {
     fn begin(&self, caller: Caller, now: Millis) -> String {
-        let mut secret = Secret::default();
-        aws_lc_rs::rand::fill(&mut secret).expect("the system has randomness");
-        self.begin_with(secret, caller, now)
+        self.begin_with(random_secret(), caller, now)
     }
 
     fn caller(&self, secret: &str, now: Millis) -> Option<Caller> {
@@ -92,7 +95,18 @@ impl Logins for Table {
     }
 }
 
-fn digest_of(secret: &str) -> Vec<u8> {
+fn random_secret() -> Secret {
+    let mut secret = Secret::default();
+    aws_lc_rs::rand::fill(&mut secret).expect("the system has randomness");
+    secret
+}
+
+/// Makes a text that cannot be guessed.
+pub(crate) fn new_secret() -> String {
+    URL_SAFE_NO_PAD.encode(random_secret())
+}
+
+pub(crate) fn digest_of(secret: &str) -> Vec<u8> {
     digest(&SHA256, secret.as_bytes()).as_ref().to_vec()
 }
 

@@ -80,6 +80,8 @@ pub enum StartError {
     Proxy(String),
     #[error("webhook: {0}")]
     Webhook(String),
+    #[error("oidc: {0}")]
+    Oidc(String),
     #[error("trace.otlp_url: {0}")]
     Trace(String),
     /// The process whose place this one was to take does not hand over.

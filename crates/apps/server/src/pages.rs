@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use throng_gateway_grip::PUSHPIN_METRICS;
 use throng_metrics::{Exposition, write_json, write_pushpin, write_text};
-use throng_session::{Logins, Page, Pages};
+use throng_session::{Logins, Page, Pages, SignIn};
 use throng_types::lock;
 
 use crate::stats::Observatory;
@@ -71,7 +71,12 @@ impl Pages for ServerPages {
     }
 
     fn logins(&self) -> Option<&dyn Logins> {
-        Some(&self.0.logins)
+        Some(&*self.0.logins)
+    }
+
+    fn sign_in(&self) -> Option<&dyn SignIn> {
+        let oidc = self.0.oidc.as_ref()?;
+        Some(oidc)
     }
 
     fn page(&self, path: &str, accept: Option<&str>) -> Option<Page> {

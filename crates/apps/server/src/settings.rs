@@ -10,7 +10,9 @@ use throng_feeds::Feed;
 use throng_hub::{Hub, HubOptions};
 use throng_metrics::{Counters, Gauge, NamespaceLabels};
 use throng_remote::{RemoteBroker, WakeShard};
-use throng_session::{DateCell, Follow, Followers, Forwarded, Meter, NodeKey, Notices, Port, Shared, Tracer, Users};
+use throng_session::{
+    DateCell, Follow, Followers, Forwarded, Meter, NodeKey, Notices, Port, Shared, Tracer, Users,
+};
 use throng_sys::{memory, random};
 use throng_types::{Rng, ShardId};
 
@@ -21,6 +23,7 @@ use crate::history::Kept;
 use crate::hooks::{HookStart, Webhooks};
 use crate::live::{Live, LiveMould};
 use crate::logins::Table;
+use crate::oidc::Oidc;
 use crate::options::{AskReload, Options, Start, StartError};
 use crate::pages::ServerPages;
 use crate::peers::Peers;
@@ -110,7 +113,8 @@ impl Blueprint {
             webhook_counters,
             trace_counters,
         ] = own;
-        let logins = Table::default();
+        let logins = Arc::<Table>::default();
+        let oidc = Oidc::start(config, logins.clone()).map_err(StartError::Oidc)?;
         let labels = Arc::<Mutex<NamespaceLabels>>::default();
         let observatory = Observatory {
             counters,
@@ -126,6 +130,7 @@ impl Blueprint {
             base_bytes: memory::process(None).map_or(0, |process| process.rss_bytes),
             watch: Watch::new(config, shards),
             logins,
+            oidc,
             labels: labels.clone(),
             exemplars: Arc::default(),
         };

@@ -16,6 +16,7 @@ use throng_sys::{clock, cpu, limits, memory};
 use throng_types::{ChannelName, Now, Payload, PayloadKind, lock};
 
 use crate::logins::Table;
+use crate::oidc::Oidc;
 use crate::watch::{Sample, Watch};
 
 pub(crate) const STATS_CHANNEL: &str = "throng:stats";
@@ -55,7 +56,9 @@ pub(crate) struct Observatory {
     pub(crate) base_bytes: u64,
     /// History and events that the dashboard shows besides the present.
     pub(crate) watch: Watch,
-    pub(crate) logins: Table,
+    pub(crate) logins: Arc<Table>,
+    /// Way to an OpenID provider, if there is one.
+    pub(crate) oidc: Option<Oidc>,
     pub(crate) labels: Arc<Mutex<NamespaceLabels>>,
     /// Traces of durations, while there is a collector.
     pub(crate) exemplars: Arc<Mutex<Exemplars>>,

@@ -247,16 +247,16 @@ fn read(answer: WholeAnswer) -> Result<KeySet, String> {
 
 /// The address of a set of keys, and the intervals of fetching it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct JwksOptions {
+pub(crate) struct JwksOptions {
     /// `http://` or `https://`; redirects are not followed.
-    url: String,
+    pub(crate) url: String,
     /// Bound of one request, in milliseconds.
-    timeout_ms: u64,
-    refresh: RefreshOptions,
+    pub(crate) timeout_ms: u64,
+    pub(crate) refresh: RefreshOptions,
 }
 
 /// Keys that are fetched now and then, until this is dropped.
-struct Fetched {
+pub(crate) struct Fetched {
     inner: Arc<Inner>,
     calls: CallSender<()>,
     timeout_ms: u64,
@@ -265,7 +265,7 @@ struct Fetched {
 
 impl Fetched {
     /// Starts the thread, which fetches the keys at once. `counters` are its own.
-    fn start(options: &JwksOptions, counters: Arc<Counters>) -> Result<Self, String> {
+    pub(crate) fn start(options: &JwksOptions, counters: Arc<Counters>) -> Result<Self, String> {
         let (url, timeout_ms) = (&options.url, options.timeout_ms);
         let inner = Arc::new(Inner::default());
         let fetcher = Fetcher {

@@ -15,6 +15,7 @@ mod pipeline;
 pub(crate) mod request;
 mod response;
 mod serve;
+mod sign_in;
 mod subscribe;
 
 use std::net::IpAddr;

@@ -69,7 +69,7 @@ pub use publishing::{Publications, PublishOutcome, publish_all};
 pub use questions::{AskingClient, CannotAsk, Open, Passed, Questions};
 pub use reload::Reloaded;
 pub use route::{Access, Claim, Rank};
-pub use shared::{Logins, Page, Pages, SessionLimits, Shared};
+pub use shared::{Logins, Page, Pages, SessionLimits, Shared, SignIn, SignInBegun, SignInState};
 pub use stream::{ChannelOpened, OPENING, Opening, Stream, StreamBeat, subscribe};
 pub use survey::{
     ControlCommand, MatchedConnection, NodeCount, NodeReply, Search, SearchMatches, Survey,

@@ -98,6 +98,8 @@ pub(crate) enum Own {
     Dashboard,
     /// `/session` of the API port: a browser shows a key once, and is known by a cookie since.
     Login,
+    /// `/session/…`: a browser signs in by an OpenID provider.
+    SignIn,
     /// The list of endpoints on the client port; [`crate::Pages`] on the API port.
     Page,
 }
@@ -118,23 +120,29 @@ impl Own {
             (Port::Client, "/") => (Self::Page, Rank::Page),
             (Port::Api, "/") => (Self::Dashboard, Rank::Page),
             (Port::Api, "/session") => (Self::Login, Rank::Endpoint),
+            (Port::Api, "/session/oidc" | "/session/callback" | "/session/state") => {
+                (Self::SignIn, Rank::Endpoint)
+            }
             (Port::Api, path) if !path.starts_with("/api/") => (Self::Page, Rank::Page),
             (Port::Client | Port::Api, _) => return None,
         };
         let methods = match own {
             Self::Server => "OPTIONS",
             Self::Login => "POST, DELETE",
+            Self::SignIn => "GET",
             Self::Health | Self::Dashboard | Self::Page => "GET, HEAD",
         };
         let claim = Claim {
             rank,
-            checks_origin: matches!(own, Self::Dashboard | Self::Login | Self::Page),
+            checks_origin: !matches!(own, Self::Server | Self::Health),
             preflight: false,
             access: match own {
                 // Generators of clients fetch it without a key, and it is the same everywhere.
                 Self::Page if incoming.request.path() == "/openapi.json" => Access::Own,
                 Self::Page => Access::OfPort,
-                Self::Server | Self::Health | Self::Dashboard | Self::Login => Access::Own,
+                Self::Server | Self::Health | Self::Dashboard | Self::Login | Self::SignIn => {
+                    Access::Own
+                }
             },
             role: Some(match incoming.request.path() {
                 "/metrics" | "/stats" | "/stats/hour" => KeyRole::Metrics,

@@ -84,6 +84,52 @@ pub trait Pages: Send + Sync {
     fn logins(&self) -> Option<&dyn Logins> {
         None
     }
+
+    /// Returns the way to an OpenID provider; `None` if there is none.
+    fn sign_in(&self) -> Option<&dyn SignIn> {
+        None
+    }
+}
+
+/// Sign-in of browsers by an OpenID provider.
+pub trait SignIn: Send + Sync {
+    /// Begins for a browser. Error: a sentence, if the provider is not reached.
+    fn begin(&self, now: Millis) -> Result<SignInBegun, &'static str>;
+
+    /// Takes a browser that comes back, by its secret, with `state`, `code` and `iss` of the
+    /// provider. Returns the secret that is one of [`Logins`] as soon as the provider has said who
+    /// it is. Error: a sentence on what does not belong together.
+    fn back(
+        &self,
+        secret: &str,
+        told: (&str, &str, Option<&str>),
+        now: Millis,
+    ) -> Result<String, &'static str>;
+
+    /// Returns how far the sign-in is to which [`Self::back`] gave this secret.
+    fn state(&self, secret: &str, now: Millis) -> SignInState;
+}
+
+/// Begin of a sign-in by a provider.
+pub struct SignInBegun {
+    /// Address to which the browser goes.
+    pub location: String,
+    /// Secret that it brings back.
+    pub secret: String,
+    /// Seconds within which it has to be back.
+    pub lifetime_s: u64,
+}
+
+/// Stage of a sign-in by a provider.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SignInState {
+    /// None is known, or it was over some time ago.
+    Unknown,
+    /// Provider has yet to answer.
+    Pending,
+    Done,
+    /// Refusal, with the reason why nobody signed in.
+    Refused(String),
 }
 
 /// Sessions of browsers that sent an API key to the dashboard, each known by a secret.

@@ -20,6 +20,9 @@ use crate::{Context, Opened, may_call, may_touch};
 
 const COOKIES_MAX: usize = 64;
 
+/// Name of the cookie of a browser that has signed in.
+pub(super) const COOKIE: &str = "throng_session";
+
 /// Asks for a key, if there are any, and whether it is for the calls of the claim.
 pub(super) fn check_key(
     incoming: &Incoming<'_, '_>,
@@ -80,7 +83,7 @@ pub(super) fn login<S>(
         None => None,
     };
     let cookie = cookie.map(|(secret, lifetime_s)| {
-        let name = cookie_name(incoming.request.host());
+        let name = cookie_name(COOKIE, incoming.request.host());
         let secure = if is_secure(incoming) { "; Secure" } else { "" };
         format!("{name}={secret}; Path=/; Max-Age={lifetime_s}; HttpOnly; SameSite=Strict{secure}")
     });
@@ -122,13 +125,13 @@ fn cookie_of<'b>(incoming: &Incoming<'_, 'b>, cx: &Context<'_>) -> Option<(&'b s
         return None;
     }
     let logins = cx.shared.pages.logins()?;
-    let name = cookie_name(incoming.request.host());
+    let name = cookie_name(COOKIE, incoming.request.host());
     let mut secrets = cookies(incoming.request, &name);
     secrets.find_map(|secret| Some((secret, logins.caller(secret, cx.now.mono)?)))
 }
 
 /// The values of a cookie (RFC 6265 section 4.2.1).
-fn cookies<'b>(request: &Request<'b>, name: &str) -> impl Iterator<Item = &'b str> {
+pub(super) fn cookies<'b>(request: &Request<'b>, name: &str) -> impl Iterator<Item = &'b str> {
     let lines = request.headers().values("cookie");
     let lines = lines.filter_map(|line| str::from_utf8(line).ok());
     let pairs = lines.flat_map(|line| line.split(';')).take(COOKIES_MAX);
@@ -139,17 +142,17 @@ fn cookies<'b>(request: &Request<'b>, name: &str) -> impl Iterator<Item = &'b st
 }
 
 /// Browsers send a cookie to every port of a host, so the port stands in its name.
-fn cookie_name(host: &str) -> String {
+pub(super) fn cookie_name(name: &str, host: &str) -> String {
     match host.rsplit_once(':') {
         Some((_, port)) if !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) => {
-            format!("throng_session_{port}")
+            format!("{name}_{port}")
         }
-        _ => "throng_session".to_owned(),
+        _ => name.to_owned(),
     }
 }
 
 /// Whether the browser uses TLS: to us, or to a proxy in front, as its page's origin shows.
-fn is_secure(incoming: &Incoming<'_, '_>) -> bool {
+pub(super) fn is_secure(incoming: &Incoming<'_, '_>) -> bool {
     let origin = incoming.request.header("origin").unwrap_or_default();
     incoming.is_tls || origin.starts_with("https://")
 }

@@ -27,6 +27,7 @@ use super::login::{check_key, login};
 use super::page::{check_page, reader};
 use super::pipeline::{PATIENCE, Repeat, waiting_bytes_max};
 use super::response::{keep_head, safe};
+use super::sign_in::sign_in;
 use super::subscribe::preflight;
 use super::{
     Becomes, Decided, Http, Incoming, Pending, Reject, Router, SAFE, allow_origin, answer_text,
@@ -489,6 +490,7 @@ fn dispatch<R: Router>(
         Owner::Gateway(gateway) => router.open((gateway, claim), incoming, cx),
         Owner::FrontDoor(Own::Health) => health(incoming, cx),
         Owner::FrontDoor(Own::Login) => login(incoming, cx),
+        Owner::FrontDoor(Own::SignIn) => sign_in(incoming, cx),
         Owner::FrontDoor(Own::Dashboard | Own::Page) => page(incoming, router, cx),
         Owner::FrontDoor(Own::Server) => {
             let keep_alive = incoming.request.keep_alive();

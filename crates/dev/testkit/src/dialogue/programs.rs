@@ -160,6 +160,12 @@ impl Story {
                 issuer.say(status.parse().expect("a status"), body.as_bytes());
             }
             "holds" => issuer.hold(),
+            // Signs everybody in: `ID:SECRET`, where browsers go back to, and who they are.
+            "opens" => {
+                let (client, rest) = word(rest);
+                let (back_to, claims) = word(rest);
+                issuer.open(client, back_to, parse(claims));
+            }
             "asked" => {
                 let asked = issuer.asked().to_string();
                 return match asked == rest {
