@@ -9,6 +9,7 @@
 
 mod archive;
 mod build;
+mod documentation;
 mod image;
 mod packages;
 mod release;

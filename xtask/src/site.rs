@@ -40,7 +40,11 @@ pub(crate) fn build() -> Result<()> {
         let text = tree
             .text(page)
             .with_context(|| format!("{page} is missing"))?;
-        write(&source.join(place(page)), &moved(page, text, &pages))?;
+        let is_there = |path: &str| pages.iter().any(|page| page == path);
+        write(
+            &source.join(place(page)),
+            &moved(page, text, &is_there, place),
+        )?;
     }
     for name in SETTINGS {
         let from = tree.root.join("docs/site").join(name);
@@ -72,8 +76,14 @@ fn place(path: &str) -> String {
     }
 }
 
-/// A page with the links that the site has, and text for those that it does not.
-fn moved(page: &str, text: &str, pages: &[String]) -> String {
+/// A page with the links that lead somewhere, and text for the others. `is_there` and `place` are
+/// about paths from the root of the repository.
+pub(crate) fn moved(
+    page: &str,
+    text: &str,
+    is_there: &dyn Fn(&str) -> bool,
+    place: fn(&str) -> String,
+) -> String {
     let mut out = String::new();
     let mut at = 0;
     for link in links(text) {
@@ -81,7 +91,7 @@ fn moved(page: &str, text: &str, pages: &[String]) -> String {
             continue;
         }
         out += &text[at..link.span.start];
-        let found = resolved(page, &link.target).filter(|(path, _)| pages.contains(path));
+        let found = resolved(page, &link.target).filter(|(path, _)| is_there(path));
         match found {
             Some((path, heading)) => {
                 let up = "../".repeat(place(page).matches('/').count());
@@ -171,14 +181,16 @@ mod tests {
 
     #[test]
     fn links_follow_their_pages_into_the_site() {
-        let pages = ["docs/g/a.md", "docs/b.md", "C.md"].map(str::to_owned);
+        let moved =
+            |page, text, pages: &[&str]| moved(page, text, &|path| pages.contains(&path), place);
+        let pages = ["docs/g/a.md", "docs/b.md", "C.md"];
         let text = "[b](../b.md#x) [c](../../C.md) [code](../../src/d.rs) [w](https://w) [h](#h)";
         assert_eq!(
             moved("docs/g/a.md", text, &pages),
             "[b](../b.md#x) [c](../C.md) code [w](https://w) [h](../g/a.md#h)"
         );
         assert_eq!(moved("C.md", "[b](docs/b.md)", &pages), "[b](b.md)");
-        let pages = ["docs/README.md", "e/README.md"].map(str::to_owned);
+        let pages = ["docs/README.md", "e/README.md"];
         let text = "[e](../e/README.md) [top](README.md)";
         let expected = "[e](e/index.md) [top](index.md)";
         assert_eq!(moved("docs/README.md", text, &pages), expected);

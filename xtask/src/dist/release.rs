@@ -83,13 +83,18 @@ impl Release {
 
 /// The files of a folder, sorted.
 pub(crate) fn files(folder: &Path) -> Result<Vec<PathBuf>> {
-    let mut paths = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.is_file() {
-            paths.push(path);
-        }
-    }
+    inside(folder, Path::is_file)
+}
+
+/// The folders of a folder, sorted.
+pub(crate) fn folders(folder: &Path) -> Result<Vec<PathBuf>> {
+    inside(folder, Path::is_dir)
+}
+
+fn inside(folder: &Path, is_wanted: fn(&Path) -> bool) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder)?.map(|entry| Ok(entry?.path()));
+    let mut paths = entries.collect::<Result<Vec<_>>>()?;
+    paths.retain(|path| is_wanted(path));
     paths.sort();
     Ok(paths)
 }

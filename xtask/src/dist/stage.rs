@@ -7,13 +7,12 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use super::archive::{self, Entry};
-use super::release::{Arch, Release, files, output};
+use super::documentation;
+use super::release::{Arch, Release, files, folders, output};
+use crate::tree::Tree;
 
 /// From the checkout, as they are.
-const COPIES: [(&str, &str); 5] = [
-    ("LICENSE", "doc/LICENSE"),
-    ("README.md", "doc/README.md"),
-    ("CHANGELOG.md", "doc/CHANGELOG.md"),
+const COPIES: [(&str, &str); 2] = [
     ("deploy/packages/sysctl.conf", "sysctl/60-throng.conf"),
     ("deploy/packages/first-lines.toml", "first-lines.toml"),
 ];
@@ -47,6 +46,7 @@ pub(crate) fn stage(release: &Release, arch: Arch, binary: &Path) -> Result<Path
     for (from, to) in COPIES {
         fs::copy(root.join(from), staged.join(to)).with_context(|| format!("no {from}"))?;
     }
+    documentation::copy(&Tree::read()?, &staged.join("doc"))?;
     for unit in UNITS {
         let text = fs::read_to_string(root.join("deploy/systemd").join(unit))?;
         let text = text.replace("/usr/local/bin/", "/usr/bin/");
@@ -87,21 +87,32 @@ pub(crate) fn stage(release: &Release, arch: Arch, binary: &Path) -> Result<Path
 /// Packs the staged files as an archive, for installation without a package.
 pub(crate) fn archive(release: &Release, arch: Arch, staged: &Path) -> Result<Vec<u8>> {
     let top = format!("throng-{}-linux-{}", release.version, arch.name);
-    let mut entries = vec![Entry::folder(&top)];
-    let mut folders = Vec::new();
-    for entry in fs::read_dir(staged)? {
-        folders.push(entry?.path());
-    }
-    folders.sort();
-    for folder in folders {
-        let name = folder.file_name().unwrap_or_default().to_string_lossy();
-        entries.push(Entry::folder(&format!("{top}/{name}")));
-        let mode = if name == "bin" { 0o755 } else { 0o644 };
-        for file in files(&folder)? {
-            let leaf = file.file_name().unwrap_or_default().to_string_lossy();
-            let path = format!("{top}/{name}/{leaf}");
-            entries.push(Entry::file(&path, mode, fs::read(&file)?));
-        }
-    }
+    let mut entries = Vec::new();
+    append(staged, &top, 0o644, &mut entries)?;
     archive::gzip(&archive::tar(&entries, release.epoch_s)?)
+}
+
+/// Appends a folder and all that is below it, sorted.
+fn append(folder: &Path, path: &str, mode: u32, entries: &mut Vec<Entry>) -> Result<()> {
+    let below = |path: &Path| {
+        path.file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned()
+    };
+    entries.push(Entry::folder(path));
+    for file in files(folder)? {
+        let bytes = fs::read(&file)?;
+        entries.push(Entry::file(
+            &format!("{path}/{}", below(&file)),
+            mode,
+            bytes,
+        ));
+    }
+    for folder in folders(folder)? {
+        let name = below(&folder);
+        let mode = if name == "bin" { 0o755 } else { mode };
+        append(&folder, &format!("{path}/{name}"), mode, entries)?;
+    }
+    Ok(())
 }
