@@ -233,3 +233,41 @@ fn patches_do_not_grow_without_bound() {
     let fault = apply_patch(&mut json!([1]), &operations);
     assert_eq!(fault, Err((127, PatchError::TooDeep)));
 }
+
+/// A value of another type is refused for each field of the page's tables, so each is read.
+#[test]
+fn the_page_has_the_fields_that_are_read() {
+    let page = include_str!("../../../../../docs/api-compatible.md");
+    let (_, page) = page.split_once("\n## GRIP: `POST /publish/`").unwrap();
+    let (page, _) = page.split_once("\n## ").unwrap();
+    let mut place = "item";
+    let mut places = Vec::new();
+    for row in page.lines().filter_map(|line| line.strip_prefix("| `")) {
+        let (name, rest) = row.split_once('`').unwrap();
+        if row.ends_with("| type | default | meaning |") {
+            place = name;
+            places.push(place);
+            continue;
+        }
+        let is_number = rest.starts_with(" | number");
+        let wrong = if is_number { r#""x""# } else { "1" };
+        let needed = match (place, name) {
+            (_, "body-patch") => "",
+            ("ws-message", "code" | "reason") => r#","action":"close""#,
+            ("item", "channel") => r#","http-stream":{"content":""}"#,
+            ("item", _) => r#","channel":"a","http-stream":{"content":""}"#,
+            (_, "content" | "body") => "",
+            _ => r#","content":"","body":"""#,
+        };
+        let object = format!(r#"{{"{name}":{wrong}{needed}}}"#);
+        let item = match place {
+            "item" => object,
+            format => format!(r#"{{"channel":"a","{format}":{object}}}"#),
+        };
+        let refused = items_of_json(format!(r#"{{"items":[{item}]}}"#).as_bytes());
+        let text = refused.expect_err(&item).to_string();
+        let is_named = text.contains(&format!(" {name} ")) && text.starts_with(place);
+        assert!(is_named, "{item}: {text}");
+    }
+    assert_eq!(places, ["http-stream", "http-response", "ws-message"]);
+}

@@ -234,6 +234,27 @@ mod tests {
         }
     }
 
+    /// A value of another type is refused for each field of the page, so each is read.
+    #[test]
+    fn the_page_has_the_fields_that_are_read() {
+        let page = include_str!("../../../../../docs/api-compatible.md");
+        let (_, page) = page.split_once("\n### `POST /apps/ID/events`").unwrap();
+        let (page, _) = page.split_once("\n### ").unwrap();
+        let rows = page.lines().filter_map(|line| line.strip_prefix("| `"));
+        let names: Vec<&str> = rows.filter_map(|row| row.split('`').next()).collect();
+        let good = [("name", "n"), ("data", "d"), ("channel", "a")];
+        for name in &names {
+            let others = good.iter().filter(|(other, _)| other != name);
+            let others: String = others
+                .map(|(other, value)| format!(r#","{other}":"{value}""#))
+                .collect();
+            let body = format!(r#"{{"{name}":1{others}}}"#);
+            let read = Trigger::parse(body.as_bytes(), LIMITS);
+            assert_eq!(read, Err(BadEvent::Body), "{body}");
+        }
+        assert_eq!(names.len(), 6);
+    }
+
     proptest! {
         #[test]
         fn any_body_is_read_or_refused(body: Vec<u8>) {
