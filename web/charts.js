@@ -38,7 +38,7 @@ const CHARTS = [
   // With few connected, what a server has grown by is its own, and not theirs.
   {
     id: "per",
-    title: "Growth/connection",
+    title: "Per connection",
     told: "What the process has grown by since its start, divided by its connections, from 100 on",
     of: (s) => [s.total < 100 ? null : known(s.raw.memory_per_connection_bytes)],
     format: bytes,

@@ -96,7 +96,7 @@ function renderLamps(s) {
     whole(slow),
     slow ? `${whole(slowed)} in the last 5\u2009min` : slow === 0 ? "every queue kept up" : "",
   );
-  if (raw.open_mode) lamp("access", "note", "Open mode", "no keys set, all may use it");
+  if (raw.open_mode) lamp("access", "note", "Open mode", "no keys: open to all");
   else if (raw.open_mode === false) lamp("access", "good", "Keys set", "tokens and keys checked");
   else lamp("access", "", "–", "");
 }
