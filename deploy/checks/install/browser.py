@@ -1,6 +1,7 @@
-"""Opens a page in a real browser and waits until it shows a text; keeps a picture of it.
+"""Opens a page in a real browser, waits until it shows some texts, says something by its form and
+waits until it shows that; keeps a picture of it.
 
-    browser.py URL TEXT PICTURE
+    browser.py URL PICTURE SAY TEXT...
 """
 
 import base64
@@ -11,7 +12,7 @@ import sys
 import time
 import urllib.request
 
-url, text, picture = sys.argv[1:]
+url, picture, say, *texts = sys.argv[1:]
 PATIENCE_S = 60
 
 
@@ -23,8 +24,16 @@ def ask(method, path, body=None):
         return json.load(answer)["value"]
 
 
-def run(script):
-    return ask("POST", f"{session}/execute/sync", {"script": script, "args": []})
+def run(script, *args):
+    return ask("POST", f"{session}/execute/sync", {"script": script, "args": args})
+
+
+def wait(text):
+    until = time.monotonic() + PATIENCE_S
+    while text not in (shown := run("return document.body.innerText")):
+        if time.monotonic() > until:
+            sys.exit(f"the page does not show {text!r} but:\n{shown}")
+        time.sleep(0.1)
 
 
 driver = subprocess.Popen(["chromedriver", "--port=0"], stdout=subprocess.PIPE, text=True)
@@ -38,11 +47,10 @@ try:
     opened = ask("POST", "/session", {"capabilities": {"alwaysMatch": wanted}})
     session = f"/session/{opened['sessionId']}"
     ask("POST", f"{session}/url", {"url": url})
-    until = time.monotonic() + PATIENCE_S
-    while text not in (shown := run("return document.body.innerText")):
-        if time.monotonic() > until:
-            sys.exit(f"the page does not show {text!r} but:\n{shown}")
-        time.sleep(0.1)
+    for text in texts:
+        wait(text)
+    run("const [form] = document.forms; form.text.value = arguments[0]; form.requestSubmit()", say)
+    wait(say)
     with open(picture, "wb") as file:
         file.write(base64.b64decode(ask("GET", f"{session}/screenshot")))
     ask("DELETE", session)

@@ -20,7 +20,7 @@ use std::process::Command;
 
 use serde_json::Value;
 use tempfile::TempDir;
-use throng_testkit::{Process, free_port, throng};
+use throng_testkit::{Browser, Process, free_port, javascript_of, throng};
 
 /// Words that a comment may begin with; other comments are for people.
 const VERBS: [&str; 5] = ["file", "server", "run", "background", "shows"];
@@ -183,19 +183,22 @@ impl Story {
                     .push(Process::start(&mut command, "bash is there"));
                 self.printed = None;
             }
-            "shows" => match self.printed.as_ref().filter(|_| rest.is_empty()) {
-                Some(printed) => assert!(
-                    shows(printed, &block.text),
-                    "line {}: printed was\n{}",
-                    block.line,
-                    printed.join("\n")
-                ),
-                None => self
-                    .background
-                    .last()
-                    .unwrap()
-                    .out(&block.text, |lines| shows(lines, &block.text)),
-            },
+            "shows" => {
+                let expected = self.placed(&block.text);
+                match self.printed.as_ref().filter(|_| rest.is_empty()) {
+                    Some(printed) => assert!(
+                        shows(printed, &expected),
+                        "line {}: printed was\n{}",
+                        block.line,
+                        printed.join("\n")
+                    ),
+                    None => self
+                        .background
+                        .last()
+                        .unwrap()
+                        .out(&expected, |lines| shows(lines, &expected)),
+                }
+            }
             _ => panic!("line {}: what is `{}`?", block.line, block.order),
         }
     }
@@ -205,25 +208,33 @@ fn docs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs")
 }
 
-fn play(page: &str) {
+/// Plays a page up to a block with this order, or to its end.
+fn play(page: &str, until: Option<&str>) -> Story {
     let text = fs::read_to_string(docs().join(page)).unwrap();
     let mut story = Story::new();
     for block in blocks(&text) {
         story.step(&block);
+        if Some(&*block.order) == until {
+            return story;
+        }
     }
+    assert!(until.is_none(), "{page} has no {until:?}");
+    story
 }
 
 /// A test for each page that has blocks to run.
 macro_rules! pages {
     ($($name:ident $path:literal)*) => {
         const PAGES: &[&str] = &[$($path),*];
-        $(#[test] fn $name() { play($path); })*
+        $(#[test] fn $name() { drop(play($path, None)); })*
     };
 }
 
 pages! {
     the_quick_start_works "quick-start.md"
     the_reference_of_the_api_works "api.md"
+    the_reference_of_the_other_apis_works "api-compatible.md"
+    the_guide_to_a_chat_works "guides/chat.md"
     the_guide_to_tokens_works "guides/tokens.md"
     the_guide_to_channels_works "guides/channels.md"
     the_guide_to_history_works "guides/history.md"
@@ -232,6 +243,58 @@ pages! {
     the_guide_to_monitoring_works "guides/monitoring.md"
     the_guide_to_backends_works "guides/backend.md"
     the_guide_to_load_tests_works "guides/load-testing.md"
+}
+
+/// The guide's page, with the SDK from npm in the place of a network's.
+#[test]
+fn two_people_talk_on_the_page_of_the_chat() {
+    // What comes behind the page is for a terminal.
+    let story = play("guides/chat.md", Some("file chat.html"));
+    let sdk = javascript_of("example-chat", "examples/chat");
+    let sdk = fs::read_to_string(sdk.join("node_modules/centrifuge/dist/centrifuge.js")).unwrap();
+    let path = story.folder.path().join("chat.html");
+    let page = fs::read_to_string(&path).unwrap();
+    let (before, rest) = page
+        .split_once("<script src=\"https://unpkg.com/centrifuge@")
+        .unwrap();
+    let (version, after) = rest.split_once("/dist/centrifuge.js\"></script>").unwrap();
+    let pinned = fs::read_to_string(docs().join("../examples/chat/package.json")).unwrap();
+    assert!(pinned.contains(&format!("\"centrifuge\": \"{version}\"")));
+    fs::write(&path, format!("{before}<script>{sdk}</script>{after}")).unwrap();
+
+    let open = |user: &str| {
+        let browser = Browser::start("");
+        browser.open(&format!("http://127.0.0.1:{}/?user={user}", story.backend));
+        browser
+    };
+    let reads = |browser: &Browser, text: &str| {
+        let script = format!(
+            "return document.body.innerText.includes({})",
+            Value::from(text)
+        );
+        browser.until(text, &script);
+    };
+    let says = |browser: &Browser, text: &str| {
+        browser.run(&format!(
+            "document.forms[0].text.value = {};
+             document.querySelector('button').click()",
+            Value::from(text)
+        ));
+    };
+    let (ann, bob) = (open("ann"), open("bob"));
+    for browser in [&ann, &bob] {
+        reads(browser, "Here: ann, bob");
+    }
+    says(&ann, "hello <b>bob</b>");
+    reads(&bob, "ann: hello <b>bob</b>");
+    says(&bob, "hello ann");
+    reads(&ann, "ann: hello <b>bob</b>\nbob: hello ann");
+    drop(bob);
+    let script = "return document.getElementById('people').textContent === 'ann'";
+    ann.until("an end of Bob", script);
+    let carol = open("carol");
+    reads(&carol, "Here: ann, carol");
+    reads(&carol, "ann: hello <b>bob</b>\nbob: hello ann");
 }
 
 #[test]
