@@ -181,6 +181,7 @@ mod tests {
                 prefix: String::new(),
                 incarnation: String::new(),
                 timeout_ms: 100,
+                is_traced: false,
                 answer_bytes_max: 1 << 10,
                 place: Place::new("redis://b:2").ok(),
             };
