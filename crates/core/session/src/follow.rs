@@ -16,10 +16,10 @@
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use throng_types::json::{Object, append_number, append_payload};
-use throng_types::{ChannelName, ConnId, Payload, ShardId};
+use throng_types::{ChannelName, ConnId, Payload, ShardId, lock};
 
 use crate::NodeKey;
 
@@ -71,13 +71,8 @@ struct Known {
 }
 
 impl Followers {
-    /// A thread that panicked ends the server; until then the list is as good as ever.
-    fn open(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn change<R>(&self, change: impl FnOnce(&mut Known) -> R) -> R {
-        let mut known = self.open();
+        let mut known = lock(&self.known);
         let result = change(&mut known);
         known.changes += 1;
         let kinds = known.entries.iter().map(|entry| match entry.target {
@@ -202,14 +197,14 @@ impl Follow {
 
     /// Connections of this shard that follow something.
     pub fn connections(&self) -> Vec<ConnId> {
-        let known = self.all.open();
+        let known = lock(&self.all.known);
         let conns = known.entries.iter().map(|entry| entry.conn);
         conns.filter(|conn| conn.shard() == self.shard).collect()
     }
 
     /// Channels that are followed.
     pub fn channels(&self) -> Vec<ChannelName> {
-        let known = self.all.open();
+        let known = lock(&self.all.known);
         let channels = known
             .entries
             .iter()
@@ -308,7 +303,7 @@ impl Follow {
         if self.state.replace(state) == state {
             return;
         }
-        let known = self.all.open();
+        let known = lock(&self.all.known);
         let mut tallies = self.tallies.borrow_mut();
         let is_known = |tallies: &[Tally], entry| {
             let mut known = tallies.iter();

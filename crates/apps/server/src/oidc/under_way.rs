@@ -1,13 +1,13 @@
 //! What has begun and is not over, for shards and for the thread that asks the provider.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use throng_auth::{KeyRights, Verifier};
 use throng_backend::Address;
 use throng_config::Oidc as Section;
 use throng_http1::query;
-use throng_types::Millis;
+use throng_types::{Millis, lock};
 
 use crate::logins::Table;
 
@@ -77,11 +77,8 @@ pub(super) struct Exchange {
 }
 
 impl Inner {
-    /// A thread that panicked ends the server; until then the lists are as good as ever.
     pub(super) fn open(&self) -> MutexGuard<'_, UnderWay> {
-        self.under_way
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        lock(&self.under_way)
     }
 
     pub(super) fn client_id(&self) -> &str {
