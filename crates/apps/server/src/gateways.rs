@@ -140,6 +140,9 @@ pub(crate) struct OwnPort {
 
 /// Sources from which gateways hear events of other servers, in a process that hands over.
 pub(crate) trait Sources: Send + Sync {
+    /// Called before the new process begins, which hears events, too.
+    fn share(&self);
+
     /// Called once the new process gets everything: takes what came before, and nothing more until
     /// [`Sources::go_on`]. Error: a sentence, if that takes too long.
     fn stand_still(&self) -> Result<(), String>;

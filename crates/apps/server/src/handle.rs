@@ -171,6 +171,9 @@ impl Handle {
             pid: std::process::id(),
             software: origin.software.to_owned(),
         };
+        if let Some(sources) = &self.sources {
+            sources.share();
+        }
         let mut successor = Successor::start(program, &hello, &origin.listeners)?;
         // The successor's feeds begin where these end.
         self.feeds.pause();

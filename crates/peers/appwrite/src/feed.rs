@@ -23,10 +23,13 @@ pub enum Call {
     Presence(PresenceCall),
     /// Hands an event of the server API to every shard. [`Offers`] counts it.
     Offer(FeedMessage),
+    /// Another process hears events from now on, too: a connection that is lost is not made again
+    /// before [`Call::GoOn`].
+    Share,
     /// Stands still once everything is handed on that was published so far, or at once if nothing
     /// is heard; [`Reply::Stands`] follows, unless [`Call::GoOn`] comes first.
     StandStill(Stood),
-    /// Reads events again after [`Call::StandStill`].
+    /// Reads events again after [`Call::StandStill`], and connects again after [`Call::Share`].
     GoOn,
 }
 

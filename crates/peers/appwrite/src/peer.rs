@@ -226,7 +226,11 @@ impl Peer for AppwritePeer {
             }
             (Call::Offer(event), _) => self.offers.push_back(event),
             (Call::StandStill(stood), _) => self.stand_still(Some(stood)),
-            (Call::GoOn, _) => self.stand_still(None),
+            (Call::Share, _) => self.standstill.share(true),
+            (Call::GoOn, _) => {
+                self.standstill.share(false);
+                self.stand_still(None);
+            }
         }
         self.go_on(cx);
     }

@@ -5,6 +5,9 @@
 //! seconds. The first connection is a new beginning, too: clients may have come before it. It
 //! counts as up once Redis has said that we are subscribed: one that wants a password, or lets this
 //! user not read the channel, answers everything else.
+//!
+//! While another process takes over, a lost connection is not made again: it would bring events
+//! that are newer than those that only the other process has heard.
 
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -37,13 +40,18 @@ pub(crate) enum Heard {
     Stands(u32),
 }
 
-/// Number of changes between reading and standing still; odd while the subscriber is to stand.
+/// Wishes of a hand-over for the subscriber.
 #[derive(Clone, Default)]
-pub(crate) struct Standstill(Rc<Cell<u32>>);
+pub(crate) struct Standstill {
+    /// Number of changes between reading and standing still; odd while the subscriber is to stand.
+    number: Rc<Cell<u32>>,
+    /// Whether another process may hear what this one misses.
+    is_shared: Rc<Cell<bool>>,
+}
 
 impl Standstill {
     pub(crate) fn number(&self) -> u32 {
-        self.0.get()
+        self.number.get()
     }
 
     pub(crate) fn is_asked(&self) -> bool {
@@ -52,7 +60,16 @@ impl Standstill {
 
     pub(crate) fn set(&self, stands: bool) {
         let number = self.number() + 1;
-        self.0.set(number + u32::from((number % 2 == 1) != stands));
+        { &self.number }.set(number + u32::from((number % 2 == 1) != stands));
+    }
+
+    pub(crate) fn share(&self, is_shared: bool) {
+        self.is_shared.set(is_shared);
+    }
+
+    /// Whether a connection that is lost stays so.
+    fn keeps_away(&self) -> bool {
+        self.is_shared.get() || self.is_asked()
     }
 }
 
@@ -137,7 +154,20 @@ impl Subscriber {
         }
     }
 
-    async fn connect(&self) -> Result<RedisLink, RedisError> {
+    /// Connects once nobody else hears what was missed.
+    async fn connect(&mut self) -> Result<RedisLink, RedisError> {
+        loop {
+            while self.standstill.keeps_away() {
+                self.changes.next().await;
+            }
+            let link = self.try_connect().await?;
+            if !self.standstill.keeps_away() {
+                return Ok(link);
+            }
+        }
+    }
+
+    async fn try_connect(&self) -> Result<RedisLink, RedisError> {
         let place = self.source.find(&self.net, ANSWER_MS, None).await?;
         // Longer ones than can be delivered are still told by name, if they are not far longer.
         let bytes_max = ANSWER_BYTES_MAX.max(2 * self.message_bytes_max);

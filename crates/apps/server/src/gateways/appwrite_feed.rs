@@ -108,6 +108,10 @@ impl World {
 }
 
 impl Sources for World {
+    fn share(&self) {
+        let _ = self.call(Call::Share);
+    }
+
     fn stand_still(&self) -> Result<(), String> {
         let (stood, stands) = sync_channel(1);
         let stood = Box::new(move || {

@@ -8,7 +8,7 @@ use throng_appwrite_api::Call;
 use throng_server::handover::{Unpacking, steps};
 
 use super::{Node, Play};
-use crate::node::unpack;
+use crate::node::{turn_hosts, unpack};
 
 /// Rounds in which the shards may come to rest.
 const ROUNDS: usize = 60;
@@ -20,7 +20,12 @@ impl Play {
             false => Vec::new(),
         };
         note!(self.net, "node {at} begins to hand over");
-        self.successor = Some(self.nodes[at].successor(&self.net));
+        let old = &mut self.nodes[at];
+        if self.guests.is_some() {
+            old.call_appwrite(Call::Share);
+            turn_hosts(&mut old.hosts);
+        }
+        self.successor = Some(old.successor(&self.net));
         if let Some(guests) = &mut self.guests {
             guests.processes += 1;
         }

@@ -16,8 +16,8 @@
 //! NUMBER`; `redis answers` a question, `to NUMBER` whether that is all; `redis breaks`. It `is
 //! there`, or `is gone`; it `was asked`, or `was not`, whether it still is.
 //!
-//! `passes MS`; `counted SERIES [LABEL] COUNT`; `feed up` or `down`; `stand still`, `go on`, and
-//! `stood COUNT` times so far.
+//! `passes MS`; `counted SERIES [LABEL] COUNT`; `feed up` or `down`; `share`, `stand still`, `go
+//! on`, and `stood COUNT` times so far.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -364,6 +364,7 @@ impl AssertingStage for Fixture {
                     stood.fetch_add(1, Ordering::Relaxed);
                 })));
             }
+            ("share", _) => self.call(Call::Share),
             ("go", _) => self.call(Call::GoOn),
             ("stood", _) => {
                 self.news = self.news();
