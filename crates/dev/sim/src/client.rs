@@ -263,7 +263,9 @@ impl Client {
     /// A hand-over tells no client to come back later whose connection can move.
     pub(super) fn was_sent_away(&self, code: Option<u64>, around: &Around<'_>) {
         let may_be = !around.setup.hands_over || around.setup.drain_at.is_some();
-        let is_leaving = self.link.as_ref().is_none_or(|link| link.shut);
+        // On a stream it stays if another of the same connection does, that ends, for one.
+        let is_free = |link: &Link| link.shut || around.net.is_lane(link.conn);
+        let is_leaving = self.link.as_ref().is_none_or(is_free);
         let is_drain = matches!(code, Some(1012 | 3001));
         assert!(
             may_be || is_leaving || !is_drain,

@@ -3,6 +3,9 @@
 //! Owns every connection's bytes on their way, both ways, and how it ends. Never: loses or
 //! reorders a byte of a connection that lives. What the shards see of it is in `kernel.rs`.
 
+mod carrier;
+mod odds;
+
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fmt::Arguments;
@@ -12,9 +15,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use throng_http2::UPGRADE_KEY;
 use throng_types::{Now, Rng};
 use throng_ws::Masking;
 
+use self::carrier::Lanes;
+use self::odds::Odds;
 use crate::tally::Tally;
 use crate::trace::{Detail, Trace};
 
@@ -25,41 +31,6 @@ const MONO_US: u64 = 1_000_000;
 
 /// Time in µs that a slow client has to take the last message; the engine's value.
 const SLOW_US: u64 = 15_000_000;
-
-/// Chance of each fault, in percent of the calls that can meet it.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Odds {
-    pub(crate) split: usize,
-    pub(crate) short_write: usize,
-    pub(crate) no_room: usize,
-    pub(crate) late_event: usize,
-    pub(crate) spurious: usize,
-    pub(crate) interrupted: usize,
-    pub(crate) stale_room: usize,
-    pub(crate) late_wake: usize,
-    pub(crate) accept: usize,
-    /// Percentage of events that report only what changed, and not all that is ready.
-    pub(crate) terse: usize,
-}
-
-impl Odds {
-    /// Those of a run: none, few or many of each kind.
-    pub(crate) fn draw(rng: &mut Rng) -> Self {
-        let mut one = |most: usize| [0, most / 8, most][rng.below(3) as usize];
-        Self {
-            split: one(90),
-            short_write: one(60),
-            no_room: one(30),
-            late_event: one(80),
-            spurious: one(20),
-            interrupted: one(20),
-            stale_room: one(80),
-            late_wake: one(80),
-            accept: one(30),
-            terse: one(100),
-        }
-    }
-}
 
 /// One connection. Its number is never used twice.
 #[derive(Default)]
@@ -98,6 +69,8 @@ pub(crate) struct Conn {
     pub(crate) edge_in: bool,
     /// Room came since the last event.
     pub(crate) edge_room: bool,
+    /// The connection that carries it, if it is a lane: nothing but `aborted` is its own then.
+    pub(crate) rides: Option<usize>,
 }
 
 impl Conn {
@@ -184,7 +157,7 @@ pub(crate) struct World {
 
 /// The one world of a run, shared by all of its parts.
 #[derive(Clone)]
-pub(crate) struct Net(pub(crate) Rc<RefCell<World>>);
+pub(crate) struct Net(pub(crate) Rc<RefCell<World>>, Rc<RefCell<Lanes>>);
 
 /// Notes an event of the run, in the words of `format!`.
 macro_rules! note {
@@ -193,9 +166,12 @@ macro_rules! note {
     };
 }
 
+// Behind the macro, which it uses.
+mod lanes;
+
 impl Net {
     pub(crate) fn new(seed: u64, detail: Detail) -> Self {
-        Self(Rc::new(RefCell::new(World {
+        let world = World {
             rng: Rng::new(seed),
             mono_us: MONO_US,
             unix_ms: UNIX_MS,
@@ -210,7 +186,8 @@ impl Net {
             mailbox_slots: 4096,
             faulted_at_us: 0,
             faulted_conns: 0,
-        })))
+        };
+        Self(Rc::new(RefCell::new(world)), Rc::default())
     }
 
     // ---- chance, time and trace ----
@@ -230,7 +207,10 @@ impl Net {
 
     /// Key of a WebSocket handshake.
     pub(crate) fn key(&self) -> [u8; 16] {
-        (u128::from(self.next()) << 64).to_be_bytes()
+        match self.may_have_lanes() {
+            true => UPGRADE_KEY,
+            false => (u128::from(self.next()) << 64).to_be_bytes(),
+        }
     }
 
     /// Draws how much a mailbox between two shards holds, and the odds of faults.
@@ -326,6 +306,12 @@ impl Net {
         port: u8,
         down_bytes_max: usize,
     ) -> usize {
+        let lane = { Some(kernels.clone()).filter(|_| port == 0) }
+            .and_then(|kernels| self.open_lane(&kernels, down_bytes_max));
+        lane.unwrap_or_else(|| self.connect_socket(kernels, port, down_bytes_max))
+    }
+
+    fn connect_socket(&self, kernels: Range<usize>, port: u8, down_bytes_max: usize) -> usize {
         let mut world = self.0.borrow_mut();
         let number = world.conns.len();
         world.conns.push(Conn::new(down_bytes_max));
@@ -349,6 +335,9 @@ impl Net {
 
     /// A client writes. What it wrote arrives at once, or in pieces.
     pub(crate) fn client_send(&self, number: usize, bytes: &[u8]) {
+        if self.is_lane(number) {
+            return self.lane_sends(number, bytes);
+        }
         let mut world = self.0.borrow_mut();
         let split = world.odds.split;
         let splits = (world.rng.below(100) as usize) < split && bytes.len() > 1;
@@ -380,6 +369,7 @@ impl Net {
 
     /// Bytes on their way arrive, at most so many.
     pub(crate) fn arrive(&self, number: usize, bytes_max: usize) {
+        let number = self.socket(number);
         let mut world = self.0.borrow_mut();
         let conn = &mut world.conns[number];
         let count = conn.flying.len().min(bytes_max);
@@ -413,6 +403,9 @@ impl Net {
 
     /// A client shuts its sending side and goes on reading.
     pub(crate) fn client_fin(&self, number: usize) {
+        if self.is_lane(number) {
+            return self.lane_shuts(number);
+        }
         let mut world = self.0.borrow_mut();
         let conn = &mut world.conns[number];
         conn.client_fin = true;
@@ -421,6 +414,9 @@ impl Net {
 
     /// A client is gone. With `reset` this is reported to the server at once, and nothing else is.
     pub(crate) fn client_leaves(&self, number: usize, reset: bool) {
+        if self.is_lane(number) {
+            return self.lane_leaves(number, reset);
+        }
         let mut world = self.0.borrow_mut();
         let conn = &mut world.conns[number];
         (conn.client_fin, conn.client_gone) = (true, true);
@@ -464,6 +460,9 @@ impl Net {
 
     /// A client reads, at most so many bytes; `None` at the end of the stream.
     pub(crate) fn client_recv(&self, number: usize, bytes_max: usize) -> Option<Vec<u8>> {
+        if self.is_lane(number) {
+            return self.lane_recv(number, bytes_max);
+        }
         let mut world = self.0.borrow_mut();
         let conn = &mut world.conns[number];
         let count = conn.down.len().min(bytes_max);
@@ -576,7 +575,8 @@ impl Net {
         (0..world.conns.len()).filter(is_it).collect()
     }
 
-    /// Whether a connection never reached the app: its end proves nothing about it.
+    /// Whether a connection never reached the app, or was dropped with the one that carried it: its
+    /// end proves nothing about it.
     pub(crate) fn was_aborted(&self, number: usize) -> bool {
         self.0.borrow().conns[number].aborted
     }

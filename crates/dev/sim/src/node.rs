@@ -172,6 +172,7 @@ impl Node {
 
     /// Whether a connection that was made outward is one of its own.
     pub(crate) fn has(&self, conn: usize, net: &Net) -> bool {
+        let conn = net.socket(conn);
         let watched = net.0.borrow().conns[conn].watched;
         watched.is_some_and(|(kernel, ..)| self.kernels.contains(&kernel))
     }

@@ -231,6 +231,7 @@ pub(crate) fn run_hand_overs(net: Net, seed: u64, steps: usize) {
 }
 
 fn run(net: Net, seed: u64, steps: usize, setup: Setup) {
+    net.may_draw_lanes(seed, 2);
     let mut play = Play::new(net, seed, setup);
     for step in 0..steps {
         play.step(step);

@@ -6,7 +6,6 @@
 
 mod app;
 mod secure;
-mod streams;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -14,7 +13,6 @@ use throng_engine::ConnLimits;
 
 use app::{Mail, Relay};
 use secure::Secure;
-use streams::{Carriers, Lane};
 
 use crate::net::Net;
 use crate::stage::Stage;
@@ -37,7 +35,6 @@ struct Client {
     number: usize,
     conn: Option<usize>,
     tls: Option<Secure>,
-    lane: Option<Lane>,
     input: Vec<u8>,
     /// Lines sent on this connection that are not answered.
     unanswered: VecDeque<String>,
@@ -56,10 +53,9 @@ impl Client {
     fn say(&mut self, net: &Net, line: &str) {
         if let Some(conn) = self.conn {
             note!(net, "client {} on {conn} says {line:?}", self.number);
-            match (&mut self.tls, &self.lane) {
-                (None, None) => net.client_send(conn, line.as_bytes()),
-                (Some(tls), _) => tls.send(net, conn, line.as_bytes()),
-                (None, Some(lane)) => lane.send(net, line.as_bytes()),
+            match &mut self.tls {
+                None => net.client_send(conn, line.as_bytes()),
+                Some(tls) => tls.send(net, conn, line.as_bytes()),
             }
         }
     }
@@ -85,10 +81,7 @@ impl Client {
                 {
                     tls.close(net, conn);
                 }
-                match &self.lane {
-                    None => net.client_fin(conn),
-                    Some(lane) => lane.shut(net),
-                }
+                net.client_fin(conn);
             }
             _ => {
                 for _ in 0..net.pick(&[1, 1, 4, 12]) {
@@ -104,29 +97,18 @@ impl Client {
 
     fn leave(&mut self, net: &Net) {
         if let Some(conn) = self.conn.take() {
-            match self.lane.take() {
-                None => drop(net.client_drops(conn)),
-                Some(lane) => lane.leave(net),
-            }
+            net.client_drops(conn);
             note!(net, "client {} leaves {conn}", self.number);
         }
     }
 
     fn read(&mut self, net: &Net, bytes_max: usize) -> bool {
         let Some(conn) = self.conn else { return false };
-        let read = match &self.lane {
-            None => net.client_recv(conn, bytes_max),
-            Some(lane) => lane.read(net, bytes_max),
-        };
-        let Some(bytes) = read else {
+        let Some(bytes) = net.client_recv(conn, bytes_max) else {
             note!(net, "client {} sees the end of {conn}", self.number);
-            let socket = self.lane.as_ref().map_or(conn, Lane::conn);
-            let was_dropped = self.lane.as_ref().is_some_and(Lane::was_dropped);
-            let excused = self.over || self.shut || was_dropped || net.was_aborted(socket);
+            let excused = self.over || self.shut || net.was_aborted(conn);
             assert!(excused, "the server ended {conn} unasked");
-            if let Some(lane) = self.lane.take() {
-                lane.leave(net);
-            } else if net.percent(70) {
+            if net.is_lane(conn) || net.percent(70) {
                 net.client_leaves(conn, false);
             } else {
                 // It never closes: the server must not wait for ever.
@@ -149,7 +131,9 @@ impl Client {
     }
 
     fn line(&mut self, line: &str) {
-        if matches!(line, "bye\n" | "free\n" | "idle\n") {
+        // The head of its answer, if it is on a stream.
+        let is_head = line.ends_with("\r\n");
+        if is_head || matches!(line, "bye\n" | "free\n" | "idle\n") {
             return;
         }
         if let Some(answer) = line.strip_prefix("ok ") {
@@ -175,15 +159,12 @@ struct Play {
     net: Net,
     stage: Stage<Relay>,
     clients: Vec<Client>,
-    carriers: Carriers,
-    /// Streams that have begun.
-    begun: u32,
     kernel_bytes: usize,
     way: Way,
 }
 
-/// Numbers of streams begin above those of connections.
-const STREAM_NUMBERS: usize = 1_000_000;
+/// Request that begins a stream of lines.
+const ASK: &[u8] = b"GET / HTTP/1.1\r\nHost: sim\r\nUpgrade: websocket\r\n\r\n";
 
 impl Play {
     fn new(net: Net, seed: u64, way: Way) -> Self {
@@ -196,6 +177,7 @@ impl Play {
             spare_descriptors: 0,
             // Longer than all leaps of the clock together.
             handshake_timeout_ms: 1_000_000_000,
+            frame_timeout_ms: 1_000_000_000,
             ..ConnLimits::default()
         };
         let gather = net.percent(50);
@@ -209,6 +191,7 @@ impl Play {
             |shard, _| Relay::new(shard.index(), shards, gather, way == Way::Streams),
         );
         net.draw_faults(&[1, 2, 7, 4096]);
+        net.has_lanes(if way == Way::Streams { 100 } else { 0 });
         let clients = (0..net.between(2, 7)).map(|number| Client {
             number,
             ..Client::default()
@@ -217,8 +200,6 @@ impl Play {
             kernel_bytes: net.pick(&[20, 300, 5000]),
             clients: clients.collect(),
             way,
-            carriers: Carriers::new(),
-            begun: 0,
             stage,
             net,
         }
@@ -236,14 +217,6 @@ impl Play {
             }
             45..65 => {
                 let now_us = net.now_us();
-                for carrier in &self.carriers {
-                    let mut carrier = carrier.borrow_mut();
-                    carrier.pump(net, net.pick(&[1, 30, 1000, 1 << 20]));
-                    if !carrier.is_over() && net.percent(1) {
-                        net.count("a client drops a connection with streams");
-                        carrier.drops(net);
-                    }
-                }
                 let at = net.below(self.clients.len());
                 let client = &mut self.clients[at];
                 if client.reads_from_us <= now_us {
@@ -258,21 +231,12 @@ impl Play {
                 let at = net.below(self.clients.len());
                 let client = &mut self.clients[at];
                 match client.conn {
-                    None if self.way == Way::Streams => {
-                        self.begun += 1;
-                        let lane =
-                            Lane::open(net, &mut self.carriers, self.begun, self.kernel_bytes);
-                        note!(net, "client {at} is on {}: {}", lane.conn(), self.begun);
-                        *client = Client {
-                            number: at,
-                            conn: Some(STREAM_NUMBERS + self.begun as usize),
-                            lane: Some(lane),
-                            ..Client::default()
-                        };
-                    }
                     None => {
                         let conn = net.connect(0, self.kernel_bytes);
                         note!(net, "client {at} connects: {conn}");
+                        if self.way == Way::Streams {
+                            net.client_send(conn, ASK);
+                        }
                         *client = Client {
                             number: at,
                             conn: Some(conn),
@@ -282,7 +246,6 @@ impl Play {
                         };
                     }
                     Some(conn) if net.percent(40) => {
-                        let conn = client.lane.as_ref().map_or(conn, Lane::conn);
                         net.arrive(conn, net.pick(&[1, 20, 9999]));
                     }
                     Some(_) if net.percent(2) => client.leave(net),
@@ -307,15 +270,11 @@ impl Play {
     fn rest(&mut self) {
         self.net.accepts_all();
         for _ in 0..3 {
-            let (net, clients, carriers) = (&self.net, &mut self.clients, &self.carriers);
+            let (net, clients) = (&self.net, &mut self.clients);
             self.stage.rest(|| {
-                let mut busy = false;
-                for carrier in carriers {
-                    net.arrive(carrier.borrow().conn, usize::MAX);
-                    busy |= carrier.borrow_mut().pump(net, 1 << 20);
-                }
+                let mut busy = net.pump_all();
                 for client in &mut *clients {
-                    if let Some(conn) = client.conn.filter(|_| client.lane.is_none()) {
+                    if let Some(conn) = client.conn {
                         net.arrive(conn, usize::MAX);
                     }
                     busy |= client.read(net, 1 << 20);
@@ -335,10 +294,9 @@ impl Play {
     fn settle(&mut self) {
         self.rest();
         let refused = |client: &Client| {
-            let world = self.net.0.borrow();
             client.conn.is_none_or(|conn| {
-                let conn = client.lane.as_ref().map_or(conn, Lane::conn);
-                world.conns[conn].server_gone
+                let conn = self.net.socket(conn);
+                self.net.0.borrow().conns[conn].server_gone
             })
         };
         for client in self.clients.iter().filter(|client| !refused(client)) {
@@ -376,13 +334,6 @@ impl Play {
         }
         for client in &mut self.clients {
             client.leave(&self.net);
-        }
-        self.rest();
-        for carrier in &self.carriers {
-            let mut carrier = carrier.borrow_mut();
-            if !carrier.is_over() {
-                carrier.drops(&self.net);
-            }
         }
         self.rest();
         self.net.pass_us(6_000_000);

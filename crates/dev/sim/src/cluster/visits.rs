@@ -239,8 +239,9 @@ impl Play {
 
     // ---- hand-overs ----
 
-    /// The connections of guests that wait for nothing, after a rest: all of them can move.
-    pub(super) fn guests_at_rest(&mut self, at: usize) -> Vec<usize> {
+    /// Connections of guests that wait for nothing, after a rest: all of them can move. Each has
+    /// the newest of those that share its socket.
+    pub(super) fn guests_at_rest(&mut self, at: usize) -> Vec<(usize, usize)> {
         if self.guests.is_none() || self.trouble > 0 {
             return Vec::new();
         }
@@ -251,9 +252,14 @@ impl Play {
         let listeners = guests.listeners.iter().filter(|it| it.is_settled());
         let conns = visitors.filter_map(Visitor::conn);
         let conns = conns.chain(listeners.filter_map(Listener::conn));
-        conns
-            .filter(|conn| self.nodes[at].has(*conn, &self.net))
-            .collect()
+        let conns = conns.filter(|conn| self.nodes[at].has(*conn, &self.net));
+        let rests: Vec<usize> = conns.collect();
+        let can_move = |conn: &usize| {
+            let (all, newest) = self.net.fellows(*conn);
+            let all_rest = all.iter().all(|it| rests.contains(it));
+            all_rest.then_some((*conn, newest))
+        };
+        rests.iter().filter_map(can_move).collect()
     }
 
     /// Once the successor hears Appwrite's events, or cannot, a process takes what came before, and
@@ -288,12 +294,15 @@ impl Play {
     }
 
     /// These connections are the node's, which is another process by now.
-    pub(super) fn guests_have_moved(&mut self, at: usize, conns: &[usize]) {
+    pub(super) fn guests_have_moved(&mut self, at: usize, conns: &[(usize, usize)]) {
         let Some(guests) = &mut self.guests else {
             return;
         };
         guests.is_quiet = false;
-        for conn in conns {
+        // Nobody else has come to it, or ended it.
+        let is_as_before =
+            |conn: usize, newest| self.net.fellows(conn).1 == newest && !self.net.was_aborted(conn);
+        for (conn, _) in conns.iter().filter(|it| is_as_before(it.0, it.1)) {
             let visitors = guests.visitors.iter().map(Visitor::conn);
             let mut own = visitors.chain(guests.listeners.iter().map(Listener::conn));
             if own.any(|own| own == Some(*conn)) {

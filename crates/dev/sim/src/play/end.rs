@@ -44,7 +44,7 @@ impl Play {
                 for old in &mut *retired {
                     busy |= old.stage.turn_all();
                 }
-                busy |= turn_hosts(hosts);
+                busy |= turn_hosts(hosts) | net.pump_all();
                 let conns = clients.iter().filter_map(Client::conn);
                 let conns = conns.chain(publishers.iter().filter_map(Publisher::conn));
                 let conns = conns.chain(visitors.iter().filter_map(Visitor::conn));
