@@ -75,8 +75,7 @@ impl Pages for ServerPages {
     }
 
     fn sign_in(&self) -> Option<&dyn SignIn> {
-        let oidc = self.0.oidc.as_ref()?;
-        Some(oidc)
+        self.0.sign_in.as_deref()
     }
 
     fn page(&self, path: &str, accept: Option<&str>) -> Option<Page> {

@@ -130,7 +130,7 @@ impl Blueprint {
             base_bytes: memory::process(None).map_or(0, |process| process.rss_bytes),
             watch: Watch::new(config, shards),
             logins,
-            oidc,
+            sign_in: oidc.map(|oidc| Box::new(oidc) as Box<_>),
             labels: labels.clone(),
             exemplars: Arc::default(),
         };

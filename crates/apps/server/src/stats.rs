@@ -12,11 +12,11 @@ use throng_metrics::{
     Counter, Counters, Exemplars, Exposition, Gauge, Histogram, NamespaceLabels, Totals,
     write_apps, write_namespaces,
 };
+use throng_session::SignIn;
 use throng_sys::{clock, cpu, limits, memory};
 use throng_types::{ChannelName, Now, Payload, PayloadKind, lock};
 
 use crate::logins::Table;
-use crate::oidc::Oidc;
 use crate::watch::{Sample, Watch};
 
 pub(crate) const STATS_CHANNEL: &str = "throng:stats";
@@ -58,7 +58,7 @@ pub(crate) struct Observatory {
     pub(crate) watch: Watch,
     pub(crate) logins: Arc<Table>,
     /// Way to an OpenID provider, if there is one.
-    pub(crate) oidc: Option<Oidc>,
+    pub(crate) sign_in: Option<Box<dyn SignIn>>,
     pub(crate) labels: Arc<Mutex<NamespaceLabels>>,
     /// Traces of durations, while there is a collector.
     pub(crate) exemplars: Arc<Mutex<Exemplars>>,

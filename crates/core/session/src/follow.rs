@@ -11,7 +11,7 @@
 
 #![expect(
     clippy::disallowed_types,
-    reason = "the list of followers is locked when one comes or goes, and by a shard that learns of it"
+    reason = "followers are locked when one comes or goes, and by a shard that learns of it"
 )]
 
 use std::cell::{Cell, RefCell};
