@@ -147,8 +147,8 @@ pub(crate) trait Sources: Send + Sync {
     /// [`Sources::go_on`]. Error: a sentence, if that takes too long.
     fn stand_still(&self) -> Result<(), String>;
 
-    /// The hand-over is over, however it ended.
-    fn go_on(&self);
+    /// The hand-over is over; the new process `has_taken_over`, or it failed.
+    fn go_on(&self, has_taken_over: bool);
 }
 
 /// Number of wire forms of the gateways before a place in the list.

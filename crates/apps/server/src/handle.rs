@@ -150,7 +150,7 @@ impl Handle {
     pub fn hand_over(&self, program: &Program) -> Result<u32, HandOverError> {
         let result = self.try_hand_over(program);
         if let Some(sources) = &self.sources {
-            sources.go_on();
+            sources.go_on(result.is_ok());
         }
         match result {
             Ok(_) => self.feeds.end(),

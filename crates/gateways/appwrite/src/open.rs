@@ -166,7 +166,7 @@ pub(crate) fn publish(
     cx.own
         .outside
         .publish(event)
-        .map_err(|_| Reject::new(503, "too many events wait; send it again in a moment"))?;
+        .map_err(|_| Reject::new(503, "no event can be taken now; send it again in a moment"))?;
     let keep_alive = incoming.request.keep_alive();
     respond_json(202, b"{}\n", keep_alive, cx);
     Ok(Opened::Answered { keep_alive })

@@ -30,7 +30,8 @@ pub enum Call {
     /// is heard; [`Reply::Stands`] follows, unless [`Call::GoOn`] comes first.
     StandStill(Stood),
     /// Reads events again after [`Call::StandStill`], and connects again after [`Call::Share`].
-    GoOn,
+    /// Accepts offers again, unless another process `has_taken_over`.
+    GoOn { has_taken_over: bool },
 }
 
 pub enum Reply {
@@ -74,15 +75,18 @@ impl EventFeed {
     }
 }
 
-/// Number of offers that the peer has not taken, shared with the callers that offer.
+/// Number of offers that the peer has not taken, shared with the callers that offer, and
+/// [`CLOSED`] while none is accepted.
 #[derive(Clone, Debug, Default)]
 pub struct Offers(Arc<AtomicUsize>);
+
+const CLOSED: usize = 1 << (usize::BITS - 1);
 
 impl Offers {
     /// Counts one more.
     ///
     /// # Errors
-    /// [`QueueFull`] if too many wait.
+    /// [`QueueFull`] if too many wait, or the peer stands still.
     pub fn add(&self) -> Result<(), QueueFull> {
         let more = |waiting| (waiting < OFFERS_MAX).then_some(waiting + 1);
         let order = Ordering::Relaxed;
@@ -92,5 +96,18 @@ impl Offers {
 
     pub(crate) fn taken(&self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn close(&self, is_closed: bool) {
+        if is_closed {
+            self.0.fetch_or(CLOSED, Ordering::Relaxed);
+        } else {
+            self.0.fetch_and(!CLOSED, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether every offer that was counted is taken, those on their way to the peer included.
+    pub(crate) fn are_taken(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & !CLOSED == 0
     }
 }

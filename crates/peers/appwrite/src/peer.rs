@@ -199,7 +199,7 @@ impl AppwritePeer {
         }
         let has_room = self.has_room(cx);
         self.is_full &= !has_room;
-        let has_all = self.has_caught_up && self.offers.is_empty() && cx.replies_waiting() == 0;
+        let has_all = self.has_caught_up && self.offered.are_taken() && cx.replies_waiting() == 0;
         if let Some(stood) = self.stood.take_if(|_| has_all) {
             cx.reply(Reply::Stands(stood));
         }
@@ -225,11 +225,16 @@ impl Peer for AppwritePeer {
                 tell_presence(asker_of(&call), PresenceReply::Failed, cx);
             }
             (Call::Offer(event), _) => self.offers.push_back(event),
-            (Call::StandStill(stood), _) => self.stand_still(Some(stood)),
+            (Call::StandStill(stood), _) => {
+                // Another process does not hear what is offered here.
+                self.offered.close(true);
+                self.stand_still(Some(stood));
+            }
             (Call::Share, _) => self.standstill.share(true),
-            (Call::GoOn, _) => {
+            (Call::GoOn { has_taken_over }, _) => {
                 self.standstill.share(false);
                 self.stand_still(None);
+                self.offered.close(has_taken_over);
             }
         }
         self.go_on(cx);

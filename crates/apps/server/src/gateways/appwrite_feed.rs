@@ -129,8 +129,8 @@ impl Sources for World {
         }
     }
 
-    fn go_on(&self) {
-        let _ = self.call(Call::GoOn);
+    fn go_on(&self, has_taken_over: bool) {
+        let _ = self.call(Call::GoOn { has_taken_over });
     }
 }
 

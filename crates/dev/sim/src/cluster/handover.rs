@@ -48,7 +48,8 @@ impl Play {
         }
         note!(self.net, "it has: {is_taken}");
         node.is_still = false;
-        node.call_appwrite(Call::GoOn);
+        let has_taken_over = is_taken;
+        node.call_appwrite(Call::GoOn { has_taken_over });
         if !is_taken {
             // It has ended for certain before the old one goes on.
             self.ends(&new);

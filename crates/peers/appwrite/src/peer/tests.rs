@@ -10,14 +10,15 @@
 //!
 //! News: `hears LINE | ..` since the last time, which are `began EPOCH`, `OFFSET PAYLOAD` of an
 //! event, and `TOKEN is USER` or another answer. `offer USER NUMBER [PROJECT]` is an event of the
-//! server API by which a user changes, or nobody, `-`.
+//! server API by which a user changes, or nobody, `-`; `offer begins` on a shard before it `arrives`
+//! here. `offers are refused`.
 //!
 //! Redis: `redis listens` lets the newest link listen; `redis refuses` it; `redis publishes USER
 //! NUMBER`; `redis answers` a question, `to NUMBER` whether that is all; `redis breaks`. It `is
 //! there`, or `is gone`; it `was asked`, or `was not`, whether it still is.
 //!
 //! `passes MS`; `counted SERIES [LABEL] COUNT`; `feed up` or `down`; `share`, `stand still`, `go
-//! on`, and `stood COUNT` times so far.
+//! on` or `go on taken over`, and `stood COUNT` times so far.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -209,9 +210,13 @@ impl Fixture {
 
     fn offer(&mut self, event: &str) -> Result<(), QueueFull> {
         self.offers.add()?;
+        self.arrives(event);
+        Ok(())
+    }
+
+    fn arrives(&mut self, event: &str) {
         let event = FeedMessage::parse(event.as_bytes(), 1 << 20).unwrap();
         self.call(Call::Offer(event));
-        Ok(())
     }
 
     /// Takes the news of the shard, which has room for them.
@@ -349,6 +354,10 @@ impl AssertingStage for Fixture {
                 let project = project.first().copied().unwrap_or("p");
                 assert_eq!(self.offer(&event(user, number(which), project)), Ok(()));
             }
+            ("offers", ["are", "refused"]) => assert_eq!(self.offers.add(), Err(QueueFull)),
+            ("offer", ["begins"]) => assert_eq!(self.offers.add(), Ok(())),
+            ("offer", ["arrives"]) => self.arrives(&event("-", 1, "p")),
+
             ("redis", _) => self.redis(rest),
             ("passes", [ms]) => self.pass(number(ms)),
             ("counted", [series, label @ .., count]) => {
@@ -365,7 +374,10 @@ impl AssertingStage for Fixture {
                 })));
             }
             ("share", _) => self.call(Call::Share),
-            ("go", _) => self.call(Call::GoOn),
+            ("go", ["on", over @ ..]) => {
+                let has_taken_over = !over.is_empty();
+                self.call(Call::GoOn { has_taken_over });
+            }
             ("stood", _) => {
                 self.news = self.news();
                 check_list(&[self.stood.load(Ordering::Relaxed)], rest, " ");
