@@ -105,7 +105,15 @@ impl Checks<'_> {
         let secrets = secrets.map(|(path, secrets)| (path.to_owned(), secrets));
         let named = auth.named_api_keys.iter().enumerate();
         let named = named.map(|(at, it)| (element("auth.api_key", at) + ".key", it.key.as_slice()));
-        for (path, secrets) in secrets.into_iter().chain(named) {
+        let apps = self.config.apps.iter().enumerate().flat_map(|(at, app)| {
+            let path = element("app", at);
+            [
+                (path.clone() + ".secret", app.secret.as_slice()),
+                (path + ".previous_secret", app.previous_secret.as_slice()),
+            ]
+        });
+        let secrets = secrets.into_iter().chain(named).chain(apps);
+        for (path, secrets) in secrets {
             if !secrets.iter().any(|secret| is_published(secret)) {
                 continue;
             }
