@@ -6,7 +6,8 @@
 //! `POST /v1/realtime/events` on the API port brings an event in the form in which Appwrite
 //! announces it on Redis, so that Appwrite and Redis need not be there. The answer is 202 when the
 //! event is on its way to all shards, in the order of the requests of one connection; 400 if the
-//! body is no event; 503 when too many wait already, and then it was not taken.
+//! body is no event; 503 when too many wait already, or another process takes over, and then it was
+//! not taken.
 
 use std::net::IpAddr;
 
