@@ -28,7 +28,7 @@ pub(crate) use self::release::{output, run_to_end};
 use crate::tree;
 
 /// Largest allowed size; a larger binary is a mistake, such as debug information left in.
-const BINARY_BYTES_MAX: u64 = 17_500_000;
+const BINARY_BYTES_MAX: u64 = 20_000_000;
 
 /// Makes target/packages: static binaries, archives, .deb, .rpm, container images, SBOM, SHA256SUMS
 ///
