@@ -10,8 +10,8 @@
 //!
 //! News: `hears LINE | ..` since the last time, which are `began EPOCH`, `OFFSET PAYLOAD` of an
 //! event, and `TOKEN is USER` or another answer. `offer USER NUMBER [PROJECT]` is an event of the
-//! server API by which a user changes, or nobody, `-`; `offer begins` on a shard before it `arrives`
-//! here. `offers are refused`.
+//! server API by which a user changes, or nobody, `-`; `offer begins` on a shard before it
+//! `arrives` here. `offers are refused`.
 //!
 //! Redis: `redis listens` lets the newest link listen; `redis refuses` it; `redis publishes USER
 //! NUMBER`; `redis answers` a question, `to NUMBER` whether that is all; `redis breaks`. It `is
