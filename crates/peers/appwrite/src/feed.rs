@@ -75,11 +75,11 @@ impl EventFeed {
     }
 }
 
-/// Number of offers that the peer has not taken, shared with the callers that offer, and
-/// [`CLOSED`] while none is accepted.
+/// Number of offers that the peer has not taken, shared with the callers that offer.
 #[derive(Clone, Debug, Default)]
 pub struct Offers(Arc<AtomicUsize>);
 
+/// Added to the number while no offer is accepted.
 const CLOSED: usize = 1 << (usize::BITS - 1);
 
 impl Offers {
