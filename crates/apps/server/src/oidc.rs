@@ -28,8 +28,9 @@ use throng_session::{SignIn, SignInBegun, SignInState};
 use throng_types::Millis;
 
 use self::asker::ProviderClient;
-use self::under_way::{Begun, Exchange, Inner, Order, Pending, TIMEOUT_MS, form, push};
+use self::under_way::{Begun, Exchange, Inner, Order, Pending, TIMEOUT_MS, UNDER_WAY_MAX, form};
 use crate::logins::{LIFETIME_MS, Table, digest_of, new_secret};
+use crate::watch::push;
 
 /// Milliseconds that somebody has at the provider's page.
 const AT_PROVIDER_MS: u64 = 600_000;
@@ -118,7 +119,7 @@ impl SignIn for Oidc {
             verifier,
             until: now + AT_PROVIDER_MS,
         };
-        push(&mut under_way.begun, begun);
+        push(&mut under_way.begun, begun, UNDER_WAY_MAX);
         Ok(SignInBegun {
             location,
             secret,
@@ -159,7 +160,7 @@ impl SignIn for Oidc {
             until: now + TOLD_MS,
             outcome: None,
         };
-        push(&mut under_way.pending, pending);
+        push(&mut under_way.pending, pending, UNDER_WAY_MAX);
         self.calls.send(Order::Exchange(Box::new(exchange)));
         Ok(secret)
     }

@@ -262,7 +262,7 @@ fn shown(config: &Config) -> Value {
 }
 
 /// Adds the newest, and lets the oldest go.
-fn push<T>(list: &mut VecDeque<T>, newest: T, max: usize) {
+pub(crate) fn push<T>(list: &mut VecDeque<T>, newest: T, max: usize) {
     if list.len() >= max {
         list.pop_front();
     }

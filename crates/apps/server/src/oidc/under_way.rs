@@ -12,7 +12,7 @@ use throng_types::{Millis, lock};
 use crate::logins::Table;
 
 /// Sign-ins under way at once, before and after the way back from the provider.
-const UNDER_WAY_MAX: usize = 64;
+pub(super) const UNDER_WAY_MAX: usize = 64;
 /// Milliseconds for one request to the provider.
 pub(super) const TIMEOUT_MS: u64 = 10_000;
 
@@ -107,14 +107,6 @@ impl Inner {
             pending.outcome = Some(outcome);
         }
     }
-}
-
-/// Adds the newest, and lets the oldest go.
-pub(super) fn push<T>(list: &mut VecDeque<T>, newest: T) {
-    if list.len() >= UNDER_WAY_MAX {
-        list.pop_front();
-    }
-    list.push_back(newest);
 }
 
 /// Fields of a form or a query (WHATWG URL, `application/x-www-form-urlencoded`).
