@@ -189,7 +189,8 @@ impl Follow {
 
     /// Notes that a connection has gone, which may have followed something.
     pub fn gone(&self, conn: ConnId) {
-        if self.is_on() {
+        // Others that go must not make every shard look again.
+        if self.is_on() && self.connections().contains(&conn) {
             self.all
                 .change(|known| known.entries.retain(|entry| entry.conn != conn));
         }
