@@ -252,7 +252,7 @@ impl<K: Kernel> App<K> for ShardApp {
         }
         if self.parts.shared.follow.is_on() {
             let parts = (&self.parts.shared, &self.parts.hub);
-            follow::left(parts, id, session, follow::TOO_SLOW);
+            follow::too_slow(parts, id, session);
         }
         // Nothing more is delivered to it, however long its last word takes.
         self.parts.hub.gone(id, effects.now);

@@ -199,10 +199,6 @@ pub(crate) fn unsubscribed(
 /// Tells of a connection that leaves the hub; the hub still knows its channels.
 #[cold]
 pub(crate) fn left((shared, hub): (&Shared, &Hub), conn: ConnId, session: &Session, why: &str) {
-    if why == TOO_SLOW {
-        let event = event_of("slow", conn, Some(session), "");
-        shared.tell_followers(&event, |line, _| line.text("why", why));
-    }
     for channel in shared.follow.channels() {
         if hub.is_subscribed(conn, &channel) {
             let event = event_of("unsubscribed", conn, Some(session), channel.as_str());
@@ -211,8 +207,14 @@ pub(crate) fn left((shared, hub): (&Shared, &Hub), conn: ConnId, session: &Sessi
     }
 }
 
-/// Why a client leaves that is closed for being slow.
-pub(crate) const TOO_SLOW: &str = "too slow";
+/// Tells of a connection that is closed for being slow, and so leaves the hub.
+#[cold]
+pub(crate) fn too_slow((shared, hub): (&Shared, &Hub), conn: ConnId, session: &Session) {
+    let why = "too slow";
+    let event = event_of("slow", conn, Some(session), "");
+    shared.tell_followers(&event, |line, _| line.text("why", why));
+    left((shared, hub), conn, session, why);
+}
 
 /// Tells that a client has come, or has gone, with the code and reason of its end.
 #[cold]
