@@ -47,7 +47,13 @@ impl Nats {
 
     /// NATS has said whether this node is in the roster.
     pub(crate) fn rostered(&mut self, payload: &[u8]) {
-        self.is_rostered |= api::stored(payload).is_ok();
+        if !self.is_rostered && api::stored(payload).is_ok() {
+            self.is_rostered = true;
+            if std::mem::take(&mut self.renamed) {
+                self.come_again();
+            }
+            self.store_all_taken();
+        }
         self.list_unrostered();
     }
 

@@ -320,6 +320,10 @@ impl Nats {
     }
 
     fn store_again(&mut self, member: Member, old: Option<String>) {
+        if !self.is_rostered {
+            self.compare_at_ms = Some(self.core.io.now_ms);
+            return;
+        }
         let Some(presence) = self.rows_of(&member).map(|row| row.presence.clone()) else {
             return;
         };
@@ -348,12 +352,11 @@ impl Nats {
     }
 
     /// Compares this node's members with what NATS lists of them, if that is due: after each
-    /// connection, and where a row could not be stored or removed.
+    /// connection, as soon as this node is in the roster, and where a row could not be stored or
+    /// removed.
     pub(crate) fn compare_rows(&mut self) {
-        if self
-            .compare_at_ms
-            .is_none_or(|at_ms| at_ms > self.core.io.now_ms)
-        {
+        let is_due = { self.compare_at_ms }.is_some_and(|at_ms| at_ms <= self.core.io.now_ms);
+        if !is_due || !self.is_rostered {
             return;
         }
         self.compare_at_ms = None;
@@ -453,8 +456,11 @@ impl Nats {
         }
     }
 
-    /// Stores the row of a member that came from another process.
+    /// Stores the row of a member that came from another process, once this one is in the roster.
     pub(crate) fn store_taken(&mut self, channel: &ChannelName, client: &str) {
+        if !self.is_rostered {
+            return;
+        }
         let rows = self.rows.get(&(channel.clone(), client.into()));
         let is_taken =
             |row: &&Row| row.presence.is_listed && row.is_in && !row.is_gone && !row.is_stored;

@@ -57,20 +57,16 @@ impl Verbs for Nats {
             self.compare_at_ms = Some(self.core.io.now_ms);
         }
         self.live = None;
-        self.is_rostered = false;
     }
 
     fn announce(&mut self) {
         let hello = format!("+{}", self.incarnation);
         self.tell_everybody(hello.as_bytes());
-        if std::mem::take(&mut self.renamed) {
-            self.come_again();
-        }
-        self.store_all_taken();
     }
 
     fn end_connection(&mut self) {
         self.link = None;
+        self.is_rostered = false;
         self.flight_bytes = 0;
         self.asks.clear();
         self.untaken.clear();
@@ -282,9 +278,7 @@ impl Verbs for Nats {
         };
         let key = (channel, row.presence.who.client.clone());
         self.rows.entry(key.clone()).or_default().push(row);
-        if self.link.is_some() {
-            self.store_taken(&key.0, &key.1);
-        }
+        self.store_taken(&key.0, &key.1);
     }
 
     fn give_somebody(&mut self, channel: ChannelName, presence: &ChannelMember) {

@@ -59,6 +59,17 @@ fn say(node: &mut Nats, number: u64, status: Option<u16>, payload: String) {
         .expect("an answer");
 }
 
+/// NATS stores the lease, and the node in the roster.
+fn enter(node: &mut Nats) {
+    for step in [
+        |it: &Flight| matches!(it, Flight::Leased),
+        |it: &Flight| matches!(it, Flight::Rostered),
+    ] {
+        let number = asked(node, step).expect("it is asked for");
+        say(node, number, None, r#"{"stream":"s","seq":1}"#.to_owned());
+    }
+}
+
 /// Asks for the nodes that may have members; says that `other` may; and returns the question
 /// about leases from before, and the one that follows.
 fn roster_with(node: &mut Nats, other: &str) -> (u64, u64) {
@@ -99,6 +110,7 @@ fn a_node_without_a_lease_is_dead_and_its_members_are_looked_for() {
 #[test]
 fn a_row_that_could_not_be_removed_is_looked_for_again() {
     let mut node = node();
+    enter(&mut node);
     let compares = |it: &Flight| matches!(it, Flight::OwnRows(_));
     let row = node.names.member("c", &node.incarnation, "u.v");
     for _ in 0..3 {
@@ -141,19 +153,30 @@ fn no_member_is_listed_before_the_node_is_in_the_roster() {
         };
         node.request(0, subscribe);
     };
-    let lists = |node: &Nats| asked(node, |it| matches!(it, Flight::Row(_))).is_some();
-    let stored = || r#"{"stream":"s","seq":1}"#.to_owned();
+    let lists = |node: &Nats| {
+        let rows = |it: &Flight| matches!(it, Flight::Row(_) | Flight::RowTaken(..));
+        asked(node, rows).is_some()
+    };
     comes(&mut node, 1);
-    let leased = asked(&node, |it| matches!(it, Flight::Leased)).expect("a lease");
-    say(&mut node, leased, None, stored());
     assert!(!lists(&node));
-    let rostered = |it: &Flight| matches!(it, Flight::Rostered);
-    let number = asked(&node, rostered).expect("a place in the roster");
-    say(&mut node, number, None, stored());
+    enter(&mut node);
     assert!(lists(&node));
     // On another connection as well.
     node.disconnected();
     assert!(node.unrostered.is_empty() && !lists(&node));
+    // And of members who come from another process.
+    let mut node = self::node();
+    let presence = ChannelMember {
+        who: Arc::new(who),
+        is_listed: true,
+        announced: Announced::Nothing,
+    };
+    node.take_somebody(ChannelName::new("c").expect("a name"), presence);
+    node.compare_at_ms = Some(0);
+    node.compare_rows();
+    assert!(!lists(&node));
+    enter(&mut node);
+    assert!(lists(&node));
 }
 
 /// JetStream may be full while a hand-over goes on.
@@ -165,6 +188,7 @@ fn a_member_of_another_process_is_stored_again_if_that_was_refused() {
         is_listed: true,
         announced: Announced::Nothing,
     };
+    enter(&mut node);
     node.take_somebody(ChannelName::new("c").expect("a name"), presence);
     let taken = |it: &Flight| matches!(it, Flight::RowTaken(..));
     let number = asked(&node, taken).expect("a row");
