@@ -63,7 +63,7 @@ fn has_gone<K: Kernel>(app: &mut ShardApp, conns: &mut Conns<Session, K>) -> boo
         }
         Some(Stage::Callers) => {
             close_those(app, |one| one.class().transport == Transport::Http, conns);
-            conns.all_have_left()
+            conns.all_have_left() && app.parts.hub.has_all_replies()
         }
         Some(Stage::OtherShards | Stage::Over) | None => false,
     }

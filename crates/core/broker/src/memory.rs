@@ -189,22 +189,19 @@ impl Broker {
         }
     }
 
-    /// Publishes at once in a channel that is at home here.
+    /// Hands a publication to the broker elsewhere; a reply with this ticket follows.
     ///
     /// # Errors
-    /// The reason, with the draft: after [`Refusal::Busy`] it may be offered again.
-    pub fn publish_here(
+    /// The reason, with the draft: after [`Refusal::Busy`] it may be offered again. No reply
+    /// follows.
+    pub fn publish_elsewhere(
         &mut self,
+        ticket: Ticket,
         draft: Draft,
-        now: Now,
-        hub: &mut impl Receiver,
-    ) -> Result<Published, (Refusal, Draft)> {
+    ) -> Result<(), (Refusal, Draft)> {
         match self.remote(&draft.channel) {
-            None => self.publish(draft, now, hub),
-            Some(remote) => remote.publish(draft).map(|()| Published {
-                position: None,
-                shards: None,
-            }),
+            None => Err((Refusal::UnknownChannel, draft)),
+            Some(remote) => remote.publish(ticket, draft),
         }
     }
 
@@ -281,8 +278,11 @@ impl Broker {
         self.remote.as_mut().filter(|_| is_remote(channel))
     }
 
-    /// Publishes in a channel that is at home here.
-    fn publish(
+    /// Publishes at once in a channel that is at home here.
+    ///
+    /// # Errors
+    /// The reason, with the draft: after [`Refusal::Busy`] it may be offered again.
+    pub fn publish_here(
         &mut self,
         draft: Draft,
         now: Now,
@@ -352,7 +352,7 @@ impl Broker {
         now: Now,
         hub: &mut impl Receiver,
     ) -> Result<Published, Refusal> {
-        let result = self.publish(draft, now, hub);
+        let result = self.publish_here(draft, now, hub);
         result.map_err(|(refusal, _)| refusal)
     }
 
@@ -371,7 +371,7 @@ impl Broker {
             return Some(Err(Refusal::Busy));
         }
         let channel = draft.channel.clone();
-        match self.publish(draft, now, hub) {
+        match self.publish_here(draft, now, hub) {
             Err((refusal, _)) => Some(Err(refusal)),
             Ok(published) => {
                 let (record, inside) = self.home.written_by(&channel, level);

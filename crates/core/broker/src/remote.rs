@@ -20,7 +20,7 @@
 
 use throng_types::{ChannelName, Position};
 
-use crate::{ChannelMember, Draft, LiveOptions, Receiver, Refusal, Reply, Request};
+use crate::{ChannelMember, Draft, LiveOptions, Receiver, Refusal, Reply, Request, Ticket};
 
 /// One shard's end of a broker that a peer serves.
 ///
@@ -29,11 +29,12 @@ pub trait Remote: Send {
     /// Hands a request to the peer, or gives the reply that refuses it.
     fn request(&mut self, request: Request) -> Option<Reply>;
 
-    /// Hands in a publication whose result is not needed.
+    /// Hands in a publication as [`Self::request`] does, but gives back one that is refused.
     ///
     /// # Errors
-    /// The reason, with the draft: after [`Refusal::Busy`] it may be offered again.
-    fn publish(&mut self, draft: Draft) -> Result<(), (Refusal, Draft)>;
+    /// The reason, with the draft: after [`Refusal::Busy`] it may be offered again. No reply
+    /// follows.
+    fn publish(&mut self, ticket: Ticket, draft: Draft) -> Result<(), (Refusal, Draft)>;
 
     /// Hands the hub what the peer has left, oldest first, as far as there is room; true if more
     /// waits. Deliveries keep their order: those behind one without room wait, too.

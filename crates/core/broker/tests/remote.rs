@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver as Heard, Sender, channel};
 
 use throng_broker::{
     Broker, ChannelOptions, Draft, LiveOptions, MemoryOptions, Moving, NamespaceOptions, Outcome,
-    Published, Receiver, Refusal, Remote, Reply, Request, Retention, Ticket,
+    Receiver, Refusal, Remote, Reply, Request, Retention, Ticket,
 };
 use throng_types::json::payload_of;
 use throng_types::{ChannelName, Load as _, Millis, Now, Parts, Publication, Saved, ShardId};
@@ -51,7 +51,7 @@ impl Remote for Far {
             .flatten()
     }
 
-    fn publish(&mut self, draft: Draft) -> Result<(), (Refusal, Draft)> {
+    fn publish(&mut self, _: Ticket, draft: Draft) -> Result<(), (Refusal, Draft)> {
         let _ = self.asked.send(draft.channel.as_str().to_owned());
         if self.refuses {
             Err((Refusal::Busy, draft))
@@ -160,14 +160,7 @@ fn channels_of_the_server_itself_stay_in_memory() {
     assert_eq!(broker.interest(&name("a")), u64::MAX, "nobody knows");
     assert_eq!(broker.interest(&name("throng:state")), 1);
     assert_eq!(broker.interest(&name("throng:other")), 0);
-    let nowhere = Published {
-        position: None,
-        shards: None,
-    };
-    assert_eq!(
-        broker.publish_here(draft("a"), NOW, &mut near).ok(),
-        Some(nowhere)
-    );
+    assert!(broker.publish_elsewhere(Ticket(9), draft("a")).is_ok());
     let here = broker.publish_here(draft("throng:state"), NOW, &mut near);
     assert_eq!(here.ok().and_then(|it| it.shards), Some(1));
     assert_eq!(asked(&far), ["a"]);
@@ -230,7 +223,7 @@ fn what_the_far_side_refuses_is_told() {
     let mut near = Near::default();
     broker.request(subscribe(1, "a"), NOW, &mut near);
     assert_eq!(near.take(), ["1 subscribed false"]);
-    let refused = broker.publish_here(draft("a"), NOW, &mut near);
+    let refused = broker.publish_elsewhere(Ticket(9), draft("a"));
     let (refusal, draft) = refused.expect_err("it is full");
     assert_eq!((refusal, draft.channel), (Refusal::Busy, name("a")));
     // These have no replies.

@@ -396,10 +396,27 @@ impl Hub {
         }
     }
 
-    /// Publishes in a channel that is at home here. Error: the reason, with the draft: after
-    /// [`Refusal::Busy`] it may be offered again.
+    /// Publishes at once in a channel that is at home here. One that is elsewhere is on its way
+    /// then: nobody hears what becomes of it, but the hub is not at rest before it is known.
+    ///
+    /// # Errors
+    /// The reason, with the draft: after [`Refusal::Busy`] it may be offered again.
     pub fn publish_here(&mut self, draft: Draft, now: Now) -> Result<Published, (Refusal, Draft)> {
-        self.broker.publish_here(draft, now, &mut self.local)
+        if !self.broker.is_elsewhere(&draft.channel) {
+            return self.broker.publish_here(draft, now, &mut self.local);
+        }
+        let waiting = self.waits(Waiting::Nobody, &draft, now);
+        let ticket = self.local.waiting.insert(waiting);
+        match self.broker.publish_elsewhere(ticket, draft) {
+            Ok(()) => Ok(Published {
+                position: None,
+                shards: None,
+            }),
+            Err(refused) => {
+                self.local.waiting.remove(ticket);
+                Err(refused)
+            }
+        }
     }
 }
 

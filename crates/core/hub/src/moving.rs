@@ -27,7 +27,12 @@ impl Hub {
     /// Whether nothing is under way: no request without a reply, no publication that a member
     /// lacks.
     pub const fn is_at_rest(&self) -> bool {
-        self.local.waiting.is_empty() && self.local.publications == 0
+        self.has_all_replies() && self.local.publications == 0
+    }
+
+    /// Whether the broker has answered every request.
+    pub const fn has_all_replies(&self) -> bool {
+        self.local.waiting.is_empty()
     }
 
     /// Ends the rests of channels with a delay: what gathered there leaves with the next

@@ -17,9 +17,10 @@
 //! done; `delivered SLOT:OFFSETS ..` since the last time, with a `+` behind what gathers; `lost
 //! SLOT ..` have to subscribe to `a` again; `spans CHANNEL for SPAN true, ..` were taken by the
 //! broker, or were not; `carried OFFSET ..` are with everybody; `encoded FRAMES` since the last
-//! time; `channels CHANNEL:SUBSCRIBERS ..` are all it has, `members CHANNEL COUNT`, and
-//! `subscriptions COUNT` with those that wait; `wants mail`; `renew`s its options, with a namespace
-//! `new:` and three subscriptions for each connection.
+//! time; a `gateway publishes CHANNEL for SPAN`, which is refused in the channel `full`; the hub
+//! `rests true` or `false`; `channels CHANNEL:SUBSCRIBERS ..` are all it has, `members CHANNEL
+//! COUNT`, and `subscriptions COUNT` with those that wait; `wants mail`; `renew`s its options, with
+//! a namespace `new:` and three subscriptions for each connection.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -65,8 +66,13 @@ impl Remote for Script {
         None
     }
 
-    fn publish(&mut self, draft: Draft) -> Result<(), (Refusal, Draft)> {
-        Err((Refusal::Unavailable, draft))
+    fn publish(&mut self, ticket: Ticket, draft: Draft) -> Result<(), (Refusal, Draft)> {
+        if draft.channel.as_str() == "full" {
+            return Err((Refusal::Busy, draft));
+        }
+        let asked = self.asked.send(Request::Publish { ticket, draft });
+        asked.expect("the test listens");
+        Ok(())
     }
 
     fn poll(&mut self, hub: &mut dyn Receiver) -> bool {
@@ -181,16 +187,9 @@ impl Scene {
                 self.handle(Command::Publish { reply_to, draft });
             }
             ["publishes", "for", span, ref channels @ ..] => {
-                let trace = SpanContext {
-                    trace_id: 1,
-                    span_id: number(span),
-                };
-                let traced = |channel: &&str| Draft {
-                    trace: Some(Box::new(trace)),
-                    ..draft(channel, "x")
-                };
                 let reply_to = self.reply_to(index);
-                let drafts = channels.iter().map(traced).collect();
+                let drafts = channels.iter().map(|channel| traced(channel, span));
+                let drafts = drafts.collect();
                 self.handle(Command::PublishAll { reply_to, drafts });
             }
             ["asks", "for", "history", ref as_subscriber @ ..] => {
@@ -363,6 +362,13 @@ impl AssertingStage for Scene {
             ("members", [channel, count]) => {
                 check_list(&[self.hub.member_count(&name(channel))], count, " ");
             }
+            ("gateway", ["publishes", channel, "for", span]) => {
+                let published = self.hub.publish_here(traced(channel, span), NOW);
+                assert_eq!(published.is_ok(), *channel != "full");
+            }
+            ("rests", [is_at_rest]) => {
+                assert_eq!(self.hub.is_at_rest(), *is_at_rest == "true");
+            }
             ("wants", ["mail"]) => assert!(self.hub.wants_mail()),
             ("renew", _) => {
                 let named = vec![("new".into(), ChannelOptions::default())];
@@ -373,6 +379,17 @@ impl AssertingStage for Scene {
             }
             _ => panic!("no step"),
         }
+    }
+}
+
+fn traced(channel: &str, span: &str) -> Draft {
+    let trace = SpanContext {
+        trace_id: 1,
+        span_id: number(span),
+    };
+    Draft {
+        trace: Some(Box::new(trace)),
+        ..draft(channel, "x")
     }
 }
 

@@ -15,7 +15,7 @@
 
 use throng_broker::{Draft, HistoryPage, Outcome, Refusal};
 use throng_nats_protocol::write;
-use throng_remote::{NOBODY, RequestId, blob};
+use throng_remote::{RequestId, blob};
 use throng_types::{ChannelName, Epoch, Position};
 
 use crate::api::{
@@ -85,9 +85,7 @@ impl Nats {
             &headers,
             &record.encode(),
         );
-        if id.ticket != NOBODY {
-            self.behind.push(Then::Published(id));
-        }
+        self.behind.push(Then::Published(id));
     }
 
     /// Stores the publications of this turn behind the newest message.

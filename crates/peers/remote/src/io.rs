@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use throng_broker::{
     ChannelOptions, NamespaceOptions, Outcome, Recovery, Refusal, Reply, ReplyLimit, Request,
-    Subscribed, Ticket,
+    Subscribed,
 };
 use throng_metrics::{Counter, Counters, Gauge};
 use throng_types::{ChannelName, Position, Publication, Rng};
@@ -23,9 +23,6 @@ use crate::status::Status;
 /// First byte of a word to all nodes. No text begins with it, so nodes that do not know it hear
 /// nothing.
 pub const WORD: u8 = 0xFF;
-
-/// The ticket of a request whose reply is ignored.
-pub const NOBODY: Ticket = Ticket(u32::MAX);
 
 pub struct NodeIo {
     pub options: RemoteOptions,
@@ -128,11 +125,9 @@ impl NodeIo {
         }
     }
 
-    /// Leaves a shard the answer to one of its requests, unless nobody waits for it.
+    /// Leaves a shard the answer to one of its requests.
     pub fn reply(&mut self, RequestId { shard, ticket }: RequestId, outcome: Outcome) {
-        if ticket != NOBODY {
-            self.leave(shard, ForShard::Reply(Reply { ticket, outcome }));
-        }
+        self.leave(shard, ForShard::Reply(Reply { ticket, outcome }));
     }
 
     /// Leaves something with every shard of a set.

@@ -28,7 +28,7 @@ mod verbs;
 pub use broker::BrokerPeer;
 pub use channels::NodeChannels;
 pub use core::{Core, FLIGHT_BYTES_MAX, FLIGHTS_MAX, LEASE_MS, RENEW_MS};
-pub use io::{NOBODY, NodeIo, RemoteOptions, WORD};
+pub use io::{NodeIo, RemoteOptions, WORD};
 pub use node::Node;
 pub use part::start;
 pub use part::{Nodes, RemoteBroker, server_of};

@@ -12,7 +12,7 @@ use throng_broker::{
 };
 use throng_types::ChannelName;
 
-use crate::io::{NOBODY, NodeIo, RemoteOptions, WORD};
+use crate::io::{NodeIo, RemoteOptions, WORD};
 use crate::node::Node;
 use crate::queues::{
     ForShard, NodeCaller, NodeEvent, REQUEST_BYTES_MAX, REQUESTS_MAX, ShardCommand, ShardQueues,
@@ -196,9 +196,7 @@ impl End {
 
     fn request(&mut self, request: Request) -> Option<Reply> {
         if let Some((ticket, bytes)) = ticket_of(&request) {
-            let is_full = self.unanswered.len() >= REQUESTS_MAX
-                || self.unanswered_bytes + bytes > REQUEST_BYTES_MAX && self.unanswered_bytes > 0;
-            if is_full {
+            if !self.has_room(bytes) {
                 return request.refused(Refusal::Busy);
             }
             self.unanswered.insert(ticket, bytes);
@@ -208,15 +206,20 @@ impl End {
         None
     }
 
-    fn publish(&self, draft: Draft) -> Result<(), (Refusal, Draft)> {
+    fn has_room(&self, bytes: usize) -> bool {
+        self.unanswered.len() < REQUESTS_MAX
+            && (self.unanswered_bytes + bytes <= REQUEST_BYTES_MAX || self.unanswered_bytes == 0)
+    }
+
+    fn publish(&mut self, ticket: Ticket, draft: Draft) -> Result<(), (Refusal, Draft)> {
         if !self.way.status.is_up() {
             return Err((Refusal::Unavailable, draft));
         }
-        if self.way.queues.waiting() >= REQUESTS_MAX {
+        if !self.has_room(draft.cost_bytes()) {
             return Err((Refusal::Busy, draft));
         }
-        let ticket = NOBODY;
-        self.push(ShardCommand::Request(Request::Publish { ticket, draft }));
+        let refused = self.request(Request::Publish { ticket, draft });
+        debug_assert!(refused.is_none(), "there is room");
         Ok(())
     }
 
@@ -275,8 +278,8 @@ impl Remote for RemoteBroker {
         self.end_of(request.channel()).request(request)
     }
 
-    fn publish(&mut self, draft: Draft) -> Result<(), (Refusal, Draft)> {
-        self.end_of(&draft.channel).publish(draft)
+    fn publish(&mut self, ticket: Ticket, draft: Draft) -> Result<(), (Refusal, Draft)> {
+        self.end_of(&draft.channel).publish(ticket, draft)
     }
 
     fn poll(&mut self, hub: &mut dyn Receiver) -> bool {
