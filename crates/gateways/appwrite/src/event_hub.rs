@@ -57,6 +57,9 @@ pub struct EventHub {
     pub(crate) rechecks: Rechecks,
     /// Connections whose events carry positions. Bound: the shard's.
     pub(crate) positioned: BTreeSet<u32>,
+    /// Connections that have heard more on another shard than this one has yet taken, with the
+    /// position up to which they have. Bound: the shard's.
+    ahead: BTreeMap<u32, Position>,
     pub(crate) overlap: Overlap,
     test_event_at: Millis,
     pub(crate) matches: Matches,
@@ -75,6 +78,7 @@ impl EventHub {
             held: BTreeMap::new(),
             rechecks: Rechecks::default(),
             positioned: BTreeSet::new(),
+            ahead: BTreeMap::new(),
             overlap: Overlap::default(),
             test_event_at: Millis::default(),
             matches: Matches::default(),
@@ -187,6 +191,7 @@ impl EventHub {
         self.held.remove(&index);
         self.rechecks.done(index);
         self.positioned.remove(&index);
+        self.ahead.remove(&index);
     }
 
     /// Appends the hub's state of a connection; false if that cannot move now.
@@ -211,6 +216,7 @@ impl EventHub {
     /// Counting begins anew: events may have been lost, and changes of users among them.
     pub fn begin(&mut self, position: Position) {
         self.history.begin(position);
+        self.ahead.clear();
         self.rechecks.begin(self.index.end());
     }
 
@@ -233,6 +239,8 @@ impl EventHub {
         connections: &mut impl Connections,
     ) {
         self.history.push(event, position, now.mono);
+        self.ahead
+            .retain(|_, at| at.epoch == position.epoch && at.offset >= position.offset);
         let fingerprint = event.fingerprint();
         self.overlap.take(fingerprint, now.mono);
         if self.overlap.is_taken(fingerprint) {
@@ -268,6 +276,9 @@ impl EventHub {
         let mut receivers = Vec::with_capacity(self.matches.receivers.len());
         let mut ids = Vec::new();
         for found in &self.matches.receivers {
+            if self.ahead.contains_key(&found.connection) {
+                continue;
+            }
             let held = (!self.held.is_empty()).then(|| self.held.get(&found.connection));
             if held.flatten().is_some_and(|held| !held.passes) {
                 continue;
@@ -339,8 +350,13 @@ impl EventHub {
         since: Option<Position>,
         connections: &mut impl Connections,
     ) {
-        let missed = since.and_then(|since| self.history.since(since));
-        let Position { epoch, offset } = self.history.last;
+        let mut missed = since.and_then(|since| self.history.since(since));
+        let mut position = self.history.last;
+        if let Some(since) = since.filter(|since| self.history.lags(*since)) {
+            (missed, position) = (Some(Vec::new()), since);
+            self.ahead.insert(conn.index(), since);
+        }
+        let Position { epoch, offset } = position;
         let recovered = missed.is_some();
         let mut out = Vec::new();
         ws_text(&mut out, |text| {
@@ -471,6 +487,9 @@ impl EventHub {
         let ends = change.filter(|change| change.what.ends_rights());
         let (mut too_many, mut ending) = (Vec::new(), Vec::new());
         for (&index, held) in &mut self.held {
+            if self.ahead.contains_key(&index) {
+                continue;
+            }
             match held.take(event, position) {
                 Verdict::Full => too_many.push(index),
                 Verdict::Waits if ends.is_some_and(|ends| held.is_of(&ends.user_id)) => {

@@ -20,6 +20,10 @@ use throng_types::{Epoch, Millis, Position};
 /// Bytes that an event takes beside its payload, estimated.
 const EVENT_BYTES: usize = 1024;
 
+/// Events by which one shard may be behind another. A client that names a later position hears that
+/// it has lost something.
+const LAG_MAX: u64 = 4096;
+
 struct Entry {
     event: Arc<FeedMessage>,
     offset: u64,
@@ -85,6 +89,13 @@ impl History {
             self.entries.pop_front();
         }
         self.entries.shrink_to(64);
+    }
+
+    /// Whether a position is one that another shard has reached before this one.
+    pub(super) const fn lags(&self, behind: Position) -> bool {
+        behind.epoch.0 == self.last.epoch.0
+            && behind.offset > self.last.offset
+            && behind.offset - self.last.offset <= LAG_MAX
     }
 
     /// Everything since a position, with its own; `None` if not all of it is here.
