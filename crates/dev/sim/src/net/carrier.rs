@@ -5,7 +5,7 @@ use std::fmt::Arguments;
 use std::ops::Range;
 
 use throng_http1::{Body, HttpLimits, LAST_CHUNK, Response, encode_chunk, parse_request};
-use throng_http2::{Code, Conn as H2, H2Event, H2Limits, Scratch};
+use throng_http2::{Code, Conn as H2, H2Event, H2Fault, H2Limits, Scratch};
 use throng_http2::{answer_upgrade, encode_asked, write_answer};
 use throng_types::Millis;
 
@@ -135,20 +135,24 @@ impl Lane {
 }
 
 impl Carrier {
-    /// Takes frames; what it answers is appended to `out`.
+    /// Takes frames; what it answers is appended to `out`. False if the server has answered the
+    /// first bytes, which came too late, by HTTP/1.1.
     pub(super) fn read(
         &mut self,
         mut input: &[u8],
         now: Millis,
         note: &dyn Fn(Arguments<'_>),
         out: &mut Vec<u8>,
-    ) {
+    ) -> bool {
         loop {
             let (scratch, limits) = (&mut self.scratch, &self.limits);
             let event = self.h2.read(&mut input, now, limits, scratch, out);
+            if event == Err(H2Fault::FrameTooLong) && !self.h2.is_settled() {
+                return false;
+            }
             let lanes = &mut self.lanes;
             let lane = match event.expect("the server keeps to HTTP/2") {
-                None if input.is_empty() => return,
+                None if input.is_empty() => return true,
                 Some(H2Event::Response {
                     tag,
                     response,

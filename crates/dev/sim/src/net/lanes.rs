@@ -232,27 +232,25 @@ impl Net {
         }
         let bytes = self.client_recv(conn, bytes_max);
         let mut out = Vec::new();
+        let mut goes_on = bytes.is_some();
         if let Some(carrier) = self.lanes().carriers.get_mut(&conn) {
-            match &bytes {
-                Some(bytes) => {
-                    let note = |words: std::fmt::Arguments<'_>| self.note(words);
-                    carrier.read(bytes, self.now().mono, &note, &mut out);
-                }
-                None => {
-                    carrier.is_over = true;
-                    // A server that has said nothing has looked at nothing.
-                    let is_unheard = !carrier.h2.is_settled();
-                    let lanes = carrier.lanes.values_mut();
-                    lanes.for_each(|lane| lane.is_refused |= is_unheard);
-                }
+            if let Some(bytes) = &bytes {
+                let note = |words: std::fmt::Arguments<'_>| self.note(words);
+                goes_on = carrier.read(bytes, self.now().mono, &note, &mut out);
+            }
+            if !goes_on {
+                carrier.is_over = true;
+                // A server that has said nothing in frames has looked at nothing.
+                let is_unheard = !carrier.h2.is_settled();
+                let lanes = carrier.lanes.values_mut();
+                lanes.for_each(|lane| lane.is_refused |= is_unheard);
             }
         }
-        match &bytes {
-            Some(_) => self.client_send(conn, &out),
-            None => {
-                note!(self, "the end of {conn} is seen");
-                self.client_leaves(conn, false);
-            }
+        if goes_on {
+            self.client_send(conn, &out);
+        } else {
+            note!(self, "the end of {conn} is seen");
+            self.client_leaves(conn, false);
         }
         bytes.is_none_or(|bytes| !bytes.is_empty())
     }
