@@ -40,11 +40,7 @@ impl Play {
                     witness,
                     backend: requests,
                 };
-                let mut busy = false;
-                for old in &mut *retired {
-                    busy |= old.stage.turn_all();
-                }
-                busy |= turn_hosts(hosts) | net.pump_all();
+                let mut busy = turn_hosts(hosts) | net.pump_all();
                 let conns = clients.iter().filter_map(Client::conn);
                 let conns = conns.chain(publishers.iter().filter_map(Publisher::conn));
                 let conns = conns.chain(visitors.iter().filter_map(Visitor::conn));
@@ -67,6 +63,10 @@ impl Play {
                         break;
                     }
                     requests.done(conn, token);
+                }
+                // Behind all that arrives, as the turns of the node's own shards are.
+                for old in &mut *retired {
+                    busy |= old.stage.turn_all();
                 }
                 busy
             });
