@@ -123,9 +123,14 @@ impl<K: Kernel> Sink for HubSink<'_, K> {
         }
         let counters = &self.shared.counters;
         if let (Some(tracer), Some(by)) = (&self.shared.tracer, &publication.trace) {
+            let since = publication.time_unix_ms.saturating_mul(1000);
+            let over = self.conns.unix_us();
             let channel = publication.channel.clone();
-            let work = SpanWork::Fanout { channel, members };
-            tracer.followed(**by, publication.time_unix_ms, work, counters);
+            let fanout = SpanWork::Fanout { channel, members };
+            tracer.followed(**by, (since, Some(over)), fanout, counters);
+            let channel = publication.channel.clone();
+            let write = SpanWork::Write { channel };
+            tracer.followed(**by, (over, None), write, counters);
         }
     }
 
@@ -135,7 +140,8 @@ impl<K: Kernel> Sink for HubSink<'_, K> {
                 channel: channel.clone(),
                 failed: !is_taken,
             };
-            tracer.followed(*by, since, work, &self.shared.counters);
+            let times = (since.saturating_mul(1000), None);
+            tracer.followed(*by, times, work, &self.shared.counters);
         }
     }
 

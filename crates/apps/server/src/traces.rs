@@ -134,7 +134,8 @@ impl Client for Exporter {
         let mut exemplars = lock(&self.exemplars);
         for span in &spans {
             if let Some(histogram) = histogram_of(&span.work) {
-                let us = end_unix_us.saturating_sub(span.start_unix_ms * 1000);
+                // Histograms count up to the end of the turn.
+                let us = end_unix_us.saturating_sub(span.start_unix_us);
                 exemplars.put(histogram, us, span.context.trace_id, end_unix_us / 1000);
             }
         }
@@ -210,7 +211,7 @@ fn histogram_of(work: &SpanWork) -> Option<Histogram> {
             };
             Histogram::ALL.iter().find(is_it).copied()
         }
-        SpanWork::Broker { .. } => None,
+        SpanWork::Broker { .. } | SpanWork::Write { .. } => None,
     }
 }
 
@@ -218,8 +219,9 @@ fn text(key: &str, value: &str) -> Value {
     json!({"key": key, "value": {"stringValue": value}})
 }
 
-/// A span in OTLP's JSON: ids in hexadecimal, times in nanoseconds as text.
-fn otlp(span: &Span, end_unix_us: u64) -> Value {
+/// A span in OTLP's JSON: ids in hexadecimal, times in nanoseconds as text. One without an end
+/// lasts until that of the turn.
+fn otlp(span: &Span, turn_end_unix_us: u64) -> Value {
     let of = |channel: &ChannelName| text("messaging.destination.name", channel.as_str());
     // Kinds of spans: 1 is internal, 2 a server's, 3 a client's.
     let (name, kind, failed, attributes) = match &span.work {
@@ -230,7 +232,9 @@ fn otlp(span: &Span, end_unix_us: u64) -> Value {
                 json!({"key": "throng.members", "value": {"intValue": members.to_string()}});
             ("fan-out", 1, false, json!([of(channel), members]))
         }
+        SpanWork::Write { channel } => ("write", 1, false, json!([of(channel)])),
     };
+    let end_unix_us = span.end_unix_us.unwrap_or(turn_end_unix_us);
     // Codes of a status: 0 is unset, 2 an error.
     let code = if failed { 2 } else { 0 };
     json!({
@@ -239,9 +243,41 @@ fn otlp(span: &Span, end_unix_us: u64) -> Value {
         "parentSpanId": format!("{:016x}", span.parent_id),
         "name": name,
         "kind": kind,
-        "startTimeUnixNano": (span.start_unix_ms * 1_000_000).to_string(),
+        "startTimeUnixNano": span.start_unix_us.saturating_mul(1000).to_string(),
         "endTimeUnixNano": (end_unix_us * 1000).to_string(),
         "attributes": attributes,
         "status": {"code": code},
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use throng_types::SpanContext;
+
+    use super::*;
+
+    #[test]
+    fn a_write_lasts_from_the_end_of_its_fan_out_to_that_of_the_turn() {
+        let channel = || ChannelName::new("news").expect("a good name");
+        let (channel, members, written) = (channel(), 2, channel());
+        let fanout = SpanWork::Fanout { channel, members };
+        let write = SpanWork::Write { channel: written };
+        let spans = [(5_000, Some(5_300), fanout), (5_300, None, write)];
+        let told = spans.map(|(start_unix_us, end_unix_us, work)| {
+            let span = Span {
+                context: SpanContext::default(),
+                parent_id: 7,
+                start_unix_us,
+                end_unix_us,
+                work,
+            };
+            otlp(&span, 5_700)
+        });
+        let of = |key| told.each_ref().map(|span| span[key].as_str());
+        assert_eq!(of("name"), [Some("fan-out"), Some("write")]);
+        assert_eq!(of("startTimeUnixNano"), [Some("5000000"), Some("5300000")]);
+        assert_eq!(of("endTimeUnixNano"), [Some("5300000"), Some("5700000")]);
+        let place = json!([text("messaging.destination.name", "news")]);
+        assert_eq!(told[1]["attributes"], place);
+    }
 }

@@ -1,7 +1,7 @@
 //! Spans of what a shard does for callers who trace it.
 //!
-//! Owns the spans of one turn. Never: sends them, or ends them; the server does both when the turn
-//! is over, since only then answers and deliveries have left.
+//! Owns the spans of one turn. Never: sends them; the server does when the turn is over, since only
+//! then answers and deliveries have left. It also ends those that last as long as the turn.
 //!
 //! Rule for "full": a span beyond [`SPANS_MAX`] is dropped and counted. Queue: `spans`.
 
@@ -41,8 +41,9 @@ impl TracedCall {
 pub struct Span {
     pub context: SpanContext,
     pub parent_id: u64,
-    /// Turn in which it began.
-    pub start_unix_ms: u64,
+    pub start_unix_us: u64,
+    /// `None` lasts until the turn is over.
+    pub end_unix_us: Option<u64>,
     pub work: SpanWork,
 }
 
@@ -52,8 +53,10 @@ pub enum SpanWork {
     Call { method: &'static str, failed: bool },
     /// Publication on its way to a broker elsewhere, until that has taken or refused it.
     Broker { channel: ChannelName, failed: bool },
-    /// Publication from its broker to the last subscriber of a shard.
+    /// Publication from its broker until the last subscriber of a shard was visited.
     Fanout { channel: ChannelName, members: u32 },
+    /// Publication from the end of its fan-out to the turn's last write.
+    Write { channel: ChannelName },
 }
 
 /// Spans of one shard, while there is a collector.
@@ -92,18 +95,20 @@ impl Tracer {
         let span = Span {
             context: call.context,
             parent_id: call.parent_id,
-            start_unix_ms: call.start_unix_ms,
+            start_unix_us: call.start_unix_ms * 1000,
+            end_unix_us: None,
             work: SpanWork::Call { method, failed },
         };
         self.push(span, counters);
     }
 
-    /// Notes that this turn ends a piece of work which began at `start_unix_ms` and follows from
-    /// `by`: the last subscriber got a publication that a broker had accepted then, for example.
+    /// Notes a piece of work of this turn that follows from `by`, with its start and end as in
+    /// [`Span`]: the last subscriber got a publication that a broker had accepted before, for
+    /// example.
     pub fn followed(
         &self,
         by: SpanContext,
-        start_unix_ms: u64,
+        (start_unix_us, end_unix_us): (u64, Option<u64>),
         work: SpanWork,
         counters: &Counters,
     ) {
@@ -111,7 +116,8 @@ impl Tracer {
         let span = Span {
             context: SpanContext { span_id, ..by },
             parent_id: by.span_id,
-            start_unix_ms,
+            start_unix_us,
+            end_unix_us,
             work,
         };
         self.push(span, counters);
@@ -149,16 +155,15 @@ mod tests {
         for members in 1..=2 {
             let channel = channel.clone();
             let work = SpanWork::Fanout { channel, members };
-            tracer.followed(call.context, 6, work, &counters);
+            tracer.followed(call.context, (6_000, Some(6_500)), work, &counters);
         }
         assert_eq!(counters.counter(Counter::TraceSpansFull), 1);
         let spans = tracer.take();
         let (first, last) = (&spans[0], &spans[SPANS_MAX - 1]);
-        assert_eq!((first.parent_id, first.start_unix_ms), (0xb, 5));
-        assert_eq!(
-            (last.parent_id, last.start_unix_ms),
-            (first.context.span_id, 6)
-        );
+        let times = |span: &Span| (span.start_unix_us, span.end_unix_us);
+        assert_eq!((first.parent_id, times(first)), (0xb, (5_000, None)));
+        assert_eq!(last.parent_id, first.context.span_id);
+        assert_eq!(times(last), (6_000, Some(6_500)));
         assert_eq!((first.context.trace_id, last.context.trace_id), (0xa, 0xa));
         assert_ne!(first.context.span_id, last.context.span_id);
         assert!(tracer.take().is_empty());

@@ -242,6 +242,8 @@ pub struct Conns<S, K: Kernel = Linux> {
     pub(crate) closing_listeners: Vec<(u8, bool)>,
     scratch: Vec<u8>,
     now: Now,
+    /// When `now` was read, by the kernel's monotonic clock.
+    pub(crate) now_us: u64,
     stats: ConnStats,
 }
 
@@ -266,6 +268,7 @@ impl<S, K: Kernel> Conns<S, K> {
             closing_listeners: Vec::new(),
             scratch: Vec::new(),
             now: Now::default(),
+            now_us: 0,
             stats: ConnStats::default(),
         }
     }
@@ -332,6 +335,12 @@ impl<S, K: Kernel> Conns<S, K> {
     /// The clocks, as read at the start of the turn.
     pub const fn now(&self) -> Now {
         self.now
+    }
+
+    /// Unix time in microseconds, read now: what [`Self::now`] says and the part of the turn that
+    /// has passed.
+    pub fn unix_us(&self) -> u64 {
+        self.now.unix_ms * 1000 + self.kernel.mono_us().saturating_sub(self.now_us)
     }
 
     /// Lets a session act outside its own events; false if the connection has gone.

@@ -238,6 +238,7 @@ impl<A: App<K>, K: Kernel> Running<A, K> {
     /// Reads the clocks; gives the monotonic one in microseconds.
     fn read_clocks(&mut self) -> u64 {
         let mono_us = self.conns.kernel.mono_us();
+        self.conns.now_us = mono_us;
         self.conns.set_now(Now {
             mono: Millis(mono_us / 1000),
             unix_ms: self.conns.kernel.unix_ms(),

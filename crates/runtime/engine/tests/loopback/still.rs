@@ -26,6 +26,18 @@ fn shard(manner: Manner) -> (Running<Probe>, Receiver<Event>, SocketAddr) {
     (builder.with(probe).start(), events, address)
 }
 
+#[test]
+fn the_time_goes_on_from_where_the_turn_read_it() {
+    let (mut running, _events, _) = shard(Manner::Echo);
+    let before = Instant::now();
+    running.turn().unwrap();
+    let conns = running.conns();
+    let passed_us = conns.unix_us() - conns.now().unix_ms * 1000;
+    // Both are whole microseconds.
+    assert!(u128::from(passed_us) <= before.elapsed().as_micros() + 1);
+    assert!(running.stats().last_turn_us <= passed_us);
+}
+
 /// Another process has the same listener by then, and such a connection is for that one.
 #[test]
 fn a_listener_that_is_closed_while_still_accepts_nothing_more() {
