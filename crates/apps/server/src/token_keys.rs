@@ -20,7 +20,6 @@ use throng_backend::{
 };
 use throng_config::Auth;
 use throng_http1::field::Header;
-use throng_http1::origin::OriginRequest;
 use throng_metrics::{Counter, Counters, Gauge};
 use throng_outward::{CallSender, Host};
 use throng_types::{Now, lock};
@@ -181,12 +180,9 @@ impl Fetcher {
         self.inner.is_wanted.store(false, Ordering::Release);
         self.refresh.begin(asks.now.mono);
         self.is_fetching = true;
-        let Address { to, host, path } = &self.address;
-        let headers = vec![
-            Header::new("Host", host.as_str()),
-            Header::new("Accept", "application/jwk-set+json, application/json"),
-        ];
-        let request = OriginRequest::new(to.clone(), "GET", path.clone(), headers);
+        let accept = "application/jwk-set+json, application/json";
+        let headers = vec![Header::new("Accept", accept)];
+        let request = self.address.request("GET", headers);
         let limits = AskLimits {
             bytes_max: KEY_SET_BYTES_MAX,
             timeout_ms: self.timeout_ms,

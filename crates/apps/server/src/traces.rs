@@ -183,14 +183,10 @@ impl Exporter {
         let spans: Vec<Value> = self.spans.drain(..count).collect();
         let scope = json!({"scope": {"name": "throng"}, "spans": spans});
         let body = json!({"resourceSpans": [{"resource": &self.resource, "scopeSpans": [scope]}]});
-        let headers = vec![
-            Header::new("Host", self.address.host.as_str()),
-            Header::new("Content-Type", "application/json"),
-        ];
-        let (to, path) = (self.address.to.clone(), self.address.path.clone());
+        let headers = vec![Header::new("Content-Type", "application/json")];
         let request = OriginRequest {
             body: body.to_string().into_bytes(),
-            ..OriginRequest::new(to, "POST", path, headers)
+            ..self.address.request("POST", headers)
         };
         let limits = AskLimits {
             bytes_max: ANSWER_BYTES_MAX,

@@ -3,7 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use throng_http1::origin::{Destination, OriginTarget, OriginUrlError, TargetAddress};
+use throng_http1::field::Header;
+use throng_http1::origin::{
+    Destination, OriginRequest, OriginTarget, OriginUrlError, TargetAddress,
+};
 use throng_peer::{Dial, DialTls};
 
 /// The place and path of one URL, for requests that go there and nowhere else.
@@ -37,6 +40,13 @@ impl Address {
             host: host.to_owned(),
             path,
         })
+    }
+
+    /// Makes a request without a body; `Host` stands before these fields.
+    #[must_use]
+    pub fn request(&self, method: &str, mut fields: Vec<Header>) -> OriginRequest {
+        fields.insert(0, Header::new("Host", self.host.as_str()));
+        OriginRequest::new(self.to.clone(), method, self.path.clone(), fields)
     }
 }
 
@@ -137,6 +147,25 @@ mod tests {
             let address = Address::from_url(url, 1).unwrap();
             let key = Key::of(&address.to.targets[0], &address.host);
             assert_eq!(key.name, name, "{url}");
+        }
+    }
+
+    #[test]
+    fn a_request_goes_to_the_address_and_names_its_host_first() {
+        for (url, host, path) in [
+            ("http://a.example:81/v1?x=1", "a.example:81", "/v1?x=1"),
+            ("https://a.example", "a.example", "/"),
+            ("https://a.example?x=1", "a.example", "/?x=1"),
+        ] {
+            let address = Address::from_url(url, 1).unwrap();
+            let request = address.request("PUT", vec![Header::new("Accept", "text/plain")]);
+            assert_eq!(request.to, address.to, "{url}");
+            assert_eq!((&*request.method, &*request.path), ("PUT", path), "{url}");
+            let fields = [
+                Header::new("Host", host),
+                Header::new("Accept", "text/plain"),
+            ];
+            assert_eq!(request.headers, fields, "{url}");
         }
     }
 }

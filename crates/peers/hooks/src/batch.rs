@@ -59,11 +59,8 @@ pub(crate) fn request<'a>(
         body.number("time_ms", unix_ms);
         body.objects("events", &events, write_notice);
     });
-    let mut headers = vec![
-        Header::new("Host", hook.address.host.as_str()),
-        // Pusher's libraries compare it as a whole.
-        Header::new("Content-Type", "application/json"),
-    ];
+    // Pusher's libraries compare it as a whole.
+    let mut headers = vec![Header::new("Content-Type", "application/json")];
     if let Some(keys) = &hook.app {
         headers.push(Header::new("X-Pusher-Key", keys.key()));
         headers.push(Header::new("X-Pusher-Signature", keys.sign(&body)));
@@ -75,10 +72,9 @@ pub(crate) fn request<'a>(
         headers.push(Header::new("webhook-timestamp", seconds));
         headers.push(Header::new("webhook-signature", signature));
     }
-    let (to, path) = (hook.address.to.clone(), hook.address.path.clone());
     OriginRequest {
         body,
-        ..OriginRequest::new(to, "POST", path, headers)
+        ..hook.address.request("POST", headers)
     }
 }
 

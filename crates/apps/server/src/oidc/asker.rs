@@ -113,12 +113,8 @@ impl ProviderClient {
         }
         self.is_finding = true;
         self.tried_at = asks.now.mono;
-        let Address { to, host, path } = &self.document;
-        let headers = vec![
-            Header::new("Host", host.as_str()),
-            Header::new("Accept", "application/json"),
-        ];
-        let request = OriginRequest::new(to.clone(), "GET", path.clone(), headers);
+        let headers = vec![Header::new("Accept", "application/json")];
+        let request = self.document.request("GET", headers);
         asks.ask(request, limits(), Question::Document);
     }
 
@@ -182,9 +178,7 @@ impl ProviderClient {
             ("client_id", id),
             ("code_verifier", &*exchange.verifier),
         ];
-        let Address { to, host, path } = &provider.token;
         let mut headers = vec![
-            Header::new("Host", host.as_str()),
             Header::new("Accept", "application/json"),
             Header::new("Content-Type", "application/x-www-form-urlencoded"),
         ];
@@ -203,7 +197,7 @@ impl ProviderClient {
         }
         let request = OriginRequest {
             body: form(&fields).into_bytes(),
-            ..OriginRequest::new(to.clone(), "POST", path.clone(), headers)
+            ..provider.token.request("POST", headers)
         };
         asks.ask(request, limits(), Question::Code(exchange));
     }
