@@ -134,7 +134,13 @@ impl<K: Kernel> Sink for HubSink<'_, K> {
         }
     }
 
-    fn answered(&mut self, by: &SpanContext, since: u64, channel: &ChannelName, is_taken: bool) {
+    fn broker_replied(
+        &mut self,
+        by: &SpanContext,
+        since: u64,
+        channel: &ChannelName,
+        is_taken: bool,
+    ) {
         if let Some(tracer) = &self.shared.tracer {
             let work = SpanWork::Broker {
                 channel: channel.clone(),

@@ -437,7 +437,7 @@ impl<S: Sink> Receiver for Replies<'_, S> {
         let mut waiting = local.waiting.remove(ticket);
         if let Waiting::Traced(traced) = waiting {
             let is_taken = matches!(reply.outcome, Outcome::Published(Ok(_)));
-            sink.answered(&traced.by, traced.since_unix_ms, &traced.channel, is_taken);
+            sink.broker_replied(&traced.by, traced.since_unix_ms, &traced.channel, is_taken);
             waiting = traced.waiting;
         }
         match (waiting, reply.outcome) {

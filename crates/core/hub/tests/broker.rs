@@ -338,7 +338,8 @@ impl AssertingStage for Scene {
             ("turns", [visits]) => fan_out(&mut self.hub, number(visits), NOW, &mut self.heard),
             ("delivered", _) => check_list(&self.deliveries(), rest, " "),
             ("spans", _) => {
-                let spans = { self.heard.answered.drain(..) }.map(|(by, since, channel, taken)| {
+                let replies = self.heard.broker_replies.drain(..);
+                let spans = replies.map(|(by, since, channel, taken)| {
                     assert_eq!(since, NOW.unix_ms);
                     format!("{channel} for {} {taken}", by.span_id)
                 });

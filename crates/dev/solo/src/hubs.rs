@@ -113,9 +113,9 @@ pub struct Heard {
     pub carried: Vec<(Publication, usize)>,
     /// Connections that have to subscribe again, with the channel.
     pub lost: Vec<(ConnId, ChannelName)>,
-    /// Traced publications that a broker elsewhere has taken or refused: their parents, when they
-    /// went there, their channels, and whether they were taken.
-    pub answered: Vec<(SpanContext, u64, ChannelName, bool)>,
+    /// Replies of a broker elsewhere to traced publications: their parents, when they went there,
+    /// their channels, and whether they were taken.
+    pub broker_replies: Vec<(SpanContext, u64, ChannelName, bool)>,
     /// Frames made since the start.
     pub encoded: usize,
     encode: Encode,
@@ -140,7 +140,7 @@ impl Heard {
             deliveries: Vec::new(),
             carried: Vec::new(),
             lost: Vec::new(),
-            answered: Vec::new(),
+            broker_replies: Vec::new(),
             encoded: 0,
             encode,
         }
@@ -196,9 +196,15 @@ impl Sink for Heard {
         self.lost.push((conn, channel.clone()));
     }
 
-    fn answered(&mut self, by: &SpanContext, since: u64, channel: &ChannelName, is_taken: bool) {
-        let answered = (*by, since, channel.clone(), is_taken);
-        self.answered.push(answered);
+    fn broker_replied(
+        &mut self,
+        by: &SpanContext,
+        since: u64,
+        channel: &ChannelName,
+        is_taken: bool,
+    ) {
+        let reply = (*by, since, channel.clone(), is_taken);
+        self.broker_replies.push(reply);
     }
 
     fn carried(&mut self, publication: &Publication) {
