@@ -79,7 +79,6 @@ pub(crate) fn write_notices<K: Kernel>(app: &ShardApp, conns: &Conns<Session, K>
 /// channels. The address is there where a proxy told it or connections of an address are
 /// counted.
 pub(crate) fn tell_slow(app: &ShardApp, id: ConnId, session: &Session, tag: u32, now: Now) {
-    let class = session.class();
     let hub = &app.parts.hub;
     let channels = hub.channels_of(id).take(CHANNELS_MAX);
     let address = app.parts.shared.forwarded.client_of(id);
@@ -87,8 +86,8 @@ pub(crate) fn tell_slow(app: &ShardApp, id: ConnId, session: &Session, tag: u32,
     app.parts.observatory.watch.too_slow(TooSlow {
         unix_ms: now.unix_ms,
         address: address.map_or_else(String::new, |address| address.to_string()),
-        user: class.identity.map_or("", |identity| &*identity.user).into(),
-        transport: class.transport.as_str(),
+        user: session.user().into(),
+        transport: session.class().transport.as_str(),
         channels: channels.map(|name| name.as_str().to_owned()).collect(),
         subscriptions: hub.channels_of(id).count(),
     });

@@ -256,7 +256,7 @@ fn count<K: Kernel>(app: &ShardApp, conns: &Conns<Session, K>) -> NodeCount {
             continue;
         }
         count.clients += 1;
-        let user = class.identity.map_or("", |identity| &identity.user);
+        let user = session.user();
         if !user.is_empty() {
             count.users.push(hash(user));
         }
@@ -269,30 +269,26 @@ fn count<K: Kernel>(app: &ShardApp, conns: &Conns<Session, K>) -> NodeCount {
     count
 }
 
-/// The connections of a user, or the one with a public id.
+/// The connections of a user, by that name in whatever app or project; or the one with a public
+/// id.
 fn find<K: Kernel>(
     app: &ShardApp,
     user: &str,
     client: &str,
     conns: &Conns<Session, K>,
 ) -> Vec<ConnId> {
-    let is_user = |session: &Session| {
-        let identity = session.class().identity;
-        identity.map_or("", |identity| &identity.user) == user
-    };
     if !client.is_empty() {
         let named = app.parts.shared.node.conn_id(client);
         let named = named.filter(|conn| conn.shard() == app.parts.shard);
         let fits = |conn: &ConnId| {
-            conns
-                .session(*conn)
-                .is_some_and(|session| user.is_empty() || is_user(session))
+            let session = conns.session(*conn);
+            session.is_some_and(|session| user.is_empty() || session.user() == user)
         };
         return named.filter(fits).into_iter().collect();
     }
     let theirs = conns
         .sessions()
-        .filter(|(_, session)| session.class().is_client && is_user(session));
+        .filter(|(_, session)| session.class().is_client && session.user() == user);
     theirs.map(|(conn, _)| conn).collect()
 }
 
@@ -311,10 +307,9 @@ fn look_for<K: Kernel>(
         if !class.is_client || class.transport == Transport::Http {
             continue;
         }
-        let user = class.identity.map_or("", |identity| &*identity.user);
         let queued_bytes = conns.queued_bytes(conn);
         let fits = search.transport.is_none_or(|it| it == class.transport)
-            && user.contains(&*search.user)
+            && session.user().contains(&*search.user)
             && (queued_bytes > 0 || !search.slow)
             && is_in(app, conn, search)
             && !(class.transport == Transport::Sse && watches(app, conn));
@@ -346,13 +341,13 @@ fn look_for<K: Kernel>(
         keep_slowest(&mut chosen, most);
     }
     let rows = chosen.into_iter().filter_map(|(queued_bytes, conn)| {
-        let class = conns.session(conn)?.class();
+        let session = conns.session(conn)?;
         let hub = &app.parts.hub;
         Some(MatchedConnection {
             client: app.parts.shared.node.client_id(conn).as_str().into(),
-            user: class.identity.map_or("", |it| &*it.user).into(),
+            user: session.user().into(),
             address: address_of(app, conn, conns).into(),
-            transport: class.transport,
+            transport: session.class().transport,
             queued_bytes: queued_bytes as u64,
             subscriptions: hub.channels_of(conn).count() as u32,
             channels: hub.channels_of(conn).take(CHANNELS_MAX).cloned().collect(),

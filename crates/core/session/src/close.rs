@@ -66,6 +66,11 @@ impl CloseReason {
         }
     }
 
+    /// Whether the server API ends it and names no code: its client is to stay away.
+    pub fn is_forced(&self) -> bool {
+        self.code() == Disconnect::ForceNoReconnect.code()
+    }
+
     /// The code that Centrifugo's clients know it by.
     pub fn code(&self) -> u16 {
         match self {

@@ -355,6 +355,7 @@ impl Connection {
             return;
         }
         match why {
+            _ if why.is_forced() => self.disconnect(Disconnect::ForceNoReconnect, cx),
             CloseReason::Because(reason) => self.disconnect(*reason, cx),
             CloseReason::Custom { code, reason } => {
                 cx.count(why.counter());

@@ -511,6 +511,7 @@ impl PusherConnection {
     fn close(&mut self, why: &CloseReason, cx: &mut Cx<'_>) {
         cx.count(why.counter());
         let code = match why {
+            _ if why.is_forced() => CloseCode::Unauthorized,
             CloseReason::Custom { code, reason } => return self.ws.close(*code, reason, cx),
             CloseReason::Drain { .. } => CloseCode::OverCapacity,
             CloseReason::Because(Disconnect::ConnectionLimit) => CloseCode::OverQuota,

@@ -15,6 +15,10 @@ fn opened(server: &mut Server) {
 #[test]
 fn each_end_has_its_code_and_is_counted() {
     let because = CloseReason::Because;
+    let named = |code| CloseReason::Custom {
+        code,
+        reason: "enough".into(),
+    };
     for (why, code) in [
         (because(Disconnect::Shutdown), 1012),
         (CloseReason::Drain { reconnect_ms: 5 }, 1012),
@@ -23,13 +27,8 @@ fn each_end_has_its_code_and_is_counted() {
         (because(Disconnect::NoPong), 1011),
         (because(Disconnect::ForceNoReconnect), 1008),
         (because(Disconnect::ConnectionLimit), 1008),
-        (
-            CloseReason::Custom {
-                code: 4321,
-                reason: "enough".into(),
-            },
-            4321,
-        ),
+        (named(4321), 4321),
+        (named(3503), 1008),
     ] {
         let mut server = Server::new();
         opened(&mut server);
