@@ -377,8 +377,8 @@ pub trait Sink {
     /// Notes the number of members on this shard that have a publication, where
     /// [`Self::counts_members`] says so. Called after [`Self::carried`].
     fn reached(&mut self, publication: &Publication, members: u32) {}
-    /// Notes the reply of a broker elsewhere to a traced publication, which it has taken or refused.
-    /// The call `by` made it; it was on its way since then, in Unix milliseconds.
+    /// Notes that a broker elsewhere has taken or refused a traced publication. The call `by` made
+    /// it; it was on its way since then, in Unix milliseconds.
     fn broker_replied(
         &mut self,
         by: &SpanContext,
