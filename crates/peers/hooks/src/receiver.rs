@@ -60,12 +60,15 @@ pub(crate) enum Change {
     Queued(Item),
     /// State that counts as told: the receiver knows it, or does not ask for it.
     Told(HookEvent),
-    /// Numbers of the events that have left the queue.
+    /// Numbers of the events that have left the queue, since the receiver has taken them.
     Gone(Vec<u64>),
     /// State of the cluster's nodes, for a process that takes over. In no file.
     Nodes(Vec<u8>),
     /// Number of events, from the front of the queue, in a batch that has begun.
     Begun(u64),
+    /// Numbers of the events that have left the queue, too old or left to other nodes: nobody
+    /// knows whether the states among them are told.
+    Left(Vec<u64>),
 }
 
 /// Number of events that left a queue without an answer, by the reason.
@@ -276,8 +279,13 @@ impl Receiver {
             waiting.into_iter().partition(|item| item.event.is_state());
         self.queue.extend(kept);
         self.again = if states.is_empty() { self.again } else { 0 };
-        self.doubt_of(&states);
-        self.forget(states)
+        self.leave(states)
+    }
+
+    /// Notes that these have left the queue and may not be told.
+    fn leave(&mut self, items: Vec<Item>) -> Option<Change> {
+        self.doubt_of(&items);
+        self.forget(&items).map(Change::Left)
     }
 
     fn doubt_of(&mut self, items: &[Item]) {
@@ -471,27 +479,26 @@ impl Receiver {
         if is_taken {
             self.failures = 0;
             self.pause_until = Millis(0);
-        } else {
-            self.doubt_of(&gone);
-            let old = gone.iter().filter(|item| !item.event.is_state());
-            self.left_out.old += old.count() as u64;
-            let pause = PAUSE_MIN_MS << self.failures.min(16);
-            self.pause_until = now.mono + pause.min(PAUSE_MAX_MS);
-            self.failures += 1;
+            return self.forget(&gone).map(Change::Gone);
         }
-        self.forget(gone)
+        let old = gone.iter().filter(|item| !item.event.is_state());
+        self.left_out.old += old.count() as u64;
+        let pause = PAUSE_MIN_MS << self.failures.min(16);
+        self.pause_until = now.mono + pause.min(PAUSE_MAX_MS);
+        self.failures += 1;
+        self.leave(gone)
     }
 
     pub(crate) const fn failures(&self) -> u32 {
         self.failures
     }
 
-    /// Notes that these have left the queue.
-    fn forget(&mut self, gone: Vec<Item>) -> Option<Change> {
+    /// Counts these out of the queue, and returns their numbers, if there are any.
+    fn forget(&mut self, gone: &[Item]) -> Option<Vec<u64>> {
         let bytes = gone.iter().map(|item| item.event.cost_bytes());
         self.queued_bytes -= bytes.sum::<usize>();
         let numbers: Vec<u64> = gone.iter().map(|item| item.number).collect();
-        (!numbers.is_empty()).then_some(Change::Gone(numbers))
+        (!numbers.is_empty()).then_some(numbers)
     }
 
     /// Restores a change that a journal has.
@@ -502,16 +509,24 @@ impl Receiver {
                 self.push(item);
             }
             Change::Told(event) => self.restore_told(&event),
-            Change::Gone(numbers) => {
-                let is_gone = |item: &Item| numbers.binary_search(&item.number).is_ok();
-                let (gone, kept): (Vec<Item>, Vec<Item>) = self.queue.drain(..).partition(is_gone);
-                self.queue = kept.into();
-                self.forget(gone);
-                self.again = 0;
+            Change::Gone(numbers) => drop(self.restore_gone(&numbers)),
+            Change::Left(numbers) => {
+                let left = self.restore_gone(&numbers);
+                self.doubt_of(&left);
             }
             Change::Begun(events) => self.again = self.queue.len().min(events as usize),
             Change::Nodes(_) => {}
         }
+    }
+
+    /// Takes the events with these numbers out of the queue.
+    fn restore_gone(&mut self, numbers: &[u64]) -> Vec<Item> {
+        let is_gone = |item: &Item| numbers.binary_search(&item.number).is_ok();
+        let (gone, kept): (Vec<Item>, Vec<Item>) = self.queue.drain(..).partition(is_gone);
+        self.queue = kept.into();
+        self.forget(&gone);
+        self.again = 0;
+        gone
     }
 
     fn restore_told(&mut self, event: &HookEvent) {
