@@ -49,7 +49,8 @@ pub(crate) fn step<K: Kernel>(app: &mut ShardApp, conns: &mut Conns<Session, K>,
     }
 }
 
-/// Whether no client is left on this shard for whom the drain waits.
+/// Whether nothing is left on this shard that the drain waits for: clients, then callers and what
+/// is on its way to the broker.
 fn has_gone<K: Kernel>(app: &mut ShardApp, conns: &mut Conns<Session, K>) -> bool {
     match app.drain.as_ref().map(Drain::stage) {
         Some(Stage::Clients) => {

@@ -350,12 +350,14 @@ impl EventHub {
         since: Option<Position>,
         connections: &mut impl Connections,
     ) {
-        let mut missed = since.and_then(|since| self.history.since(since));
-        let mut position = self.history.last;
-        if let Some(since) = since.filter(|since| self.history.lags(*since)) {
-            (missed, position) = (Some(Vec::new()), since);
-            self.ahead.insert(conn.index(), since);
-        }
+        let (missed, position) = match since {
+            Some(since) if self.history.lags(since) => {
+                self.ahead.insert(conn.index(), since);
+                (Some(Vec::new()), since)
+            }
+            Some(since) => (self.history.since(since), self.history.last),
+            None => (None, self.history.last),
+        };
         let Position { epoch, offset } = position;
         let recovered = missed.is_some();
         let mut out = Vec::new();
