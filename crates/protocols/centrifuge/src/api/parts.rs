@@ -17,10 +17,12 @@ parameters! {
     pub struct HistoryRequest<'a> {
         /// The channel whose history is wanted.
         pub channel: Cow<'a, str> = 1,
-        /// At most so many publications; 0 for the position alone, -1 for all. An answer has
-        /// `limits.history_reply_max` at most; ask for the next with `since`.
+        /// At most so many publications; 0 for the position alone, below 0 for all. A page has at
+        /// most `limits.history_reply_max` publications of `limits.history_reply_bytes_max` bytes;
+        /// ask for the next with `since`.
         pub limit: i32 = 2,
-        /// Only publications after this position, or before it with `reverse`.
+        /// Only publications after this position, or before it with `reverse`. Error 112 if it is
+        /// not a position of this stream.
         pub since: Option<StatedPosition<'a>> = 3,
         /// Begin with the latest.
         pub reverse: bool = 4,
@@ -32,7 +34,7 @@ parameters! {
     pub struct StatedPosition<'a> {
         /// The offset of the last publication that is known.
         pub offset: u64 = 1,
-        /// The epoch that came with it.
+        /// The epoch that came with it; empty only with offset 0, for the beginning.
         pub epoch: Cow<'a, str> = 2,
     }
 }
@@ -77,7 +79,7 @@ const NAMES: [&str; 5] = [
 const FIELDS: &[Field] = &{
     const VALUE: &[Field] = &[Field {
         name: "value",
-        doc: "The option for this subscription.",
+        doc: "In place of the channel's option; `null` is refused (107).",
         kind: Kind::Flag,
     }];
     let mut fields = [Field {

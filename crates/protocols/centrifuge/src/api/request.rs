@@ -318,17 +318,20 @@ macro_rules! publishing {
                 pub b64data: Cow<'a, str> = 3,
                 /// Deliver, and do not keep in the history.
                 pub skip_history: bool = 4,
-                /// Texts for filters of subscribers, delivered with the publication.
+                /// Delivered with the publication; filters of subscribers look at them.
                 pub tags: Tags<'a> = 5,
                 /// A second publication into a channel with the same key within five minutes is
-                /// answered like the first, and not published.
+                /// answered like the first, and not published. With the broker in memory a shard
+                /// remembers its newest 65,536 keys at most.
                 pub idempotency_key: Cow<'a, str> = 6,
                 /// No effect: the channel's `allowed_delta_types` decides.
                 pub delta: bool = 7,
-                /// Publish only if this is greater than the version before it in the channel's
-                /// history; 0 for always.
+                /// Publish only if this is greater than the channel's newest version; if not, the
+                /// answer is the position of the stream. 0 publishes always. No effect in a channel
+                /// without history.
                 pub version: u64 = 8,
-                /// Versions of different epochs are not compared; an empty one is, with all.
+                /// If the newest version has another epoch, `version` is not compared, and the
+                /// publication goes out. An empty epoch is compared with any.
                 pub version_epoch: Cow<'a, str> = 9,
             }
         }
@@ -353,7 +356,7 @@ publishing! {
 publishing! {
     /// Parameters of `broadcast`: one publication for many channels.
     BroadcastRequest {
-        /// The channels, one at least. If a name is none, nothing is published.
+        /// The channels, 1 to 10,000. If one name is invalid, nothing is published (107).
         pub channels: Vec<Cow<'a, str>> = 1,
     }
 }
@@ -367,7 +370,7 @@ parameters! {
         pub user: Cow<'a, str> = 2,
         /// Only this connection, by its public id.
         pub client: Cow<'a, str> = 3,
-        /// Only the connection with this session.
+        /// Only the connection with this session id, on the node that gets the call.
         pub session: Cow<'a, str> = 4,
         ignored label_filter all_users
     }
@@ -380,7 +383,7 @@ parameters! {
         pub user: Cow<'a, str> = 1,
         /// Only this connection, by its public id.
         pub client: Cow<'a, str> = 3,
-        /// Only the connection with this session.
+        /// Only the connection with this session id, on the node that gets the call.
         pub session: Cow<'a, str> = 5,
         /// Connections to spare, by their public ids.
         pub whitelist: Vec<Cow<'a, str>> = 4,
@@ -394,8 +397,8 @@ parameters! {
     /// Why a backend ends a connection.
     #[derive(Clone, PartialEq, Eq)]
     pub struct CustomDisconnect<'a> {
-        /// 3000 to 4999. SDKs come back after 3000 to 3499 and 4000 to 4499, and stay away after
-        /// others.
+        /// Needed in `disconnect`: 3000 to 4999. SDKs reconnect after 3000 to 3499 and 4000 to
+        /// 4499, and not after others.
         pub code: u32 = 1,
         /// A text of up to 123 bytes (RFC 6455 section 5.5).
         pub reason: Cow<'a, str> = 2,
@@ -409,7 +412,8 @@ parameters! {
         /// Channels whose whole name fits: `*` is any text, `?` any character, `{a,b}` one of
         /// these; all if it is empty.
         pub pattern: Cow<'a, str> = 1,
-        /// Only so many, those with the most subscribers; 0 for all. Throng's own.
+        /// At most so many, those with the most subscribers; 0 for all. Centrifugo has no such
+        /// field.
         pub limit: u32 = 1000,
     }
 }
@@ -421,13 +425,13 @@ parameters! {
         pub user: Cow<'a, str> = 1,
         /// A part of the client's address.
         pub address: Cow<'a, str> = 1001,
-        /// `websocket`, `sse`, `stream` or `http`.
+        /// `websocket`, `sse` or `stream`; `http` is valid, and finds none.
         pub transport: Cow<'a, str> = 1002,
         /// A channel that they subscribe to.
         pub channel: Cow<'a, str> = 1003,
-        /// Only those for which bytes wait, the most first.
+        /// Only connections with bytes that wait to be sent, the most first.
         pub slow: bool = 1004,
-        /// Rows of the answer, 1,000 at most; 0 for 100.
+        /// The most rows of the answer; 0 means 100, and more than 1,000 means 1,000.
         pub limit: u32 = 1000,
         ignored expression label_filter
     }
@@ -443,21 +447,22 @@ parameters! {
         pub user: Cow<'a, str> = 2,
         /// Only this connection, by its public id.
         pub client: Cow<'a, str> = 6,
-        /// Only the connection with this session.
+        /// Only the connection with this session id, on the node that gets the call.
         pub session: Cow<'a, str> = 11,
         /// JSON that others in the channel may see.
         pub info: IfThere<ClientData<'a>> = 4,
-        /// JSON for the subscriber, told with the subscription.
+        /// JSON that the client gets with the subscription.
         pub data: IfThere<ClientData<'a>> = 7,
-        /// When the subscription ends, in Unix seconds; 0 for never.
+        /// When the subscription ends, in Unix seconds; 0 or less for never.
         pub expire_at: i64 = 3,
-        /// Deliver what was published after this position first.
+        /// Deliver first what was published after this position, if the channel has `recovery`
+        /// and its history has all of it.
         pub recover_since: Option<StatedPosition<'a>> = 9,
         /// Bytes in base64, in place of `info`.
         pub b64info: Cow<'a, str> = 5,
         /// Bytes in base64, in place of `data`.
         pub b64data: Cow<'a, str> = 8,
-        /// Options of the channel that this subscription has otherwise.
+        /// Options in which this subscription differs from its channel.
         #[serde(rename = "override")]
         pub overrides: Overrides<'a> = 10,
         ignored presence join_leave position recover label_filter all_users
@@ -471,11 +476,11 @@ parameters! {
         pub user: Cow<'a, str> = 1,
         /// Only this connection, by its public id.
         pub client: Cow<'a, str> = 2,
-        /// Only the connection with this session.
+        /// Only the connection with this session id, on the node that gets the call.
         pub session: Cow<'a, str> = 6,
-        /// Let them expire, and end, at once.
+        /// End them at once, as expired (3005).
         pub expired: bool = 3,
-        /// When they expire, in Unix seconds; 0 for never.
+        /// When they expire, in Unix seconds; 0 or less for never.
         pub expire_at: i64 = 4,
         ignored info label_filter all_users
     }
@@ -484,7 +489,7 @@ parameters! {
 parameters! {
     /// Names a channel and nothing else.
     pub struct ChannelRequest<'a> {
-        /// The channel that is asked about.
+        /// The channel.
         pub channel: Cow<'a, str> = 1,
     }
 }
