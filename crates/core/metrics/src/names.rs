@@ -143,8 +143,8 @@ metrics! {
         "broker_broken_total" "Channels whose subscribers had to subscribe again, because their \
                                stream could not be continued." { BrokerBroken }
         "broker_contradictions_total" "Times that the broker gave two contents for one position, a \
-                                       position behind the one before, or an answer that cannot \
-                                       be." { BrokerContradictions }
+                                       position behind the one before, or an impossible \
+                                       answer." { BrokerContradictions }
         "broker_refused_total" "Requests that the broker did not carry out: unavailable means that \
                                 nothing happened, unknown that a publication may have." {
             BrokerUnavailable(reason = "unavailable"),
@@ -169,9 +169,10 @@ metrics! {
         "slow_consumers_total" "Times that a connection's queue became full." { SlowConsumers }
         "crowded_out_total" "Connections that were closed as slow because all queues together were \
                              full (`limits.queued_bytes_max`)." { CrowdedOut }
-        "unnamed_proxies_total" "Connections from private networks, or refused for their address, \
-                                 whose first request names another client, although their address \
-                                 is not in `listen.trusted_proxies`." { UnnamedProxies }
+        "unnamed_proxies_total" "Connections whose first request names another client's address, \
+                                 from an address that `listen.trusted_proxies` does not name: one \
+                                 of a private network, or one that a limit \
+                                 refuses." { UnnamedProxies }
         "recovered_total" "Attempts to get missed publications, by result." {
             RecoveredComplete(result = "complete"),
             RecoveredFailed(result = "failed"),
@@ -225,16 +226,16 @@ metrics! {
             TokenKeysGood(result = "good"),
             TokenKeysFailed(result = "failed"),
         }
-        "webhook_events_total" "Events of webhooks that are done with; only `sent` ones have \
+        "webhook_events_total" "Events of webhooks that no longer wait; only `sent` ones have \
                                 reached their receiver." {
             HookEventsSent(result = "sent"),
             HookEventsFull(result = "no_room"),
             HookEventsOld(result = "expired"),
         }
-        "webhook_requests_failed_total" "Requests of webhooks that were not answered with success \
-                                         and come again." { HookRequestsFailed }
-        "trace_spans_total" "Spans for the collector of traces, by what became of them: sent, \
-                             failed because it did not take them, or no room to wait for it." {
+        "webhook_requests_failed_total" "Requests of webhooks that did not succeed and are \
+                                         repeated." { HookRequestsFailed }
+        "trace_spans_total" "Spans for the collector of traces, by result: sent, failed (the \
+                             collector did not take them), no_room (too many waited)." {
             TraceSpansSent(result = "sent"),
             TraceSpansFailed(result = "failed"),
             TraceSpansFull(result = "no_room"),
@@ -305,8 +306,8 @@ metrics! {
         "grip_requests_total" "Requests to GRIP backends." { GripRequests }
         "grip_origin_failures_total" "Requests to GRIP backends that got no answer, or only a part \
                                       of one." { GripOriginFailures }
-        "grip_faults_total" "What a GRIP backend or publisher asked for and did not get, by \
-                             reason." {
+        "grip_faults_total" "Instructions and items of GRIP backends and publishers that were \
+                             refused or dropped, by reason." {
             GripInstructFaults(reason = "instruct"),
             GripFilterFaults(reason = "filter"),
             GripWaitingFull(reason = "waiting_full"),
@@ -407,13 +408,13 @@ metrics! {
     /// microseconds.
     Histogram {
         "turn_duration_seconds" "One turn of a shard's loop, without the wait." { TurnDuration }
-        "delivery_lag_seconds" "From the time at which a publication was accepted to the end of \
-                                the turn in which a shard had it with the last of its \
-                                subscribers, or on their queues; `max_delay` is in it, and of \
-                                several nodes the difference of their clocks." { DeliveryLag }
-        "api_command_duration_seconds" "From a call of the server API to the end of the turn that \
-                                        answered it; publish has those of `/pub` and of Pusher's \
-                                        events without `info`, too." {
+        "delivery_lag_seconds" "Time from the acceptance of a publication to the end of the turn \
+                                in which a shard wrote or queued it for the last of its \
+                                subscribers. Includes `max_delay` and, between nodes, the \
+                                difference of their clocks." { DeliveryLag }
+        "api_command_duration_seconds" "Time from a call of the server API to the end of the turn \
+                                        that answered it. `publish` includes `/pub` and Pusher's \
+                                        events without `info`." {
             ApiPublish(method = "publish"),
             ApiBroadcast(method = "broadcast"),
             ApiSubscribe(method = "subscribe"),
@@ -443,9 +444,9 @@ impl Histogram {
 metrics! {
     /// Numbers of one namespace, each with the label `namespace`.
     NamespaceMetric {
-        "namespace_publications_total" "Publications that the broker was asked for, but for those \
-                                        to namespaces that are not configured." { Publications }
-        "namespace_deliveries_total" "Publications, comings and goings handed to \
+        "namespace_publications_total" "Publications that the broker was asked for; those to \
+                                        unknown namespaces are not counted." { Publications }
+        "namespace_deliveries_total" "Publications, joins and leaves handed to \
                                       subscribers." { Deliveries }
     }
 }
