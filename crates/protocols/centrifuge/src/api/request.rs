@@ -489,7 +489,7 @@ parameters! {
 parameters! {
     /// Names a channel and nothing else.
     pub struct ChannelRequest<'a> {
-        /// The channel.
+        /// The channel, by its whole name.
         pub channel: Cow<'a, str> = 1,
     }
 }
