@@ -159,7 +159,8 @@ section! {
 section! {
     /// Threads, queues and how many connections one process takes.
     "engine" Engine {
-        /// Number of shards, each a thread with its own connections. 0 means one per core.
+        /// Number of shards, each a thread with its own connections. 0 means one per core. At most
+        /// 64 are started.
         shards: u32, Count = 0, restart, range(0, 256), flag("--shards");
         /// Maximum number of connections that wait in the kernel until Throng accepts them, per
         /// listener and shard.
@@ -181,13 +182,13 @@ section! {
         /// addresses of private networks are not counted as long as `listen.trusted_proxies` is
         /// empty, because each may be a proxy.
         connections_per_ip: Option<u32>, Opt<Count>, example("4096"), unset("4096");
-        /// The most connections of one user on all nodes together: of the user of a token or
-        /// backend (`/ws`, `/sse`, `/stream`, Centrifugo's), of one signed in to an app of Pusher,
-        /// of one of an Appwrite project. The next one is refused; see docs/guides/security.md,
-        /// also on what nodes know of each other. 0 means no limit.
+        /// The most connections of one user on all nodes together. A user is whom a token or a
+        /// backend names (`/ws`, `/sse`, `/stream`, Centrifugo's clients), or who is signed in to
+        /// an app of Pusher or an Appwrite project. The next connection is refused;
+        /// docs/guides/security.md says how exact this is with several nodes. 0 means no limit.
         connections_per_user_max: u32, Count = 0;
         /// The most commands a second of one user, by all connections on all nodes together. They
-        /// count as for `messages_per_second_max`, and so does a refusal. 0 means no limit.
+        /// count, and are refused, as with `messages_per_second_max`. 0 means no limit.
         commands_per_user_per_second_max: u32, Count = 0;
         /// The most channels that one connection may be subscribed to.
         channels_per_connection: u32, Count = 128, range(1, 65_535);
@@ -234,9 +235,9 @@ section! {
         /// The most members in one answer to `presence`. If a channel has more, the answer is an
         /// error; `presence_stats` still says how many there are.
         presence_reply_max: u32, Count = 10_000, range(1, 1_000_000);
-        /// Maximum number of channels without subscribers and history whose position Throng
-        /// remembers, so that a client that comes back is told that it missed nothing. The oldest
-        /// goes first.
+        /// Maximum number of channels without subscribers and history whose position the broker in
+        /// memory remembers, each for an hour, so that a client that comes back is told that it
+        /// missed nothing. The oldest is forgotten first.
         streams_max: u32, Count = 2_000_000, range(1, 1_000_000_000);
         /// The largest request body on the server API, in bytes.
         publish_bytes_max: u64, Size = MIB, range(KIB, GIB);
@@ -385,15 +386,15 @@ section! {
         /// The file that holds the key.
         key_file: Option<String>, Opt<Text>, file, example("\"/etc/throng/prometheus-key\"");
         /// The calls that it is for: `metrics` for `/metrics` and `/stats`, `read` for these and
-        /// whatever else shows something and changes nothing, `publish` for publishing, `admin` for
-        /// all calls. Others are refused with 403.
+        /// all calls that change nothing, `publish` for publishing, `admin` for all calls. Others
+        /// are refused with 403.
         roles: Vec<ApiRole>, List<Choice<ApiRole>> = vec![ApiRole::Read];
         /// The namespaces whose channels it may touch. Calls that concern other channels, or more
         /// than one channel, are refused with 403. An empty list is no limit, without `app`.
         namespaces: Vec<String>, List<Text>;
         /// The id of the `[[app]]` whose channels it may touch, besides those of `namespaces`: the
         /// app's channel NAME is `pusher:ID:NAME`, a cache channel `pusher-cache:ID:NAME`.
-        app: Option<String>, Opt<Text>, example("\"1\""), unset("no app's");
+        app: Option<String>, Opt<Text>, example("\"1\"");
     }
 }
 
@@ -488,9 +489,9 @@ section! {
     "log" Log {
         /// Level of the log: `error` (least), `warn`, `info`, `debug` or `trace` (most).
         level: LogLevel, Choice<LogLevel>, flag("--log-level");
-        /// Levels of parts of the log, by the beginnings of their targets: "throng::audit=debug"
-        /// also has publications of the server API, "throng::refused=warn" leaves refusals out.
-        /// The longest beginning counts. `off` is a level too.
+        /// Levels of single targets, by prefix: "throng::audit=debug" adds publications of the
+        /// server API, "throng::refused=warn" leaves refusals out. The longest prefix counts. `off`
+        /// is a level too.
         targets: Vec<String>, List<TargetLevel>;
         /// The form of log lines: `text` for people, `json` for machines.
         format: LogFormat, Choice<LogFormat>, restart, flag("--log-format");

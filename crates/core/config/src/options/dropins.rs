@@ -33,8 +33,8 @@ section! {
         api_timeout_ms as "api_timeout": u64, Duration = 3 * SECOND, restart,
             range(100, 60 * SECOND);
         /// Time that known roles stay valid while Appwrite's API does not answer: for connections
-        /// whose user may have changed, and for users who come back. After that they are refused
-        /// and have to come again.
+        /// whose user may have changed, and for users who come back. After that they are
+        /// disconnected or refused.
         api_grace_ms as "api_grace": u64, Duration = 120 * SECOND, restart, range(0, HOUR);
         /// Whether clients are pinged, as `websocket.ping_interval` says, and closed if they do not
         /// answer. Appwrite's own server sends no pings, and some load tools never answer them.

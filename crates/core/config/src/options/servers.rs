@@ -56,9 +56,9 @@ section! {
         /// refuses publications and keeps subscribers. A client that subscribes meanwhile waits at
         /// most this long.
         timeout_ms as "timeout": u64, Duration = 5 * SECOND, restart, range(200, 60 * SECOND);
-        /// Time that the broker remembers the position of a channel without subscribers, from its
-        /// last publication on. A client that comes back later is told that it may have missed
-        /// something.
+        /// Time that Redis or NATS remembers the position of a channel without subscribers, from
+        /// its last publication on. A client that comes back later is told that it may have missed
+        /// something. The broker in memory remembers it for an hour.
         position_ttl_ms as "position_ttl": u64, Duration = 24 * HOUR, restart,
             range(HOUR, 24 * 365 * HOUR);
     }
