@@ -420,12 +420,12 @@ section! {
 }
 
 section! {
-    /// Sign-in to the dashboard by an OpenID provider, beside the keys of `auth.api_keys`. The
-    /// provider says who somebody is, and a claim of its ID token gives roles, as those of
-    /// `[[auth.api_key]]`. People who have a role stay signed in for 12 hours.
+    /// Sign-in to the dashboard by an OpenID provider, besides the keys of `auth.api_keys`. A claim
+    /// of the provider's ID token gives people roles, the same as those of `[[auth.api_key]]`. A
+    /// sign-in lasts 12 hours.
     "oidc" Oidc {
-        /// The provider, as its tokens name it (`iss`). `/.well-known/openid-configuration` below
-        /// it says where the rest is.
+        /// The provider's URL, as in its tokens (`iss`). Throng finds the provider's endpoints by
+        /// `/.well-known/openid-configuration` below it.
         issuer: Option<String>, Opt<HttpUrl>, restart, example("\"https://login.example.com\"");
         /// The id of this client at the provider.
         client_id: Option<String>, Opt<Text>, restart, example("\"throng\"");
@@ -433,19 +433,19 @@ section! {
         /// file.
         client_secret: Option<Secret>, Opt<SecretText>, secret, restart,
             example("\"a long random text\""), unset("none is sent, as for public clients");
-        /// The address that the provider sends browsers back to: the dashboard's, as people reach
-        /// it, and `/session/callback`. It has to be among those that the provider knows.
+        /// The URL to which the provider sends browsers back: the dashboard's public address,
+        /// followed by `/session/callback`. The provider must have it registered.
         redirect_url: Option<String>, Opt<HttpUrl>, restart,
             example("\"https://push.example.com/session/callback\"");
-        /// The scopes that are asked of the provider; `openid` is needed.
+        /// The scopes that Throng requests; `openid` must be among them.
         scopes: Vec<String>, List<Text> = vec!["openid".to_owned(), "email".to_owned()], restart;
-        /// The claim that names people in the log. Without it `sub` does.
+        /// The claim that names people in the log; `sub`, if a token lacks it.
         user_claim: String, Text = "email".to_owned(), restart;
-        /// The claim with a text, or a list of texts, that the options below look for. A claim
-        /// inside others is named by the way to it: "realm_access.roles".
+        /// The claim with the text, or list of texts, that the options below match. A nested claim
+        /// is named by its path: "realm_access.roles".
         role_claim: String, Text = "groups".to_owned(), restart;
-        /// Texts of that claim that give the role `metrics`. "*" gives it to everybody whom the
-        /// provider knows.
+        /// Texts of that claim that give the role `metrics`. "*" gives it to everybody who can sign
+        /// in at the provider.
         metrics: Vec<String>, List<Text>, restart;
         /// Texts that give the role `read`.
         read: Vec<String>, List<Text>, restart;
