@@ -35,17 +35,17 @@ pub(crate) enum Exit {
 ///
 /// 10 to 13 belong to `throng bench`, whose library defines them. 130 and 143 come from the shell.
 const TABLE: &str = "\
-| 0 | Everything that was asked for happened. A server that was told to stop ends so, and so does \
-     a command whose reader went away, such as `head -1`. |
+| 0 | Success. Also the end of a server that was told to stop, and of a command whose reader went \
+     away, such as `head -1`. |
 | 1 | The answer is no: `doctor` found the machine too small, `token check` found a bad token, \
-     a protocol did not pass `probe`. Also every failure that no other row names; \
-     `pushpin-publish` ends so whatever went wrong. |
-| 2 | The command line or a scenario cannot be understood. |
+     a protocol did not pass `probe`. Also every failure that no other row names, and every \
+     failure of `pushpin-publish`. |
+| 2 | A mistake in the command line or in a scenario. |
 | 3 | `doctor` was asked to change something and was refused, by the machine or by you. |
-| 4 | The configuration is wrong; every problem is on standard error with its place. |
+| 4 | The configuration is wrong; standard error has every problem with its place. |
 | 5 | The server cannot be reached, or does not speak HTTP there; no client of `probe` reached it. |
 | 6 | The server refused the request: a missing key, a forbidden channel, a message too large; \
-     an `upgrade` that did not happen, so that the old process goes on. |
+     an `upgrade` that failed: the old process goes on. |
 | 7 | The server could not start, mostly because an address is in use. |
 | 10 | `bench`: a check failed. |
 | 11 | `bench`: a check had no data. |
