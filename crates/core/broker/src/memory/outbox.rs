@@ -124,7 +124,8 @@ impl Held {
             Acknowledge::Synced => reached.synced,
             Acknowledge::Memory | Acknowledge::Written => reached.written,
         };
-        if reached.failed >= self.record {
+        // What earlier processes wrote has no number here.
+        if self.record > 0 && reached.failed >= self.record {
             return Some(Err(Refusal::NotOnDisk));
         }
         (there >= self.record).then_some(Ok(self.published))
