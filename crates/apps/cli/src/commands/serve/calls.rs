@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-use signal_hook::consts::{SIGHUP, TERM_SIGNALS};
+use signal_hook::consts::{SIGHUP, SIGXFSZ, TERM_SIGNALS};
 use signal_hook::flag::register_conditional_shutdown;
 use signal_hook::iterator::{Handle as Caught, Signals as Pending};
 use throng_config::{Config, Log, LogFormat, LogLevel, Renewal};
@@ -53,10 +53,11 @@ fn fail(error: io::Error) -> Failure {
 
 impl Calls {
     /// Catches SIGHUP, which would end a process that is about to serve: log rotation and unit
-    /// files send it as they like.
+    /// files send it as they like. Catches SIGXFSZ, so that a file at its size limit is an error of
+    /// its write and not the end of the process.
     pub(super) fn catch() -> Result<Self> {
         let (send, wanted) = channel();
-        let mut pending = Pending::new([SIGHUP]).map_err(fail)?;
+        let mut pending = Pending::new([SIGHUP, SIGXFSZ]).map_err(fail)?;
         let caught = pending.handle();
         let calls = send.clone();
         let thread = std::thread::Builder::new().name("signals".to_owned());
@@ -65,6 +66,7 @@ impl Calls {
                 for signal in pending.forever() {
                     let call = match signal {
                         SIGHUP => Call::Reload(None),
+                        SIGXFSZ => continue,
                         _ => Call::Stop,
                     };
                     if calls.send(call).is_err() {
