@@ -175,7 +175,7 @@ impl ApiCall {
                 Ok(task) if task.channel().is_some_and(is_unknown) => {
                     Awaited::Refused(ServerApiError::UnknownChannel.into())
                 }
-                Ok(_) if is_full => Awaited::Refused(ServerApiError::Internal.into()),
+                Ok(_) if is_full => Awaited::Refused(ServerApiError::BatchFull.into()),
                 Ok(Task::Publish(mut theirs, is_broadcast)) => {
                     TracedCall::mark(self.trace.as_deref(), &mut theirs);
                     if drafts.is_empty() {
@@ -562,8 +562,7 @@ pub(crate) fn published(outcome: Outcome) -> Result<PublishResult, ServerApiErro
 /// The server API's code for a refusal.
 pub(crate) const fn error_of(refusal: Refusal) -> ServerApiError {
     match refusal {
-        // Temporary, and the API has no other code for that.
-        Refusal::Busy => ServerApiError::Internal,
+        Refusal::Busy => ServerApiError::Busy,
         Refusal::Unavailable => ServerApiError::Unavailable,
         Refusal::Unknown => ServerApiError::Unknown,
         Refusal::NotWritten => ServerApiError::NotWritten,

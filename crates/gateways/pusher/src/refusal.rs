@@ -44,9 +44,8 @@ impl From<(u16, &'static str)> for Refused {
 pub(crate) const fn sentence_of(refusal: Refusal) -> &'static str {
     match refusal {
         Refusal::Busy => "a queue is full; try again in a moment",
-        Refusal::Unavailable | Refusal::Unknown => {
-            "the broker is unavailable; try again in a moment"
-        }
+        Refusal::Unavailable => "the broker is unavailable; try again in a moment",
+        Refusal::Unknown => "the broker did not answer; it may have published",
         _ => "the channel refused it",
     }
 }

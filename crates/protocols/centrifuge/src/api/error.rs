@@ -45,10 +45,11 @@ coded_enum! {
         fn code -> u32;
         /// Text on the wire.
         fn message;
-        /// A fault of ours.
-        Internal = 100, "internal server error";
-        /// The broker is away; nothing happened. The number is that of `Internal`,
-        /// since Centrifugo has no other.
+        /// A queue is full; nothing happened. Centrifugo has no other number for what is temporary.
+        Busy = 100, "a queue is full: nothing was done, try again";
+        BatchFull = 100,
+            "the answers before this one fill the batch: nothing was done, ask in another batch";
+        /// The broker is away; nothing happened.
         Unavailable = 100, "broker unavailable: nothing was done, try again";
         /// The broker did not answer: it may have happened.
         Unknown = 100,
@@ -83,8 +84,6 @@ coded_enum! {
         NotAvailable = 108, "not available";
         /// The stream no longer holds what was asked for, or has begun anew.
         UnrecoverablePosition = 112, "unrecoverable position";
-        /// Something else happened in between.
-        Conflict = 113, "conflict";
     }
 }
 
@@ -93,15 +92,15 @@ impl ServerApiError {
     #[must_use]
     pub const fn http_status(self) -> u16 {
         match self {
-            Self::Internal => 500,
-            Self::Unavailable
+            Self::Busy
+            | Self::BatchFull
+            | Self::Unavailable
             | Self::Unknown
             | Self::Unanswered
             | Self::NotWritten
             | Self::NotOnDisk => 503,
             Self::UnknownChannel | Self::NotFound => 404,
             Self::UnrecoverablePosition => 416,
-            Self::Conflict => 409,
             _ => 400,
         }
     }

@@ -405,13 +405,12 @@ mod tests {
     #[test]
     fn errors_have_three_frames_and_a_status() {
         for (error, code, status) in [
-            (ServerApiError::Internal, 100, 500),
+            (ServerApiError::Busy, 100, 503),
             (ServerApiError::UnknownChannel, 102, 404),
             (ServerApiError::NotFound, 104, 404),
             (ServerApiError::BadRequest, 107, 400),
             (ServerApiError::NotAvailable, 108, 400),
             (ServerApiError::UnrecoverablePosition, 112, 416),
-            (ServerApiError::Conflict, 113, 409),
         ] {
             let bare = format!(r#"{{"code":{code},"message":"{}"}}"#, error.message());
             assert_eq!(error.http_status(), status);
