@@ -126,12 +126,8 @@ const ROWS: u32 = 100;
 /// Rows of an answer at most.
 const ROWS_MAX: u32 = 1_000;
 
-const TRANSPORTS: [Transport; 4] = [
-    Transport::WebSocket,
-    Transport::Sse,
-    Transport::Stream,
-    Transport::Http,
-];
+/// Those of connections; `Transport::Http` is that of requests.
+const TRANSPORTS: [Transport; 3] = [Transport::WebSocket, Transport::Sse, Transport::Stream];
 
 /// Converts the call `connections` to a search.
 ///

@@ -78,7 +78,7 @@ coded_enum! {
             "bad request: `disconnect` has a `code` of 3000 to 4999, a `reason` of up to 123 bytes";
         BadOptions = 107,
             "bad request: `b64info` or `b64data` is not base64, or a `value` of `override` is null";
-        BadTransport = 107, "bad request: `transport` is websocket, sse, stream or http";
+        BadTransport = 107, "bad request: `transport` is websocket, sse or stream";
         NoMethod = 107, "bad request: `method` is missing";
         /// The server or the channel does not offer that.
         NotAvailable = 108, "not available";

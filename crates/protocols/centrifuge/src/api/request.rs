@@ -425,7 +425,7 @@ parameters! {
         pub user: Cow<'a, str> = 1,
         /// A part of the client's address.
         pub address: Cow<'a, str> = 1001,
-        /// `websocket`, `sse` or `stream`; `http` is valid, and finds none.
+        /// `websocket`, `sse` or `stream`.
         pub transport: Cow<'a, str> = 1002,
         /// A channel that they subscribe to.
         pub channel: Cow<'a, str> = 1003,
