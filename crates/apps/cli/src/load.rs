@@ -289,19 +289,25 @@ fn names(config: &Config) -> Option<String> {
 }
 
 fn sides(config: &Config) -> Vec<String> {
+    let others = config.ways_without_tokens();
     let clients = match (config.auth.client_keys(), config.anonymous_allowed()) {
-        (true, false) => "clients need a token (`throng token create` makes one)",
-        (true, true) => "clients may come with or without a token",
-        (false, true) => "clients need no token: everyone who reaches the port may connect",
-        (false, false) if config.grip.is_some() => {
-            "clients get what GRIP's routes lead to and nothing else (auth.anonymous)"
+        (true, false) => "clients need a token (`throng token create` makes one)".to_owned(),
+        (true, true) => "clients may come with or without a token".to_owned(),
+        (false, true) => {
+            "clients need no token: everyone who reaches the port may connect".to_owned()
         }
-        (false, false) => "no client may connect: no key is set and anonymous use is off",
+        (false, false) if others.is_empty() => {
+            "no client may connect: no key is set and anonymous use is off".to_owned()
+        }
+        (false, false) => format!(
+            "clients may come by {} only (auth.anonymous)",
+            others.join(" and ")
+        ),
     };
     let api = if config.auth.api_keys_set() {
         "publishing needs an API key"
     } else {
         "the server API needs no key: everyone who reaches its port may publish and disconnect"
     };
-    vec![clients.to_owned(), api.to_owned()]
+    vec![clients, api.to_owned()]
 }

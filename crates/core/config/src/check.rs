@@ -229,8 +229,10 @@ impl Checks<'_> {
                  set auth.api_keys",
             );
         }
-        let asks = { config.proxy.as_ref() }.is_some_and(|proxy| proxy.connect.is_some());
-        if !auth.client_keys() && !config.anonymous_allowed() && config.grip.is_none() && !asks {
+        if !auth.client_keys()
+            && !config.anonymous_allowed()
+            && config.ways_without_tokens().is_empty()
+        {
             self.warn(
                 "no client can connect: no key for tokens is set and auth.anonymous is false",
             );

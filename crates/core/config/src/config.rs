@@ -51,6 +51,20 @@ impl Config {
         self.auth.anonymous.unwrap_or_else(|| self.unrestricted())
     }
 
+    /// Names of the ways in for clients that need neither a token nor `auth.anonymous`.
+    #[must_use]
+    pub fn ways_without_tokens(&self) -> Vec<&'static str> {
+        let asks = { self.proxy.as_ref() }.is_some_and(|proxy| proxy.connect.is_some());
+        let ways = [
+            (asks, "proxy.connect"),
+            (self.grip.is_some(), "GRIP's routes"),
+            (!self.apps.is_empty(), "Pusher's apps"),
+            (self.appwrite.is_some(), "Appwrite's projects"),
+        ];
+        let open = ways.iter().filter(|(is_open, _)| *is_open);
+        open.map(|(_, name)| *name).collect()
+    }
+
     /// Every address that takes connections from outside, with the option that names it.
     #[must_use]
     pub fn addresses(&self) -> Vec<(&'static str, SocketAddr)> {
