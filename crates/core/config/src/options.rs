@@ -159,9 +159,9 @@ section! {
 section! {
     /// Threads, queues and how many connections one process takes.
     "engine" Engine {
-        /// Number of shards, each a thread with its own connections. 0 means one per core. At most
-        /// 64 are started.
-        shards: u32, Count = 0, restart, range(0, 256), flag("--shards");
+        /// Number of shards, each a thread with its own connections. 0 means one per core, and 64 on
+        /// machines with more.
+        shards: u32, Count = 0, restart, range(0, 64), flag("--shards");
         /// Maximum number of connections that wait in the kernel until Throng accepts them, per
         /// listener and shard.
         backlog: u32, Count = 4096, restart, range(1, 65_535);

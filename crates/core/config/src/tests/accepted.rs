@@ -152,15 +152,15 @@ fn later_layers_win_and_are_remembered() {
             ]
         ),
         [
-            "throng.toml:2:10: engine.shards: expected a whole number from 0 to 256, found the \
+            "throng.toml:2:10: engine.shards: expected a whole number from 0 to 64, found the \
              number 999",
-            "env THRONG_ENGINE_SHARDS: engine.shards: expected a whole number from 0 to 256, \
+            "env THRONG_ENGINE_SHARDS: engine.shards: expected a whole number from 0 to 64, \
              found \"x\"",
             "flag --set --shard: unknown option \"--shard\": `throng config show` lists the \
              options",
             "flag --set engine.shard: unknown option \"engine.shard\": did you mean \
              \"engine.shards\"?",
-            "flag --set engine.shards: engine.shards: expected a whole number from 0 to 256, \
+            "flag --set engine.shards: engine.shards: expected a whole number from 0 to 64, \
              found \"\"",
         ]
     );
