@@ -105,19 +105,19 @@ impl<'a> Grounds<'a> {
 /// Returns the verdict, if there is one, and records a refusal.
 fn verdict(
     what: &'static str,
+    (identity, channel): (Option<&Identity>, &ChannelName),
     grounds: Option<Grounds<'_>>,
     shared: &Shared,
     is_open: impl FnOnce(&Grounds<'_>) -> bool,
 ) -> Verdict {
-    match grounds {
-        None => Verdict::UnknownChannel,
-        Some(grounds) if !grounds.is_closed && is_open(&grounds) => Verdict::Yes,
-        Some(grounds) => {
-            let (channel, why) = (grounds.channel.as_str(), "no permission");
-            shared.notices.refused(what, channel, grounds.user, why);
-            Verdict::No
-        }
-    }
+    let (verdict, why) = match grounds {
+        Some(grounds) if !grounds.is_closed && is_open(&grounds) => return Verdict::Yes,
+        Some(_) => (Verdict::No, "no permission"),
+        None => (Verdict::UnknownChannel, "unknown namespace"),
+    };
+    let user = identity.map_or("", |identity| &identity.user);
+    shared.notices.refused(what, channel.as_str(), user, why);
+    verdict
 }
 
 /// Decides whether a connection may subscribe. `proven` means that it sent a valid token for the
@@ -137,7 +137,7 @@ pub fn may_subscribe(
     {
         return Verdict::Ask(to);
     }
-    verdict("subscribe", grounds, shared, |grounds| {
+    verdict("subscribe", (identity, channel), grounds, shared, |grounds| {
         let options = grounds.options;
         let by_options = || options.anonymous_subscribe || grounds.has_user() && options.subscribe;
         proven || grounds.by_name().unwrap_or_else(by_options)
@@ -201,7 +201,7 @@ pub fn may_see_presence(
         }
     }
     let by_options = |grounds: &Grounds<'_>| sees(identity, grounds.options.presence);
-    match verdict("presence", grounds, shared, by_options) {
+    match verdict("presence", (identity, channel), grounds, shared, by_options) {
         Verdict::Yes => Sight::Yes,
         Verdict::UnknownChannel => Sight::UnknownChannel,
         Verdict::Ask(_) | Verdict::No => Sight::No,
@@ -220,7 +220,7 @@ pub fn may_publish(identity: Option<&Identity>, channel: &ChannelName, shared: &
     if let Some(to) = asked {
         return Verdict::Ask(to);
     }
-    verdict("publish", grounds, shared, |grounds| {
+    verdict("publish", (identity, channel), grounds, shared, |grounds| {
         match grounds.covered {
             Some(covered) => covered,
             None if grounds.has_user() => grounds.options.publish,

@@ -106,6 +106,21 @@ pub(crate) enum Pending {
     },
 }
 
+impl Pending {
+    /// What the client wanted, and the channel, for the log.
+    pub(crate) fn about(&self) -> (&'static str, &str) {
+        match self {
+            Self::Connect { .. } => ("connect", ""),
+            Self::Refresh => ("refresh", ""),
+            Self::Subscribe(wants) => ("subscribe", wants.channel.as_str()),
+            Self::Begin(channel) => ("subscribe", channel.as_str()),
+            Self::Publish { draft, .. } => ("publish", draft.channel.as_str()),
+            Self::SubRefresh(channel) => ("refresh", channel.as_str()),
+            Self::Rpc { .. } => ("rpc", ""),
+        }
+    }
+}
+
 /// State of a connection where there are backends.
 #[derive(Default, Save)]
 pub(crate) struct Proxied {

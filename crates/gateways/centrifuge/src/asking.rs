@@ -225,6 +225,10 @@ impl Socket {
     }
 
     fn refused(&mut self, refusal: ProxyRefusal, pending: Pending, cx: &mut Cx<'_>) {
+        let (what, channel) = pending.about();
+        let user = self.identity().map_or("", |identity| &identity.user);
+        let notices = &cx.shared.notices;
+        notices.refused(what, channel, user, format_args!("backend: {refusal}"));
         let (code, message, temporary) = match refusal {
             ProxyRefusal::Disconnect { code, reason } => {
                 return self.close(code, &reason, cx);

@@ -213,6 +213,8 @@ impl ApiCall {
                 Ok(Task::Forget(channel)) => {
                     // Publications before it are forgotten, too.
                     publish(first, &mut drafts, cx);
+                    let notices = &cx.shared.notices;
+                    notices.changed("history_remove", channel.as_str(), [""; 2]);
                     let reply_to = self.next_question(cx);
                     cx.hub(Command::Forget { reply_to, channel });
                     Awaited::Forgotten(None)

@@ -149,7 +149,10 @@ impl Asking {
         };
         match cx.own.read(answer, to) {
             None => Err(no_answer()),
-            Some(Err(refusal)) => Err(refused(refusal, &pending)),
+            Some(Err(refusal)) => {
+                let user = { self.identity.as_ref() }.map_or("", |identity| &identity.user);
+                Err(refused(&refusal, &pending, user, cx))
+            }
             Some(Ok(answer)) => {
                 self.questions.lend_allowance(cx);
                 let done = self.allowed(&answer, pending, cx);
@@ -236,16 +239,17 @@ fn no_answer() -> Reject {
     Reject::new(503, sentence)
 }
 
-fn refused(refusal: ProxyRefusal, about: &About) -> Reject {
-    let (code, text) = match refusal {
-        ProxyRefusal::Disconnect { code, reason } => (u32::from(code), reason),
-        ProxyRefusal::Error { code, message, .. } => (code, message),
+fn refused(refusal: &ProxyRefusal, about: &About, user: &str, cx: &Cx<'_>) -> Reject {
+    let (what, channel, wish) = match about {
+        About::Connect => ("connect", "", "to connect".to_owned()),
+        About::Subscribe(channel) => {
+            let wish = format!("to subscribe to {channel}");
+            ("subscribe", channel.as_str(), wish)
+        }
     };
-    let what = match about {
-        About::Connect => "to connect".to_owned(),
-        About::Subscribe(channel) => format!("to subscribe to {channel}"),
-    };
-    Reject::new(403, format!("no permission {what}: {code} {text}"))
+    let notices = &cx.shared.notices;
+    notices.refused(what, channel, user, format_args!("backend: {refusal}"));
+    Reject::new(403, format!("no permission {wish}: {refusal}"))
 }
 
 fn ended(why: &CloseReason) -> Reject {

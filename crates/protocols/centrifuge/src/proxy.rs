@@ -11,6 +11,7 @@
 mod answers;
 
 use std::borrow::Cow;
+use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -311,6 +312,15 @@ impl ProxyRefusal {
             code: u16::try_from(code).ok().filter(|_| is_possible)?,
             reason: reason.into(),
         })
+    }
+}
+
+impl fmt::Display for ProxyRefusal {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Error { code, message, .. } => write!(out, "{code} {message}"),
+            Self::Disconnect { code, reason } => write!(out, "{code} {reason}"),
+        }
     }
 }
 
