@@ -17,6 +17,7 @@ mod sbom;
 mod stage;
 mod tools;
 
+use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -54,9 +55,12 @@ pub(crate) fn run(mut options: Options) -> Result<bool> {
         fs::remove_dir_all(&release.out).context("cannot empty target/packages")?;
     }
     fs::create_dir_all(&release.out)?;
-    let mut lacking = Vec::new();
+    // This machine's own is first: its program writes the manual for the other.
+    let is_foreign = |arch: &Arch| arch.name != env::consts::ARCH;
+    options.architectures.sort_by_key(is_foreign);
+    let (mut lacking, mut own) = (Vec::new(), None);
     for arch in options.architectures {
-        if let Err(error) = make(&release, arch) {
+        if let Err(error) = make(&release, arch, &mut own) {
             lacking.push(format!("{}: {error:#}", arch.name));
         }
     }
@@ -75,15 +79,18 @@ pub(crate) fn run(mut options: Options) -> Result<bool> {
     Ok(lacking.is_empty())
 }
 
-/// Everything for one architecture.
-fn make(release: &Release, arch: Arch) -> Result<()> {
+/// Everything for one architecture. `own` is the program that this machine can run, once it is made.
+fn make(release: &Release, arch: Arch, own: &mut Option<PathBuf>) -> Result<()> {
     println!("=== {}", arch.name);
     let binary = build::binary(release, arch)?;
+    if arch.name == env::consts::ARCH {
+        *own = Some(binary.clone());
+    }
     let bytes = fs::metadata(&binary)?.len();
     if bytes > BINARY_BYTES_MAX {
         bail!("the binary has {bytes} bytes, more than {BINARY_BYTES_MAX}");
     }
-    let staged = stage::stage(release, arch, &binary)?;
+    let staged = stage::stage(release, arch, &binary, own.as_deref())?;
     let name = format!("throng-{}-linux-{}.tar.gz", release.version, arch.name);
     fs::write(
         release.out.join(name),

@@ -24,8 +24,13 @@ const SHELLS: [(&str, &str); 3] = [
     ("fish", "throng.fish"),
 ];
 
-/// Puts all of them into a folder of their own.
-pub(crate) fn stage(release: &Release, arch: Arch, binary: &Path) -> Result<PathBuf> {
+/// Puts all of them into a folder of their own. `own` is a program that runs here.
+pub(crate) fn stage(
+    release: &Release,
+    arch: Arch,
+    binary: &Path,
+    own: Option<&Path>,
+) -> Result<PathBuf> {
     let root = &release.root;
     let staged = root.join("target/stage").join(arch.name);
     if staged.exists() {
@@ -53,10 +58,10 @@ pub(crate) fn stage(release: &Release, arch: Arch, binary: &Path) -> Result<Path
         fs::write(staged.join("systemd").join(unit), text)?;
     }
     let throng = || -> Command {
-        if arch.name == std::env::consts::ARCH {
-            return Command::new(binary);
+        if let Some(own) = own {
+            return Command::new(own);
         }
-        // Another machine's binary does not run here; what it would write is the same.
+        // Another machine's program does not run here; what it would write is the same.
         let mut cargo = Command::new("cargo");
         cargo.args(["run", "--quiet", "--locked", "--package", "throng", "--"]);
         cargo.current_dir(root);
