@@ -79,7 +79,7 @@ pub(crate) fn run(mut options: Options) -> Result<bool> {
     Ok(lacking.is_empty())
 }
 
-/// Everything for one architecture. `own` is the program that this machine can run, once it is made.
+/// Everything for one architecture. `own` is the program that this machine can run, once made.
 fn make(release: &Release, arch: Arch, own: &mut Option<PathBuf>) -> Result<()> {
     println!("=== {}", arch.name);
     let binary = build::binary(release, arch)?;

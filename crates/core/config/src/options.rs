@@ -159,8 +159,8 @@ section! {
 section! {
     /// Threads, queues and how many connections one process takes.
     "engine" Engine {
-        /// Number of shards, each a thread with its own connections. 0 means one per core, and 64 on
-        /// machines with more.
+        /// Number of shards, each a thread with its own connections. 0 means one per core, and 64
+        /// on machines with more.
         shards: u32, Count = 0, restart, range(0, 64), flag("--shards");
         /// Maximum number of connections that wait in the kernel until Throng accepts them, per
         /// listener and shard.

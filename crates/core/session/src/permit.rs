@@ -137,11 +137,18 @@ pub fn may_subscribe(
     {
         return Verdict::Ask(to);
     }
-    verdict("subscribe", (identity, channel), grounds, shared, |grounds| {
-        let options = grounds.options;
-        let by_options = || options.anonymous_subscribe || grounds.has_user() && options.subscribe;
-        proven || grounds.by_name().unwrap_or_else(by_options)
-    })
+    verdict(
+        "subscribe",
+        (identity, channel),
+        grounds,
+        shared,
+        |grounds| {
+            let options = grounds.options;
+            let by_options =
+                || options.anonymous_subscribe || grounds.has_user() && options.subscribe;
+            proven || grounds.by_name().unwrap_or_else(by_options)
+        },
+    )
 }
 
 /// Decides whether a connection may read a channel's history. Subscribers always may, since
@@ -220,13 +227,17 @@ pub fn may_publish(identity: Option<&Identity>, channel: &ChannelName, shared: &
     if let Some(to) = asked {
         return Verdict::Ask(to);
     }
-    verdict("publish", (identity, channel), grounds, shared, |grounds| {
-        match grounds.covered {
+    verdict(
+        "publish",
+        (identity, channel),
+        grounds,
+        shared,
+        |grounds| match grounds.covered {
             Some(covered) => covered,
             None if grounds.has_user() => grounds.options.publish,
             None => grounds.options.anonymous_publish,
-        }
-    })
+        },
+    )
 }
 
 /// Decides whether a caller of the server API may make calls of a kind. Error: 403, which says for

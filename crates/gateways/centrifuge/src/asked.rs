@@ -107,7 +107,7 @@ pub(crate) enum Pending {
 }
 
 impl Pending {
-    /// What the client wanted, and the channel, for the log.
+    /// Returns what the client asked for, and the channel, for the log.
     pub(crate) fn about(&self) -> (&'static str, &str) {
         match self {
             Self::Connect { .. } => ("connect", ""),
