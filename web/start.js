@@ -5,15 +5,16 @@ const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 const pubPath = () => `/pub?channel=${encodeURIComponent($("channel").value)}`;
 // curl reads a leading @ of other data options as a file name; --data-raw does not.
 // Secrets are named, not shown: the page has none, and the screen may be shared.
-let keysAreSet = false;
-function needKeys(are) {
-  if (are === keysAreSet) return;
-  keysAreSet = are;
+let needed = { token: false, key: false };
+function needKeys(access) {
+  const now = { token: access?.tokens && !access.anonymous, key: access?.api_keys };
+  if (now.token === needed.token && now.key === needed.key) return;
+  needed = now;
   renderCurl();
 }
 function curlLines() {
-  const auth = keysAreSet ? ' -H "X-API-Key: $API_KEY"' : "";
-  const token = keysAreSet ? ' -H "Authorization: Bearer $TOKEN"' : "";
+  const auth = needed.key ? ' -H "X-API-Key: $API_KEY"' : "";
+  const token = needed.token ? ' -H "Authorization: Bearer $TOKEN"' : "";
   const listener = $("listener").value;
   const origin = `${listener.includes("://") ? "" : "http://"}${listener}`;
   const channel = encodeURIComponent($("channel").value);
@@ -27,9 +28,10 @@ function renderCurl() {
   const lines = curlLines();
   put("curl-receive", lines.receive);
   put("curl-publish", lines.publish);
-  const needs = (what) => (keysAreSet ? `, with ${what}` : "");
-  put("receive-note", `1. Receive, in a terminal${needs("a TOKEN from throng token create")}`);
-  put("publish-note", `2. Publish, here or in another${needs("an API_KEY")}`);
+  const token = needed.token ? ", with a TOKEN from throng token create" : "";
+  const key = needed.key ? ", with an API_KEY" : "";
+  put("receive-note", `1. Receive, in a terminal${token}`);
+  put("publish-note", `2. Publish, here or in another${key}`);
 }
 
 async function publish(event) {

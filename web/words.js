@@ -39,9 +39,9 @@ function renderLink() {
   renderTitle();
 }
 
-/** Where keys are set, who sees numbers has signed in. */
+/** Where API keys are set, who sees numbers has signed in. */
 function renderLeave() {
-  $("leave").hidden = link.phase !== "live" || latest()?.raw.open_mode !== false;
+  $("leave").hidden = link.phase !== "live" || !latest()?.raw.access?.api_keys;
 }
 
 function renderTitle() {
@@ -96,9 +96,19 @@ function renderLamps(s) {
     whole(slow),
     slow ? `${whole(slowed)} in the last 5\u2009min` : slow === 0 ? "every queue kept up" : "",
   );
-  if (raw.open_mode) lamp("access", "note", "Open mode", "no keys: open to all");
-  else if (raw.open_mode === false) lamp("access", "good", "Keys set", "tokens and keys checked");
-  else lamp("access", "", "–", "");
+  renderAccess(raw);
+}
+
+/** What clients need, and below what callers of the server API need. */
+function renderAccess({ open_mode: isOpen, access }) {
+  if (!access) return lamp("access", "", "–", "");
+  const { tokens, anonymous, api_keys: keys } = access;
+  if (isOpen) return lamp("access", "note", "Open mode", "no keys: open to all");
+  const [may, must] = tokens
+    ? ["Token optional", "Token needed"]
+    : ["No token needed", "No token accepted"];
+  const tone = !keys ? "warn" : anonymous ? "note" : "good";
+  lamp("access", tone, anonymous ? may : must, keys ? "API: key needed" : "API: no key needed");
 }
 
 function renderHero(s) {
@@ -218,7 +228,7 @@ function renderFacts(s) {
   put("shards", whole(known(s.raw.shards)));
   // A process id is a name and not a quantity.
   put("pid", known(s.raw.pid) === null ? "–" : String(s.raw.pid));
-  needKeys(s.raw.open_mode === false);
+  needKeys(s.raw.access);
   void fillListener();
   renderLeave();
 }

@@ -12,13 +12,14 @@ use std::time::Duration;
 
 use throng_config::Config;
 use throng_engine::MailboxSender;
+use throng_types::lock;
 
 use crate::gateways::GatewaysRenewer;
 use crate::hooks::{HookStart, Webhooks};
 use crate::live::{LiveMould, Renewed};
 use crate::peers::Peers;
 use crate::shard::{Message, ShardMail};
-use crate::stats::Observatory;
+use crate::stats::{Observatory, access};
 use crate::tls::Watched;
 
 /// Longest wait for shards to take a new configuration over.
@@ -79,6 +80,7 @@ impl Renewal {
         self.observatory
             .open_mode
             .store(config.open_mode(), Relaxed);
+        *lock(&self.observatory.access) = access(config);
         self.observatory.watch.renew(config);
         let live = Arc::new(live);
         // Bound: always empty, since shards only drop their senders.

@@ -28,7 +28,7 @@ use crate::options::{AskReload, Options, Start, StartError};
 use crate::pages::ServerPages;
 use crate::peers::Peers;
 use crate::shard::{ListenerKind, ShardApp, ShardParts};
-use crate::stats::{Observatory, Ticker};
+use crate::stats::{Observatory, Ticker, access};
 use crate::token_keys::TokenKeys;
 use crate::traces::Traces;
 use crate::watch::Watch;
@@ -121,6 +121,7 @@ impl Blueprint {
             version: options.version,
             started_unix_ms: start.unix_ms,
             open_mode: config.open_mode().into(),
+            access: access(config).into(),
             capacity: options.capacity.clone(),
             pushpin: config.grip.as_ref().map(pushpin_metrics),
             broker: std::sync::OnceLock::new(),

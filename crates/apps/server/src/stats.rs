@@ -4,8 +4,9 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
-use serde_json::json;
+use serde_json::{Value, json};
 use throng_broker::Draft;
+use throng_config::Config;
 use throng_gateway_pusher::PusherShared;
 use throng_hub::Command;
 use throng_metrics::{
@@ -42,6 +43,7 @@ pub(crate) struct Observatory {
     pub(crate) version: &'static str,
     pub(crate) started_unix_ms: u64,
     pub(crate) open_mode: AtomicBool,
+    pub(crate) access: Mutex<Value>,
     pub(crate) capacity: Option<Capacity>,
     /// GRIP's metrics under Pushpin's names.
     pub(crate) pushpin: Option<PushpinMetrics>,
@@ -92,6 +94,15 @@ impl Observatory {
         let apps = apps.unwrap_or_default();
         write_apps(apps.apps().map(|app| (&*app.id, app.used.values())), out);
     }
+}
+
+/// What decides whether clients need a token and callers of the server API a key.
+pub(crate) fn access(config: &Config) -> Value {
+    json!({
+        "tokens": config.auth.client_keys(),
+        "anonymous": config.anonymous_allowed(),
+        "api_keys": config.auth.api_keys_set(),
+    })
 }
 
 fn resident_bytes() -> u64 {
@@ -167,6 +178,7 @@ impl Ticker {
             "shards": totals.gauge(Gauge::Shards),
             "draining": draining,
             "open_mode": observatory.open_mode.load(Relaxed),
+            "access": *lock(&observatory.access),
             "connections": {"websocket": websocket, "sse": sse, "stream": stream, "http": http},
             "connections_per_s": delta.per_second(Counter::ConnectionsAccepted),
             "closed_per_s": delta.per_second_all(Counter::ClosedClient),
