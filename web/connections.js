@@ -119,7 +119,7 @@ const showSlow = () =>
     const found = await call("connections", { slow: true, limit: FOUND_MAX });
     const none = "Nothing waits for any client: all of them keep up.";
     fillConnections("slow-rows", "slow-note", found, none);
-    fillClosed((await page("/slow")).closed);
+    fillClosed((await page("slow")).closed);
     return found.num_found ? `${told(found, "slow consumer")}, the slowest first` : "";
   });
 

@@ -74,7 +74,7 @@ async function startFollowing() {
   try {
     const query = new URLSearchParams({ [kind]: name, data: $("follow-data").checked });
     const options = { signal: source.signal, cache: "no-store" };
-    const response = await fetch(`/follow?${query}`, options);
+    const response = await fetch(`follow?${query}`, options);
     if (response.status === 401) lock();
     if (!response.ok) throw new Error(`${response.status} ${(await response.text()).trim()}`);
     $("follow-stop").disabled = false;

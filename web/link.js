@@ -143,7 +143,7 @@ const sumSince = (field, ms) => {
 /** What the server has kept from before this page, as samples with only what is drawn. */
 async function remembered() {
   try {
-    const response = await fetch("/stats/hour", { cache: "no-store" });
+    const response = await fetch("stats/hour", { cache: "no-store" });
     if (!response.ok) return;
     const { every_ms: every, fields, moments } = await response.json();
     const past = moments.map((moment) => {
@@ -204,7 +204,7 @@ async function hear(response, take) {
 /** Reads samples until they end; answers why. An EventSource would not tell the status. */
 async function follow(source) {
   try {
-    const response = await fetch("/sse?channel=throng:stats", {
+    const response = await fetch("sse?channel=throng:stats", {
       signal: source.signal,
       cache: "no-store",
     });
@@ -252,7 +252,7 @@ let isLetIn = false;
 /** Offers a sign-in by an OpenID provider, if there is one, and waits for one that is under way. */
 async function askProvider() {
   try {
-    const response = await fetch("/session/state", { cache: "no-store" });
+    const response = await fetch("session/state", { cache: "no-store" });
     const { provider, state, why } = await response.json();
     $("provider").hidden = !provider;
     if (state === "refused") put("key-note", `Nobody signed in: ${why}.`);
@@ -279,7 +279,7 @@ async function signIn(key) {
   let why = "The server could not be reached";
   try {
     const headers = { "X-API-Key": key };
-    const { ok, status } = await fetch("/session", { method: "POST", headers });
+    const { ok, status } = await fetch("session", { method: "POST", headers });
     if (ok) return null;
     why = status === 401 ? "The server refused this API key" : `The server answered ${status}`;
   } catch {
@@ -290,7 +290,7 @@ async function signIn(key) {
 
 async function signOut() {
   try {
-    await fetch("/session", { method: "DELETE" });
+    await fetch("session", { method: "DELETE" });
   } catch {
     /* The link is lost, then, and says so. */
   }

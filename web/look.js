@@ -4,7 +4,7 @@ const LISTED_MAX = 500;
 
 /** A call of the server API; its result, or an error in words. */
 async function call(method, params) {
-  const response = await fetch(`/api/${method}`, {
+  const response = await fetch(`api/${method}`, {
     method: "POST",
     headers: { "Content-Type": "application/json" },
     body: JSON.stringify(params),
@@ -135,7 +135,7 @@ const disconnectUser = (event) => {
 
 const showRefusals = () =>
   act("refusals-note", async () => {
-    const { refusals } = await page("/refusals");
+    const { refusals } = await page("refusals");
     const rows = refusals.map(({ time_unix_ms: t, address, user, what, object, why }) => [
       clock(t),
       address || "–",
@@ -158,7 +158,7 @@ function renderConfig() {
 }
 const showConfig = () =>
   act("config-note", async () => {
-    configured = (await page("/config")).options;
+    configured = (await page("config")).options;
     renderConfig();
     return "As it is in force now, after the last reload. Secrets are hidden.";
   });

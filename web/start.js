@@ -2,7 +2,7 @@
 // ---- Try it ----
 
 const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
-const pubPath = () => `/pub?channel=${encodeURIComponent($("channel").value)}`;
+const pubPath = () => `pub?channel=${encodeURIComponent($("channel").value)}`;
 // curl reads a leading @ of other data options as a file name; --data-raw does not.
 // Secrets are named, not shown: the page has none, and the screen may be shared.
 let needed = { token: false, key: false };
@@ -21,7 +21,7 @@ function curlLines() {
   const data = quoted($("data").value);
   return {
     receive: `curl -N${token} ${quoted(`${origin}/sse?channel=${channel}`)}`,
-    publish: `curl${auth} ${quoted(location.origin + pubPath())} \\\n  --data-raw ${data}`,
+    publish: `curl${auth} ${quoted(String(new URL(pubPath(), location)))} \\\n  --data-raw ${data}`,
   };
 }
 function renderCurl() {
@@ -94,7 +94,7 @@ async function fillListener() {
   if (isListenerKnown) return;
   isListenerKnown = true;
   try {
-    const { options } = await page("/config");
+    const { options } = await page("config");
     $("listener").value ||= listenerOf(options);
   } catch {
     // A key without the right to read the configuration; the reader knows the address.

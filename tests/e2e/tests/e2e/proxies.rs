@@ -1,7 +1,8 @@
 //! Clients behind a proxy that speaks TLS, and behind a real one; others are in
 //! `dialogues/proxies.txt`.
 
-use throng_testkit::{Setup, TlsFiles, Wire, post};
+use serde_json::json;
+use throng_testkit::{Browser, Issuer, Setup, TlsFiles, Wire, post, until};
 
 use crate::support::Nginx;
 
@@ -87,5 +88,79 @@ fn behind_nginx_the_client_counts_and_not_what_it_says() {
     assert_eq!(status, 200);
     // Another invention is the same client.
     assert_eq!(stream("198.51.100.2").0, 429);
+    server.stop();
+}
+
+/// The API port below a path.
+const BELOW: &str = "server { listen 127.0.0.1:PORT; location /dash/ {
+proxy_pass http://SERVER/; proxy_http_version 1.1; proxy_buffering off;
+proxy_set_header Connection \"\"; proxy_set_header Host $http_host; } }
+";
+
+const KEY: &str = "the-key-of-the-server-api-0123456789";
+
+#[test]
+fn the_dashboard_works_below_a_path() {
+    let issuer = Issuer::start(&[]);
+    let provider = issuer.url().replace("/keys", "");
+    let config = format!(
+        "[oidc]\nissuer = \"{provider}\"\nclient_id = \"throng\"\nclient_secret = \"secret\"\n\
+         redirect_url = \"http://127.0.0.1:1/dash/session/callback\"\nread = [\"*\"]\n"
+    );
+    let server = Setup::new(&config).api_key(KEY).shards(2).start();
+    let nginx = Nginx::start(&BELOW.replace("SERVER", &server.api_address().to_string()));
+    issuer.open(
+        "throng:secret",
+        &nginx.address.to_string(),
+        json!({"sub": "ann"}),
+    );
+    let browser = Browser::start("");
+    let locked = "return document.getElementById('key-dialog').open";
+    let live = "return link.phase === 'live' && location.pathname === '/dash/'";
+    browser.open(&format!("http://{}/dash/", nginx.address));
+    browser.until("it asks for a key", locked);
+    browser.run(&format!(
+        "document.getElementById('key').value = '{KEY}';
+         document.querySelector('#key-form .go').click()"
+    ));
+    browser.until("samples by a key", live);
+    browser.run("document.getElementById('publish').requestSubmit()");
+    browser.until(
+        "it publishes",
+        "return document.getElementById('answer-status').textContent.startsWith('200')",
+    );
+    browser.until(
+        "curl has the path, too",
+        "return curlLines().publish.includes('/dash/pub?')",
+    );
+    for (tab, rows, text) in [
+        ("channels", "channels", "No channel"),
+        ("slow", "slow-closed", "Nobody"),
+        ("refusals", "refusals", "no valid API key"),
+        ("config", "config", "oidc.issuer"),
+    ] {
+        browser.run(&format!("document.getElementById('{tab}-tab').click()"));
+        browser.until(
+            tab,
+            &format!("return document.getElementById('{rows}').textContent.includes('{text}')"),
+        );
+    }
+    browser.run("followThis('channel', 'news')");
+    browser.until(
+        "it follows",
+        "return document.getElementById('follow-note').textContent.startsWith('Following')",
+    );
+    browser.run("document.getElementById('leave').click()");
+    browser.until("it asks again", locked);
+
+    until("the provider is found", || {
+        (server.ask("GET", "/session/oidc", "").status == 303).then_some(())
+    });
+    browser.until(
+        "the provider is offered",
+        "return !document.getElementById('provider').hidden",
+    );
+    browser.run("document.querySelector('#provider a').click()");
+    browser.until("samples by a provider", live);
     server.stop();
 }

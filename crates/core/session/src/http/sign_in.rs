@@ -4,7 +4,8 @@
 //! The browser brings a cookie back that it got when it left, so a link that somebody else made
 //! signs nobody in. That cookie is `SameSite=Lax`, because the way back begins at the provider's
 //! page; the one that it gets then is as that of [`super::login`], and good for nothing until the
-//! provider has said who it is.
+//! provider has said who it is. Where it leads back to is relative and the first cookie has no
+//! path, so that all of it works below a path of a proxy, too.
 
 use throng_types::json::Object;
 
@@ -29,7 +30,7 @@ pub(super) fn sign_in<S>(
     if path == "/session/oidc" {
         let begun = provider.begin(cx.now.mono);
         let begun = begun.map_err(|why| Reject::new(503, why))?;
-        let terms = format!("Path=/session; Max-Age={}; SameSite=Lax", begun.lifetime_s);
+        let terms = format!("Max-Age={}; SameSite=Lax", begun.lifetime_s);
         let cookie = [(AWAY, &*begun.secret, &*terms)];
         return Ok(lead(incoming, &begun.location, &cookie, cx));
     }
@@ -58,9 +59,9 @@ pub(super) fn sign_in<S>(
     let secret = back.map_err(|why| refused(why, cx))?;
     let lifetime_s = pages.logins().map_or(0, |logins| logins.lifetime_s());
     let terms = format!("Path=/; Max-Age={lifetime_s}; SameSite=Strict");
-    let away = (AWAY, "", "Path=/session; Max-Age=0; SameSite=Lax");
+    let away = (AWAY, "", "Max-Age=0; SameSite=Lax");
     let cookies = [(COOKIE, &*secret, &*terms), away];
-    Ok(lead(incoming, "/", &cookies, cx))
+    Ok(lead(incoming, "../", &cookies, cx))
 }
 
 /// Sends a browser elsewhere, with cookies: their names, values and terms.
