@@ -169,6 +169,8 @@ impl Ticker {
         let capacity = observatory.capacity.as_ref();
         let [websocket, sse, stream, http] = observatory.watch.clients(totals);
         let connections = websocket + sse + stream + http;
+        // A line is there because somebody watches: that channel is none of theirs.
+        let watchers = observatory.watch.watchers();
         let per_connection = now.bytes_per_connection(observatory.base_bytes, connections);
         json!({
             "time_unix_ms": now.unix_ms,
@@ -183,8 +185,8 @@ impl Ticker {
             "connections_per_s": delta.per_second(Counter::ConnectionsAccepted),
             "closed_per_s": delta.per_second_all(Counter::ClosedClient),
             "refused_per_s": delta.per_second_all(Counter::RefusedDescriptors),
-            "channels": totals.gauge(Gauge::Channels),
-            "subscriptions": totals.gauge(Gauge::Subscriptions),
+            "channels": totals.gauge(Gauge::Channels).saturating_sub(1),
+            "subscriptions": totals.gauge(Gauge::Subscriptions).saturating_sub(watchers),
             "publications_per_s": delta.per_second_all(Counter::PublicationsApi),
             "deliveries_per_s": delta.per_second(Counter::Deliveries),
             "bytes_out_per_s": delta.per_second(Counter::BytesOut),
