@@ -212,7 +212,7 @@ async function follow(source) {
       if (link.source === source) lock();
       return "no key";
     }
-    if (!response.ok) return `the server answered ${response.status}`;
+    if (!response.ok) return `answered ${response.status}`;
     link.opened = true;
     renderLink();
     await hear(response, take);

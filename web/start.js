@@ -28,10 +28,9 @@ function renderCurl() {
   const lines = curlLines();
   put("curl-receive", lines.receive);
   put("curl-publish", lines.publish);
-  const token = needed.token ? ", with a TOKEN from throng token create" : "";
-  const key = needed.key ? ", with an API_KEY" : "";
-  put("receive-note", `1. Receive, in a terminal${token}`);
-  put("publish-note", `2. Publish, here or in another${key}`);
+  const token = needed.token ? " (TOKEN: throng token create)" : ", in a terminal";
+  put("receive-note", `1. Receive${token}`);
+  put("publish-note", `2. Publish, here or ${needed.key ? "with API_KEY" : "in another"}`);
 }
 
 async function publish(event) {

@@ -106,7 +106,7 @@ function renderAccess({ open_mode: isOpen, access }) {
   if (isOpen) return lamp("access", "note", "Open mode", "no keys: open to all");
   const [may, must] = tokens
     ? ["Token optional", "Token needed"]
-    : ["No token needed", "No token accepted"];
+    : ["No token needed", "Tokens refused"];
   const tone = !keys ? "warn" : anonymous ? "note" : "good";
   lamp("access", tone, anonymous ? may : must, keys ? "API: key needed" : "API: no key needed");
 }
