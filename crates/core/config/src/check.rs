@@ -40,6 +40,7 @@ pub(crate) fn check(
     checks.exposure();
     checks.keys();
     checks.oidc();
+    checks.trace();
     checks.limits();
     checks.channels();
     checks.backends();
@@ -236,6 +237,13 @@ impl Checks<'_> {
             self.warn(
                 "no client can connect: no key for tokens is set and auth.anonymous is false",
             );
+        }
+    }
+
+    fn trace(&mut self) {
+        let url = self.config.trace.otlp_url.as_deref().unwrap_or_default();
+        if url.trim_end_matches('/').ends_with("/v1/traces") {
+            self.wrong("trace.otlp_url", "leave out /v1/traces, which is added");
         }
     }
 

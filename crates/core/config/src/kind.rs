@@ -14,9 +14,10 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 pub use address::ListenAddress;
+use address::has_user;
 pub(crate) use address::{
-    Address, AddressBlock, AskUrl, BrokerUrl, Endpoint, FeedUrl, HttpUrl, Listener, RedisUrl,
-    WebOrigin,
+    Address, AddressBlock, AskUrl, BaseUrl, BrokerUrl, Endpoint, FeedUrl, HttpUrl, Listener,
+    OriginUrl, RedisUrl, WebOrigin,
 };
 pub(crate) use text::{
     Choice, ForwardedForText, HostName, MetricPrefix, Named, PathPrefix, Pem, SecretText,
@@ -54,11 +55,15 @@ impl Input<'_> {
         let value = match self {
             Self::Text(_) if secret => return "something else".to_owned(),
             Self::Text(text) if is_private_key(text) => return "a private key".to_owned(),
+            Self::Text(text) if has_user(text) => return "a URL with a user name".to_owned(),
             Self::Text(text) => return quoted_short(text),
             Self::Toml(value) => value.get_ref(),
         };
         match value {
             DeValue::String(text) if is_private_key(text) => "a private key".to_owned(),
+            DeValue::String(text) if has_user(text) && !secret => {
+                "a URL with a user name".to_owned()
+            }
             DeValue::String(_) if secret => "another text".to_owned(),
             DeValue::String(text) => quoted_short(text),
             DeValue::Integer(_) if secret => "a number".to_owned(),

@@ -12,9 +12,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use throng_proxy::Block;
 
 use crate::kind::{
-    Address, AddressBlock, Bool, Choice, Count, Duration, HostName, HttpUrl, List, ListenAddress,
-    Listener, OPEN, Opt, Pem, SecretText, SigningSecret, Size, TargetLevel, Text, WebOrigin,
-    choice,
+    Address, AddressBlock, BaseUrl, Bool, Choice, Count, Duration, HostName, HttpUrl, List,
+    ListenAddress, Listener, OPEN, Opt, Pem, SecretText, SigningSecret, Size, TargetLevel, Text,
+    WebOrigin, choice,
 };
 use crate::secret::Secret;
 use crate::section::section;
@@ -414,7 +414,7 @@ section! {
     "trace" Trace {
         /// The collector that takes spans by OTLP over HTTP: an `http://` or `https://` URL, to
         /// which `/v1/traces` is added.
-        otlp_url: Option<String>, Opt<HttpUrl>, restart, example("\"http://127.0.0.1:4318\""),
+        otlp_url: Option<String>, Opt<BaseUrl>, restart, example("\"http://127.0.0.1:4318\""),
             unset("no spans are made");
     }
 }
@@ -426,7 +426,7 @@ section! {
     "oidc" Oidc {
         /// The provider's URL, as in its tokens (`iss`). Throng finds the provider's endpoints by
         /// `/.well-known/openid-configuration` below it.
-        issuer: Option<String>, Opt<HttpUrl>, restart, example("\"https://login.example.com\"");
+        issuer: Option<String>, Opt<BaseUrl>, restart, example("\"https://login.example.com\"");
         /// The id of this client at the provider.
         client_id: Option<String>, Opt<Text>, restart, example("\"throng\"");
         /// The secret of this client. The variable `THRONG_OIDC_CLIENT_SECRET` keeps it out of the

@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use serde_json::Value;
+use throng_http1::origin::{OriginTarget, TargetAddress, TargetError};
 use throng_proxy::Block;
 use toml::de::DeValue;
 
@@ -72,20 +73,31 @@ text_kinds! {
     /// The address of something that speaks HTTP.
     HttpUrl(
         String, "URL", "a URL that begins with http:// or https://, such as \
-        \"http://127.0.0.1:9000\"", |text| {
-            host_of(text.trim(), &["http://", "https://"])?;
-            Some(text.trim().to_owned())
-        }, r"^\s*https?://"
+        \"http://127.0.0.1:9000\"", |text| dialed(text, &HTTP, "#"), r"^\s*https?://";
+        |text| dial_advice(text, "#")
+    );
+
+    /// The address of something that speaks HTTP, to whose path more is added.
+    BaseUrl(
+        String, "URL", "a URL that begins with http:// or https://, such as \
+        \"http://127.0.0.1:9000\"", |text| dialed(text, &HTTP, "?#"), r"^\s*https?://";
+        |text| dial_advice(text, "?#")
+    );
+
+    /// The address of something that speaks HTTP, and gets the paths of requests.
+    OriginUrl(
+        String, "URL", "a URL that begins with http:// or https://, such as \
+        \"http://127.0.0.1:9000\"", |text| dialed(text, &HTTP, "/?#"), r"^\s*https?://";
+        |text| dial_advice(text, "/?#")
     );
 
     /// The address of a backend that is asked.
     AskUrl(
         String, "URL", "a URL that begins with http:// or https://, such as \
-        \"http://127.0.0.1:9000\", or grpc://host:port or grpcs://host:port", |text| {
-            let text = text.trim();
-            let (_, path) = host_of(text, &["http://", "https://", "grpc://", "grpcs://"])?;
-            (text.starts_with("http") || path.is_empty()).then(|| text.to_owned())
-        }, r"^\s*(https?|grpcs?)://"
+        \"http://127.0.0.1:9000\", or grpc://host:port or grpcs://host:port",
+        |text| dialed(text, &HTTP, "#").or_else(|| dialed(text, &GRPC, "/?#")),
+        r"^\s*(https?|grpcs?)://";
+        |text| dial_advice(text, if text.trim().starts_with("grpc") { "/?#" } else { "#" })
     );
 
     /// The address of a Redis server. It may hold a password, so it is a secret.
@@ -213,6 +225,40 @@ impl Kind for BrokerUrl {
 fn has_rest(text: &str, schemes: &[&str]) -> bool {
     let rest = { schemes.iter() }.find_map(|scheme| text.strip_prefix(scheme));
     rest.is_some_and(|rest| !rest.is_empty())
+}
+
+const HTTP: [&str; 2] = ["http://", "https://"];
+const GRPC: [&str; 2] = ["grpc://", "grpcs://"];
+
+/// The URL, if it has one of the schemes, what we connect to, and behind it nothing that begins
+/// with one of the characters in `without`.
+fn dialed(text: &str, schemes: &[&str], without: &str) -> Option<String> {
+    let text = text.trim();
+    let (host, after) = host_of(text, schemes)?;
+    OriginTarget::from_url(&format!("http://{host}")).ok()?;
+    let is_good = after == "/" || !after.contains(|c| without.contains(c));
+    is_good.then(|| text.to_owned())
+}
+
+/// Names the part of a URL that [`dialed`] refuses.
+fn dial_advice(text: &str, without: &str) -> Option<&'static str> {
+    let (_, rest) = text.trim().split_once("://")?;
+    let (host, after) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    let port = TargetAddress::parse(host);
+    Some(match () {
+        _ if host.contains('@') => "leave out the user name and password",
+        _ if port == Err(TargetError::Port) => "its port is a number from 1 to 65535",
+        _ if after.contains('#') => "leave out the \"#\" and what follows it",
+        _ if after.contains('?') && without.contains('?') => "leave out the query",
+        _ if after.len() > 1 && without.contains('/') => "leave out the path",
+        _ => return None,
+    })
+}
+
+/// Whether a text may be a URL with a user name, and with a password behind that.
+pub(super) fn has_user(text: &str) -> bool {
+    let rest = text.split_once("://").map(|(_, rest)| rest);
+    rest.is_some_and(|rest| rest.contains('@'))
 }
 
 /// Host and what follows it, if the text has one of the schemes and its host is not empty.

@@ -28,7 +28,7 @@ pub(crate) trait TextKind {
             pattern => json!({ "type": "string", "pattern": pattern }),
         }
     }
-    /// Advice on a text that was a value in older versions.
+    /// Advice on a text that is refused, such as a value of older versions.
     fn advice(_: &str) -> Option<&'static str> {
         None
     }
@@ -86,11 +86,13 @@ impl Written for Secret {
 }
 
 /// Declares kinds: the type of the field, the name for the reference, what follows "expected" in
-/// messages, the function that reads a text, and a pattern of texts where one says what they are.
+/// messages, the function that reads a text, a pattern of texts where one says what they are, and
+/// the function that names what is wrong with a text.
 macro_rules! text_kinds {
     ($(
         $(#[$doc:meta])+
-        $kind:ident($field:ty, $name:literal, $wanted:literal, $read:expr $(, $pattern:literal)?);
+        $kind:ident($field:ty, $name:literal, $wanted:literal, $read:expr $(, $pattern:literal)?
+            $(; $advice:expr)?);
     )+) => {$(
         $(#[$doc])+
         pub(crate) struct $kind;
@@ -112,6 +114,11 @@ macro_rules! text_kinds {
             fn text(value: &$field) -> String {
                 $crate::kind::text::Written::written(value)
             }
+
+            $(fn advice(text: &str) -> Option<&'static str> {
+                let advice: fn(&str) -> Option<&'static str> = $advice;
+                advice(text)
+            })?
         }
     )+};
 }

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 
 use super::{HOUR, KIB, MIB, SECOND};
 use crate::kind::{
-    Bool, Count, Duration, Endpoint, ForwardedFor, ForwardedForText, HttpUrl, List, MetricPrefix,
-    Opt, PathPrefix, RedisUrl, SecretText, Size, Text, WebOrigin,
+    BaseUrl, Bool, Count, Duration, Endpoint, ForwardedFor, ForwardedForText, List, MetricPrefix,
+    Opt, OriginUrl, PathPrefix, RedisUrl, SecretText, Size, Text, WebOrigin,
 };
 use crate::secret::Secret;
 use crate::section::section;
@@ -25,7 +25,7 @@ section! {
         /// The address of Appwrite's own API. Throng asks it about sessions and users. The
         /// certificate of an `https://` address is checked against the authorities of the machine
         /// (`SSL_CERT_FILE` names others).
-        api: Option<String>, Opt<HttpUrl>, restart, example("\"http://127.0.0.1:80/v1\""),
+        api: Option<String>, Opt<BaseUrl>, restart, example("\"http://127.0.0.1:80/v1\""),
             unset("every client is a guest");
         /// Time that events are kept for clients that come back. "0s" keeps none.
         history_ms as "history": u64, Duration = 0, restart, range(0, 24 * HOUR);
@@ -188,7 +188,7 @@ section! {
         /// Requests whose path begins with this take the route.
         path: String, PathPrefix, example("\"/\"");
         /// The backends. The first one that answers is used.
-        origin: Vec<String>, List<HttpUrl>, example("[\"http://127.0.0.1:9000\"]");
+        origin: Vec<String>, List<OriginUrl>, example("[\"http://127.0.0.1:9000\"]");
         /// Whether WebSockets reach the backends as HTTP requests with events
         /// (WebSocket-over-HTTP). Otherwise the backends speak WebSocket, with or without the
         /// extension `grip`.

@@ -63,7 +63,7 @@ fn optional_sections_are_read_and_checked() {
     }
 
     let loaded = load_all(
-        "[[grip.route]]\npath = \"/api\"\norigin = \"http://127.0.0.1:9000/x\"\n[[grip.route]]\n\
+        "[[grip.route]]\npath = \"/api\"\norigin = \"http://127.0.0.1:9000/\"\n[[grip.route]]\n\
          path = \"/\"\n\
          origin = [\"https://a\", \"http://b:1\"]\nresponse_timeout = \"2s\"",
         &[
@@ -77,7 +77,7 @@ fn optional_sections_are_read_and_checked() {
         .grip
         .as_ref()
         .expect("a route makes the section");
-    assert_eq!(grip.routes[0].origin, ["http://127.0.0.1:9000/x"]);
+    assert_eq!(grip.routes[0].origin, ["http://127.0.0.1:9000/"]);
     assert_eq!(
         (
             grip.routes[1].origin.len(),

@@ -84,6 +84,66 @@ fn secrets_stay_out_of_messages_and_lists() {
     assert_eq!(loaded.show(true).matches("hunter2b").count(), 1);
 }
 
+/// The server could not connect to these, and refused to start.
+#[test]
+fn urls_that_nothing_connects_to_are_refused_with_the_part_at_fault() {
+    let port = "its port is a number from 1 to 65535";
+    let user = "leave out the user name and password";
+    let fragment = "leave out the \"#\" and what follows it";
+    let (query, path) = ("leave out the query", "leave out the path");
+    let has_no_query = ["trace.otlp_url", "oidc.issuer", "appwrite.api"];
+    let mut count = 0;
+    for option in options() {
+        let is_url = matches!(option.kind.as_str(), "URL" | "list of URLs");
+        if !is_url || option.rule.secret {
+            continue;
+        }
+        let at = option.path();
+        let is_origin = at == "grip.route.origin";
+        for (url, advice, is_refused) in [
+            ("http://a:99999", port, true),
+            ("https://a:0/b", port, true),
+            ("http://a:", port, true),
+            ("http://[::1]:x", port, true),
+            ("http://hunter2:hunter2@a", user, true),
+            ("http://a/b#c", fragment, true),
+            (
+                "http://a?b",
+                query,
+                is_origin || has_no_query.contains(&&*at),
+            ),
+            ("http://a/b", path, is_origin),
+            ("http://a/", "", false),
+            ("https://[::1]:8443", "", false),
+            ("grpc://a:99999", port, true),
+            ("grpcs://hunter2@a:1", user, true),
+            ("grpc://a/b", path, true),
+            ("grpc://a?b", query, true),
+        ] {
+            if url.starts_with("grpc") && !option.section.starts_with("proxy") {
+                continue;
+            }
+            let heading = match &*option.section {
+                "webhook" | "proxy.backend" | "grip.route" => format!("[[{}]]", option.section),
+                section => format!("[{section}]"),
+            };
+            let file = format!("{heading}\n{} = \"{url}\"\n", option.key);
+            let problems = refusals(&file, &[], &[]).join("\n");
+            let is_told = !advice.is_empty() && problems.contains(&format!("; {advice}"));
+            assert_eq!(is_told, is_refused, "{file}{problems}");
+            assert!(!problems.contains("hunter2"), "{problems}");
+        }
+        count += 1;
+    }
+    assert_eq!(count, 15);
+    let added = "[trace]\notlp_url = \"http://a:4318/v1/traces/\"";
+    let problem = "trace.otlp_url: leave out /v1/traces, which is added";
+    assert_eq!(
+        refusals(added, &[], &[]),
+        [format!("throng.toml:2:12: {problem}")]
+    );
+}
+
 #[test]
 fn addresses_that_others_reach_need_keys() {
     let client = "listen.client: other machines can reach 0.0.0.0:8000, but clients need no key: \
