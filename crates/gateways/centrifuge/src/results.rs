@@ -14,8 +14,16 @@ use throng_types::{ChannelName, Disconnect, Epoch, Position};
 use crate::Cx;
 use crate::order::Order;
 
-/// The channel that a call of the server API names.
+/// The `channel` of a call of the server API.
 pub(crate) fn channel_of(name: &str) -> Result<ChannelName, ServerApiError> {
+    match name {
+        "" => Err(ServerApiError::NoChannel),
+        name => name_of(name),
+    }
+}
+
+/// One of the channels that a call of the server API names.
+pub(crate) fn name_of(name: &str) -> Result<ChannelName, ServerApiError> {
     ChannelName::new(name).map_err(|_| ServerApiError::BadChannel)
 }
 

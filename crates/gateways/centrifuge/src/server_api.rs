@@ -22,7 +22,7 @@ use throng_types::Disconnect;
 use crate::Cx;
 use crate::call::{ApiCall, Calls, Task, Together, duration_of, style, write_published};
 use crate::events::Session;
-use crate::results::{channel_of, history_query, position_of};
+use crate::results::{channel_of, history_query, name_of, position_of};
 use crate::surveyed::{Surveyed, search};
 
 /// Channels that one request may publish to, in all of its calls.
@@ -192,7 +192,7 @@ fn read(
             let commands = parse_batch(body)?.commands;
             MalformedBody::check_count(commands.len(), CALLS_MAX)?;
             let calls = commands.into_iter();
-            let calls = calls.map(|request| (0, task(request.map_err(CallError::from))));
+            let calls = calls.map(|request| (0, task(request)));
             (Together::Batch, calls.collect())
         }
         Form::Lines => {
@@ -223,7 +223,7 @@ fn read_message(
     let commands = parse_batch_message(message)?.commands;
     MalformedBody::check_count(commands.len(), CALLS_MAX)?;
     let calls = commands.into_iter();
-    let calls = calls.map(|request| (0, task(request.map_err(CallError::from))));
+    let calls = calls.map(|request| (0, task(request)));
     Ok((Together::Batch, calls.collect()))
 }
 
@@ -341,7 +341,7 @@ fn task(
                     skip_history: broadcast.skip_history,
                     idempotency_key: key_of(&broadcast.idempotency_key),
                     version: version_of(broadcast.version, &broadcast.version_epoch),
-                    ..Draft::new(channel_of(channel)?, payload)
+                    ..Draft::new(name_of(channel)?, payload)
                 })
             });
             Task::Publish(drafts.collect::<Result<_, ServerApiError>>()?, true)

@@ -232,7 +232,9 @@ impl Subscriber {
             }
             Err(error) => {
                 self.counters.count(match error {
-                    FeedError::Malformed => Counter::AppwriteEventsMalformed,
+                    FeedError::Malformed | FeedError::Missing(_) => {
+                        Counter::AppwriteEventsMalformed
+                    }
                     FeedError::Empty => Counter::AppwriteEventsEmpty,
                     FeedError::TooLong => Counter::AppwriteEventsTooLong,
                 });

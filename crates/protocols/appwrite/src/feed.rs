@@ -28,6 +28,8 @@ pub const REDIS_CHANNEL: &str = "realtime";
 pub enum FeedError {
     #[error("the feed message is malformed")]
     Malformed,
+    #[error("the feed message has no `{0}`")]
+    Missing(&'static str),
     #[error("the feed message has no project, no channel or no role")]
     Empty,
     #[error("the feed message is too long")]
@@ -89,6 +91,22 @@ struct WireData<'w> {
     payload: &'w RawValue,
 }
 
+/// Says what is wrong with a message that cannot be read: the first field that is missing, if one
+/// is.
+fn fault(message: &[u8]) -> FeedError {
+    let Ok(Value::Object(all)) = serde_json::from_slice(message) else {
+        return FeedError::Malformed;
+    };
+    let data = all.get("data").and_then(Value::as_object);
+    let is_missing = |name: &&str| match name.strip_prefix("data.") {
+        Some(name) => data.is_some_and(|data| !data.contains_key(name)),
+        None => !all.contains_key(*name),
+    };
+    let needed = ["project", "roles", "data", "data.channels", "data.payload"];
+    let missing = needed.into_iter().find(is_missing);
+    missing.map_or(FeedError::Malformed, FeedError::Missing)
+}
+
 impl FeedMessage {
     /// Reads one message of at most `bytes_max` bytes.
     ///
@@ -98,10 +116,10 @@ impl FeedMessage {
         if message.len() > bytes_max {
             return Err(FeedError::TooLong);
         }
-        let wire: Wire<'_> = serde_json::from_slice(message).map_err(|_| FeedError::Malformed)?;
+        let wire: Wire<'_> = serde_json::from_slice(message).map_err(|_| fault(message))?;
         let are_many = wire.data.events.is_some();
         let json = wire.data.events.or(wire.data.event);
-        let json = json.ok_or(FeedError::Malformed)?.to_owned();
+        let json = json.ok_or(FeedError::Missing("data.events"))?.to_owned();
         let names = Names { are_many, json };
         if wire.project.is_empty() || wire.roles.is_empty() || wire.data.channels.is_empty() {
             return Err(FeedError::Empty);

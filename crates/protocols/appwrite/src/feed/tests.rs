@@ -87,11 +87,25 @@ fn refusals() {
     for (message, error) in [
         ("", FeedError::Malformed),
         ("null", FeedError::Malformed),
-        ("{}", FeedError::Malformed),
+        ("{}", FeedError::Missing("project")),
+        (
+            r#"{"project":7,"roles":[],"data":[]}"#,
+            FeedError::Malformed,
+        ),
+        (r#"{"project":"a"}"#, FeedError::Missing("roles")),
+        (r#"{"project":"a","roles":[]}"#, FeedError::Missing("data")),
+        (
+            r#"{"project":"a","roles":[],"data":{"payload":1}}"#,
+            FeedError::Missing("data.channels"),
+        ),
+        (
+            &FILE.replace("\"payload\"", "\"paylod\""),
+            FeedError::Missing("data.payload"),
+        ),
         (&FILE[..FILE.len() - 1], FeedError::Malformed),
         (
             &FILE.replace("\"events\"", "\"names\""),
-            FeedError::Malformed,
+            FeedError::Missing("data.events"),
         ),
         (&FILE.replace("\"bench\"", "\"\""), FeedError::Empty),
         (&empty, FeedError::Empty),

@@ -32,12 +32,6 @@ impl From<Malformed> for MalformedBody {
     }
 }
 
-impl From<serde_json::Error> for MalformedBody {
-    fn from(error: serde_json::Error) -> Self {
-        Self::new(error.to_string())
-    }
-}
-
 coded_enum! {
     /// Reason for which a call failed (Centrifugo, pages "Server API" and "Codes").
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -68,6 +62,7 @@ coded_enum! {
         BadRequest = 107, "bad request";
         BadChannel = 107,
             "bad request: a channel is a name of 1 to 255 bytes without control characters";
+        NoChannel = 107, "bad request: `channel` is missing";
         NoChannels = 107, "bad request: `channels` is empty";
         TooManyChannels = 107, "bad request: too many channels in one request";
         NoData = 107, "bad request: `data` or `b64data` is missing";

@@ -61,6 +61,17 @@ impl Kind {
     }
 }
 
+impl Field {
+    /// A field that only its name and kind say something of.
+    pub(super) const fn new(name: &'static str, kind: Kind) -> Self {
+        Self {
+            name,
+            doc: "",
+            kind,
+        }
+    }
+}
+
 /// A value that is taken and ignored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ignored;
@@ -184,19 +195,23 @@ pub(super) fn misfit(fields: &[Field], json: &str) -> Option<String> {
     found
 }
 
+/// Says that a name is none of these.
+pub(super) fn unknown(name: &str, known: Vec<&str>) -> String {
+    let name: String = name.chars().take(NAME_CHARS_MAX).collect();
+    let hint = match nearest(&name, known.iter().copied()) {
+        Some(meant) => format!("did you mean `{meant}`?"),
+        None if known.is_empty() => "there are none".to_owned(),
+        None => format!("the fields are {}", known.join(", ")),
+    };
+    format!("unknown field `{name}`: {hint}")
+}
+
 fn misfit_of(fields: &[Field], name: &str, json: &str) -> Option<String> {
     let Some(field) = fields.iter().find(|field| field.name == name) else {
-        let name: String = name.chars().take(NAME_CHARS_MAX).collect();
         let known = fields
             .iter()
             .filter(|field| !matches!(field.kind, Kind::Ignored));
-        let known: Vec<&str> = known.map(|field| field.name).collect();
-        let hint = match nearest(&name, known.iter().copied()) {
-            Some(meant) => format!("did you mean `{meant}`?"),
-            None if known.is_empty() => "there are none".to_owned(),
-            None => format!("the fields are {}", known.join(", ")),
-        };
-        return Some(format!("unknown field `{name}`: {hint}"));
+        return Some(unknown(name, known.map(|field| field.name).collect()));
     };
     if let Some(wanted) = field.kind.wanted(json) {
         return Some(format!("`{name}` wants {wanted}"));

@@ -10,26 +10,29 @@
 mod tests;
 
 use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde::Deserialize;
+use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use throng_types::Payload;
 
 use super::error::{CallError, MalformedBody, ServerApiError};
-use super::fields::{Field, Fields, NoFields, misfit, parameters};
+use super::fields::{Field, Fields, Kind, NoFields, misfit, parameters, unknown};
 use super::parts::{HistoryRequest, Overrides, StatedPosition};
 use crate::field::{IfThere, Tags, fields, or_default};
-use crate::json::{ClientData, each_entry, payload_of};
+use crate::json::{ClientData, Text, each_entry, payload_of};
 use crate::protobuf;
 use crate::strict::{self, Checked};
 
 /// Many calls in one request, answered in their order.
 #[derive(Debug)]
 pub struct BatchRequest<'a> {
-    /// The calls; a command without a known call stands as the error for its place.
-    pub commands: Vec<Result<ApiRequest<'a>, ServerApiError>>,
+    /// The calls; a command that is not one known call stands as the error for its place.
+    pub commands: Vec<Result<ApiRequest<'a>, CallError>>,
     /// True if the backend does not care in which order the calls are made.
     pub parallel: bool,
 }
@@ -46,31 +49,53 @@ pub struct LegacyRequest<'a> {
 /// Reads the body of `POST /api/batch`.
 pub fn parse_batch(body: &[u8]) -> Result<BatchRequest<'_>, MalformedBody> {
     let batch: Batch<'_> =
-        strict::from_slice(body).map_err(|error| fault(misfit_in_batch(body), &error))?;
-    let commands = batch
-        .commands
-        .into_iter()
-        .map(BatchCommand::into_request)
-        .collect();
+        strict::from_slice(body).map_err(|error| fault(body, misfit_in_batch, &error))?;
+    let commands = batch.commands.into_iter();
     Ok(BatchRequest {
-        commands,
+        commands: commands.map(|BatchCommand(call)| call).collect(),
         parallel: batch.parallel,
     })
 }
 
 /// The body's fault, by its field if one is at fault.
-fn fault(misfit: Option<String>, error: &serde_json::Error) -> MalformedBody {
-    MalformedBody::new(misfit.unwrap_or_else(|| error.to_string()))
+fn fault(
+    body: &[u8],
+    misfit: impl FnOnce(&str) -> Option<String>,
+    error: &serde_json::Error,
+) -> MalformedBody {
+    let text = str::from_utf8(body).unwrap_or_default();
+    MalformedBody::new(match misfit(text) {
+        Some(misfit) => misfit,
+        None if body.trim_ascii().is_empty() => EMPTY.to_owned(),
+        None if error.is_eof() => "the JSON ends too early".to_owned(),
+        None => error.to_string(),
+    })
 }
 
-/// Finds the first field of a batch's calls that does not fit.
-fn misfit_in_batch(body: &[u8]) -> Option<String> {
+const EMPTY: &str = "the body is empty";
+
+/// Finds the first field of a batch, or of its calls, that does not fit.
+fn misfit_in_batch(body: &str) -> Option<String> {
+    // Whether `commands` is a list is seen below.
+    const FIELDS: [Field; 2] = [
+        Field::new("commands", Kind::Json),
+        Field::new("parallel", Kind::Flag),
+    ];
     #[derive(Deserialize)]
     struct RawBatch<'a> {
         #[serde(borrow)]
         commands: Vec<&'a RawValue>,
     }
-    let batch: RawBatch<'_> = serde_json::from_slice(body).ok()?;
+    if let Some(fault) = misfit(&FIELDS, body) {
+        return Some(fault);
+    }
+    let batch: RawBatch<'_> = match serde_json::from_str(body) {
+        Ok(batch) => batch,
+        Err(error) if error.is_data() => {
+            return Some("`commands` wants a list of objects".to_owned());
+        }
+        Err(_) => return None,
+    };
     (0..)
         .zip(batch.commands)
         .find_map(|(at, command): (usize, _)| {
@@ -82,8 +107,10 @@ fn misfit_in_batch(body: &[u8]) -> Option<String> {
                 let place = |fault| format!("in `commands[{at}].{name}`: {fault}");
                 found = found.take().or_else(|| fault.map(place));
             };
-            each_entry(&mut serde_json::Deserializer::from_str(command.get()), each).ok()?;
-            found
+            match each_entry(&mut serde_json::Deserializer::from_str(command.get()), each) {
+                Ok(()) => found,
+                Err(_) => Some(format!("in `commands[{at}]`: an object is wanted")),
+            }
         })
 }
 
@@ -105,7 +132,7 @@ pub fn parse_batch_message(message: &[u8]) -> Result<BatchRequest<'_>, Malformed
 }
 
 /// Reads a command of a batch, of whose fields the first that is a method counts.
-fn command_of(message: &[u8]) -> Result<Result<ApiRequest<'_>, ServerApiError>, MalformedBody> {
+fn command_of(message: &[u8]) -> Result<Result<ApiRequest<'_>, CallError>, MalformedBody> {
     let mut fields = protobuf::Fields(message);
     while let Some((number, value)) = fields.next()? {
         let is_it = |method: &Method| u64::from(method.number()) == number;
@@ -113,7 +140,7 @@ fn command_of(message: &[u8]) -> Result<Result<ApiRequest<'_>, ServerApiError>, 
             return parse_message(method, value.bytes()?).map(Ok);
         }
     }
-    Ok(Err(ServerApiError::NotFound))
+    Ok(Err(ServerApiError::NotFound.into()))
 }
 
 /// Reads the body of `POST /api`: one command or several, with or without white space between them.
@@ -122,23 +149,38 @@ pub fn parse_legacy(body: &[u8]) -> Result<Vec<LegacyRequest<'_>>, MalformedBody
     for command in
         serde_json::Deserializer::from_slice(body).into_iter::<Checked<LegacyCommand<'_>>>()
     {
-        let Checked(command) = command?;
+        let Checked(command) = command.map_err(|error| fault(body, misfit_in_lines, &error))?;
         requests.push(LegacyRequest {
             id: command.id,
             request: legacy_request(&command),
         });
     }
     if requests.is_empty() {
-        return Err(MalformedBody::new("no command in the body"));
+        return Err(MalformedBody::new(EMPTY));
     }
     Ok(requests)
+}
+
+/// Finds the first field of the commands of `POST /api` that does not fit.
+fn misfit_in_lines(body: &str) -> Option<String> {
+    const FIELDS: [Field; 3] = [
+        Field::new("id", Kind::Number(0, u32::MAX as u64)),
+        Field::new("method", Kind::Text),
+        Field::new("params", Kind::Json),
+    ];
+    let mut commands = serde_json::Deserializer::from_str(body).into_iter::<&RawValue>();
+    commands.find_map(|command| misfit(&FIELDS, command.ok()?.get()))
 }
 
 /// Method names were once written in any case; wrong parameters are an error of their command
 /// alone.
 fn legacy_request<'a>(command: &LegacyCommand<'a>) -> Result<ApiRequest<'a>, CallError> {
     let name = command.method.to_ascii_lowercase();
-    let method = Method::from_name(&name).ok_or(ServerApiError::NotFound)?;
+    let method = match Method::from_name(&name) {
+        Some(method) => method,
+        None if name.is_empty() => return Err(ServerApiError::NoMethod.into()),
+        None => return Err(ServerApiError::NotFound.into()),
+    };
     let params = command.params.map_or("{}", RawValue::get);
     Ok(parse(method, params.as_bytes())?)
 }
@@ -152,7 +194,50 @@ struct Batch<'a> {
     parallel: bool,
 }
 
+/// A command of a batch: one field, whose name is the method.
+struct BatchCommand<'a>(Result<ApiRequest<'a>, CallError>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for BatchCommand<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct CommandVisitor<'a>(PhantomData<BatchCommand<'a>>);
+
+        impl<'de: 'a, 'a> Visitor<'de> for CommandVisitor<'a> {
+            type Value = BatchCommand<'a>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let (mut call, mut fault) = (None::<ApiRequest<'a>>, None);
+                while let Some(Text(name)) = map.next_key()? {
+                    let Some(method) = Method::from_name(&name) else {
+                        map.next_value::<IgnoredAny>()?;
+                        let known = || Method::ALL.map(Method::name).to_vec();
+                        fault = fault.or_else(|| Some(unknown(&name, known())));
+                        continue;
+                    };
+                    let next = ApiRequest::next_value(method, &mut map)?;
+                    if let (Some(call), Some(next)) = (&call, &next) {
+                        let [one, other] = [call, next].map(|call| call.method().name());
+                        let text = format!("`{one}` and `{other}` are two commands");
+                        fault = fault.or(Some(text));
+                    }
+                    call = call.or(next);
+                }
+                Ok(BatchCommand(match fault {
+                    Some(fault) => Err(MalformedBody::new(fault).into()),
+                    None => call.ok_or_else(|| ServerApiError::NotFound.into()),
+                }))
+            }
+        }
+
+        deserializer.deserialize_map(CommandVisitor(PhantomData))
+    }
+}
+
 fields! {
+    #[serde(deny_unknown_fields)]
     struct LegacyCommand<'a> {
         id: u32,
         method: Cow<'a, str>,
@@ -212,10 +297,8 @@ macro_rules! methods {
 
         /// Reads the body of `POST /api/METHOD`.
         pub fn parse<'a>(method: Method, body: &'a [u8]) -> Result<ApiRequest<'a>, MalformedBody> {
-            let fault = |error| {
-                let body = str::from_utf8(body).unwrap_or_default();
-                fault(misfit(ApiRequest::fields(method), body), &error)
-            };
+            let misfit = |body: &str| misfit(ApiRequest::fields(method), body);
+            let fault = |error| fault(body, misfit, &error);
             Ok(match method {
                 $(Method::$Variant => {
                     let params: $($Params)? $($Empty)? =
@@ -238,17 +321,18 @@ macro_rules! methods {
             })
         }
 
-        /// One command of a batch: a field for each method, of which the first that is set counts.
-        #[derive(Default, Deserialize)]
-        #[serde(default, bound(deserialize = "'de: 'a"))]
-        struct BatchCommand<'a> { $($name: Option<$($Params)? $($Empty)?>),+ }
-
-        impl<'a> BatchCommand<'a> {
-            fn into_request(self) -> Result<ApiRequest<'a>, ServerApiError> {
-                $(if let Some(params) = self.$name {
-                    return Ok(methods!(@make $Variant params $(($Params))?));
-                })+
-                Err(ServerApiError::NotFound)
+        impl<'a> ApiRequest<'a> {
+            /// Reads the call behind a method's name; `null` is none.
+            fn next_value<'de: 'a, A: MapAccess<'de>>(
+                method: Method,
+                map: &mut A,
+            ) -> Result<Option<Self>, A::Error> {
+                Ok(match method {
+                    $(Method::$Variant => {
+                        let params: Option<$($Params)? $($Empty)?> = map.next_value()?;
+                        params.map(|params| methods!(@make $Variant params $(($Params))?))
+                    })+
+                })
             }
         }
     };

@@ -7,10 +7,10 @@ use super::*;
 use crate::api::Kind;
 
 /// Method of a call that was read, or the error in its place.
-fn method(request: &Result<ApiRequest<'_>, ServerApiError>) -> String {
+fn method(request: &Result<ApiRequest<'_>, CallError>) -> String {
     match request {
         Ok(request) => format!("{:?}", request.method()),
-        Err(error) => format!("{error:?}"),
+        Err(error) => error.to_string(),
     }
 }
 
@@ -20,6 +20,7 @@ fn bodies_that_do_not_fit_are_refused_with_the_field() {
         let (method, body) = call.split_once(' ').expect("METHOD BODY");
         let error = match method {
             "batch" => parse_batch(body.as_bytes()).expect_err(call),
+            "api" => parse_legacy(body.as_bytes()).expect_err(call),
             method => {
                 let method = Method::from_name(method).expect("a method");
                 parse(method, body.as_bytes()).expect_err(call)
@@ -27,6 +28,13 @@ fn bodies_that_do_not_fit_are_refused_with_the_field() {
         };
         assert_eq!(error.to_string(), expected, "{call}");
     }
+    let errors = [
+        parse(Method::Info, b"").unwrap_err(),
+        parse_batch(b"\n").unwrap_err(),
+        parse_legacy(b" ").unwrap_err(),
+    ];
+    let empty = |error: &MalformedBody| error.to_string() == "the body is empty";
+    assert!(errors.iter().all(empty), "{errors:?}");
 }
 
 /// The table says of each field what its reader takes, in every call.
@@ -104,7 +112,7 @@ fn messages_are_read_as_json_is() {
             let batch = parse_batch_message(&batch).expect("a batch");
             assert!(batch.parallel);
             let read: Vec<_> = batch.commands.iter().map(self::method).collect();
-            assert_eq!(read, ["NotFound", &format!("{method:?}")]);
+            assert_eq!(read, ["not found", &format!("{method:?}")]);
         }
     }
     assert!(
@@ -190,15 +198,26 @@ fn fields_of_the_wrong_type_are_refused() {
 fn batches_are_read_in_order() {
     let batch = parse_batch(
         concat!(
-            r#"{"commands":[{"publish":{"channel":"a","data":{}}},{"unheard_of":{}},"#,
-            r#"{"info":{}},{}],"parallel":true}"#,
+            r#"{"commands":[{"publish":{"channel":"a","data":1}},{"publsh":{}},{"info":{}},{},"#,
+            r#"{"info":{},"publish":{"channel":"a"}},{"publish":null,"rpc":{}},{"info":{},"#,
+            r#""id":1}],"parallel":true}"#,
         )
         .as_bytes(),
     )
     .unwrap();
     assert!(batch.parallel);
     let methods: Vec<String> = batch.commands.iter().map(method).collect();
-    assert_eq!(methods, ["Publish", "NotFound", "Info", "NotFound"]);
+    let expected = [
+        "Publish",
+        "bad request: unknown field `publsh`: did you mean `publish`?",
+        "Info",
+        "not found",
+        "bad request: `info` and `publish` are two commands",
+        "Rpc",
+    ];
+    assert_eq!(methods[..6], expected);
+    let unknown = "bad request: unknown field `id`: the fields are publish, broadcast, ";
+    assert!(methods[6].starts_with(unknown), "{methods:?}");
     assert!(parse_batch(b"{}").unwrap().commands.is_empty());
     assert!(parse_batch(br#"{"commands":[{"publish":{"channel":1}}]}"#).is_err());
 }
@@ -206,7 +225,7 @@ fn batches_are_read_in_order() {
 #[test]
 fn the_older_endpoint_takes_one_command_or_several() {
     let body = br#"{"method":"publish","params":{"channel":"a","data":1}}
-        {"id":2,"method":"HISTORY","params":{"channel":"a"}}{"method":"nothing"}
+        {"id":2,"method":"HISTORY","params":{"channel":"a"}}{"method":"nothing"}{"params":{}}
         {"id":4,"method":"publish","params":{"channel":4}} {"method":"info"}"#;
     let requests = parse_legacy(body).unwrap();
     let read = requests.iter().map(|it| match &it.request {
@@ -217,6 +236,7 @@ fn the_older_endpoint_takes_one_command_or_several() {
         "0 Publish",
         "2 History",
         "0 not found",
+        "0 bad request: `method` is missing",
         "4 bad request: `channel` wants a string",
         "0 Info",
     ];
