@@ -50,20 +50,30 @@ pub(crate) fn document() -> Result<String> {
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/"}],
-        "security": [{"key": []}, {}],
+        "security": [{"key": []}, {"authorization": []}, {"query": []}, {}],
         "paths": paths,
         "components": {
-            "securitySchemes": {"key": {
-                "type": "apiKey",
-                "in": "header",
-                "name": "X-API-Key",
-                "description": "One of `auth.api_keys`, or a named key with the role of the call.",
-            }},
+            "securitySchemes": {
+                "key": key("header", "X-API-Key", "KEY"),
+                "authorization": key("header", "Authorization", "apikey KEY"),
+                "query": key("query", "api_key", "KEY"),
+            },
             "responses": responses(),
             "schemas": schemas,
         },
     });
     Ok(serde_json::to_string_pretty(&document)? + "\n")
+}
+
+/// A place of a request for keys, and how they stand there.
+fn key(place: &str, name: &str, form: &str) -> Value {
+    let keys = "KEY is one of `auth.api_keys`, or a named key with the role of the call";
+    json!({
+        "type": "apiKey",
+        "in": place,
+        "name": name,
+        "description": format!("`{form}`: {keys}."),
+    })
 }
 
 /// The method's name as a type is called: `HistoryRemove`.
@@ -105,6 +115,7 @@ fn refusals() -> Value {
         "401": text("NoKey"),
         "403": text("Forbidden"),
         "413": text("TooLong"),
+        "421": text("OtherHost"),
         "503": text("Unavailable"),
     })
 }
@@ -120,6 +131,7 @@ fn responses() -> Value {
         "NoKey": text("No key, or a wrong one."),
         "Forbidden": text("The key is not for this call, or not for this channel."),
         "TooLong": text("The body is longer than `limits.publish_bytes_max`."),
+        "OtherHost": text("Without keys: the `Host` is not the server's (`auth.allowed_hosts`)."),
         "Unavailable": text("Try again in a moment."),
     })
 }
@@ -153,8 +165,14 @@ fn value(field: &Field) -> Value {
 }
 
 fn batch(commands: Map<String, Value>, replies: Map<String, Value>) -> Map<String, Value> {
-    let command = "One call by its name; of several the first counts.";
-    let command = json!({"type": "object", "description": command, "properties": commands});
+    let command = "One call, by its name.";
+    let command = json!({
+        "type": "object",
+        "description": command,
+        "properties": commands,
+        "maxProperties": 1,
+        "additionalProperties": false,
+    });
     let reply = "The result under the name of its call, or an error.";
     let reply = json!({"type": "object", "description": reply, "properties": replies});
     let list = |schema| json!({"type": "array", "items": reference(schema)});
@@ -212,18 +230,24 @@ fn batch(commands: Map<String, Value>, replies: Map<String, Value>) -> Map<Strin
 
 /// Calls that are not Centrifugo's, and the batch.
 fn other_paths() -> Map<String, Value> {
+    let text = json!({"schema": {"type": "string"}});
+    let positions = json!({"type": "array", "items": reference("Position")});
+    // A text for one channel, the list for several.
+    let refused = |why: &str| {
+        let content = json!({"text/plain": text, "application/json": {"schema": positions}});
+        json!({"description": why, "content": content})
+    };
     let mut published = refusals();
     published["200"] = json!({
         "description": "The position, or a list of them for several channels.",
-        "content": {"application/json": {"schema": {"oneOf": [
-            reference("Position"),
-            {"type": "array", "items": reference("Position")},
-        ]}}},
+        "content": {"application/json": {"schema": {"oneOf": [reference("Position"), positions]}}},
     });
     published["400"] = json!({
         "description": "No channel, or a name that is none.",
-        "content": {"text/plain": {"schema": {"type": "string"}}},
+        "content": {"text/plain": text},
     });
+    published["404"] = refused("The namespace of a channel is not configured.");
+    published["503"] = refused("Try again in a moment, or as the text says.");
     let json_of = |why: &str, schema: &str| {
         let content = json!({"application/json": {"schema": reference(schema)}});
         json!({"description": why, "content": content})
