@@ -131,14 +131,15 @@ pub fn init_text() -> String {
     out
 }
 
-/// Whether an empty value is none: the names of repeated sections have no useful default.
+/// Whether an empty value is none: the names of repeated sections have no useful default. What is
+/// `needed` in the table has none at all.
 fn required(spec: &OptionSpec, shape: Shape) -> bool {
-    shape == Shape::Repeated
-        && spec.default.is_some()
+    let is_empty = spec.default.is_some()
         && matches!(
             spec.key,
             "name" | "id" | "path" | "origin" | "certificate" | "key"
-        )
+        );
+    shape == Shape::Repeated && (is_empty || spec.rule.unset == "needed")
 }
 
 fn comment(out: &mut String, text: &str) {

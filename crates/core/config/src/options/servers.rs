@@ -180,7 +180,8 @@ section! {
         /// is called `default`.
         name: String, Text, example("\"chat\"");
         /// Its address, for every kind of question.
-        endpoint: Option<String>, Opt<AskUrl>, example("\"http://127.0.0.1:3001/ask\"");
+        endpoint: Option<String>, Opt<AskUrl>, example("\"http://127.0.0.1:3001/ask\""),
+            unset("needed");
         /// The methods of `rpc` that it carries out: those whose names begin with one of these and
         /// a colon.
         rpc_namespaces: Vec<String>, List<Text>;

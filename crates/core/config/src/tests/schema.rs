@@ -98,6 +98,14 @@ fn the_schema_has_every_option_with_its_default_and_bounds() {
             json!("1s"),
         ),
         ("namespace/items", "required", json!(["name"])),
+        ("webhook/items", "required", json!(["url"])),
+        ("feed/items", "required", json!(["name", "url"])),
+        ("app/items", "required", json!(["id", "key", "secret"])),
+        (
+            "proxy/properties/backend/items",
+            "required",
+            json!(["name", "endpoint"]),
+        ),
         (
             "grip/properties/route/items",
             "additionalProperties",
