@@ -18,6 +18,7 @@ use throng_bench_report::live::{METRICS_TYPE, read_get, whole};
 use throng_types::fill::fill;
 use throng_types::units::parse_duration_us;
 
+use crate::commands::publish::said;
 use crate::console::{self, Paint};
 use crate::exit::{Exit, Failure, Result};
 use crate::http::{ApiArgs, Endpoint};
@@ -312,19 +313,60 @@ fn outcome(finished: &Finished, within_us: u64) -> Value {
     })
 }
 
-/// Probes every protocol once; the outcomes are in the order of the protocols.
-fn probe(args: &Args, tls: &TlsTrust) -> Vec<Value> {
-    let protocols = match args.speak.is_empty() {
-        false => args.speak.clone(),
-        true => {
-            // A key that may not read it leaves the protocols that are always on.
-            let shown = args.api.get("/config");
-            let shown = shown.ok().filter(|answer| answer.status == 200);
-            let shown = shown.and_then(|mut answer| answer.read_all(CONFIG_BYTES_MAX).ok());
-            let config = serde_json::from_slice(&shown.unwrap_or_default());
-            Protocol::all_on(&config.unwrap_or_default(), args.server.at("").tls)
+/// What a server's configuration said last. A probe that goes on keeps it over an outage: a series
+/// that vanishes raises no alert.
+#[derive(Default)]
+struct LastSeen {
+    /// Empty until the configuration was read once.
+    protocols: Vec<Protocol>,
+    /// Why it could not be read the last time; it is told once.
+    fault: Option<String>,
+}
+
+impl LastSeen {
+    /// Lists the protocols to try: those that are named, those that are on, or those that were.
+    fn protocols(&mut self, args: &Args) -> Vec<Protocol> {
+        if !args.speak.is_empty() {
+            return args.speak.clone();
         }
-    };
+        let by_tls = args.server.at("").tls;
+        let fault = match config(&args.api) {
+            Ok(config) => {
+                self.protocols = Protocol::all_on(&config, by_tls);
+                None
+            }
+            Err(fault) => Some(fault),
+        };
+        let (tried, protocols) = match self.protocols.is_empty() {
+            true => ("that are always on", Protocol::all_on(&Value::Null, by_tls)),
+            false => ("that were on before", self.protocols.clone()),
+        };
+        if let Some(fault) = fault.as_ref().filter(|_| fault != self.fault) {
+            console::note(&format!(
+                "probe: the configuration cannot be read at {}: {fault}; the protocols {tried} \
+                 are tried",
+                args.api.api
+            ));
+        }
+        self.fault = fault;
+        protocols
+    }
+}
+
+/// Reads the configuration as the API port shows it. An error says why that fails.
+fn config(api: &ApiArgs) -> std::result::Result<Value, String> {
+    let mut answer = api.get("/config").map_err(|fault| fault.to_string())?;
+    let body = answer.read_all(CONFIG_BYTES_MAX);
+    let body = body.map_err(|fault| fault.to_string())?;
+    match answer.status {
+        200 => serde_json::from_slice(&body).map_err(|error| error.to_string()),
+        status => Err(said(status, &body)),
+    }
+}
+
+/// Probes every protocol once; the outcomes are in the order of the protocols.
+fn probe(args: &Args, tls: &TlsTrust, last_seen: &mut LastSeen) -> Vec<Value> {
+    let protocols = last_seen.protocols(args);
     thread::scope(|scope| {
         let runs: Vec<_> = protocols
             .iter()
@@ -343,7 +385,7 @@ pub(crate) fn run(args: &Args) -> Result {
     if let Some(address) = args.listen {
         return serve(args, &tls, address);
     }
-    let probes = probe(args, &tls);
+    let probes = probe(args, &tls, &mut LastSeen::default());
     let count = |name: &str| probes.iter().filter(|probe| probe[name] == true).count();
     let good = count("good") == probes.len();
     if args.json {
@@ -377,17 +419,23 @@ fn serve(args: &Args, tls: &TlsTrust, address: SocketAddr) -> Result {
     let listener = TcpListener::bind(address).map_err(cannot)?;
     let address = listener.local_addr().unwrap_or(address);
     console::note(&format!("probe: http://{address}/metrics"));
+    let mut last_seen = LastSeen::default();
     for stream in listener.incoming().flatten() {
         // A scraper that goes away is not news.
-        let _ = answer(stream, args, tls);
+        let _ = answer(stream, args, tls, &mut last_seen);
     }
     Ok(Exit::Good)
 }
 
-fn answer(mut stream: TcpStream, args: &Args, tls: &TlsTrust) -> std::io::Result<()> {
+fn answer(
+    mut stream: TcpStream,
+    args: &Args,
+    tls: &TlsTrust,
+    last_seen: &mut LastSeen,
+) -> std::io::Result<()> {
     match read_get(&stream)?.as_deref() {
         Some("/metrics") => {
-            let view = json!({"probes": probe(args, tls)});
+            let view = json!({"probes": probe(args, tls, last_seen)});
             let metrics = fill(include_str!("probe_metrics.txt"), &view);
             whole(&mut stream, "200 OK", METRICS_TYPE, &metrics)
         }
