@@ -16,6 +16,7 @@ mod asker;
 mod rights;
 mod under_way;
 
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 
 use aws_lc_rs::digest::{SHA256, digest};
@@ -25,7 +26,7 @@ use throng_backend::{Address, BackendLimits, ClientPeer};
 use throng_config::Config;
 use throng_outward::{CallSender, Host};
 use throng_session::{SignIn, SignInBegun, SignInState};
-use throng_types::Millis;
+use throng_types::{ConnId, Millis};
 
 use self::asker::ProviderClient;
 use self::under_way::{Begun, Exchange, Inner, Order, Pending, TIMEOUT_MS, UNDER_WAY_MAX, form};
@@ -131,6 +132,7 @@ impl SignIn for Oidc {
         &self,
         secret: &str,
         (state, code, issuer): (&str, &str, Option<&str>),
+        from: (ConnId, IpAddr),
         now: Millis,
     ) -> Result<String, &'static str> {
         let digest = digest_of(secret);
@@ -153,6 +155,7 @@ impl SignIn for Oidc {
             nonce: begun.nonce,
             digest: digest_of(&secret),
             until: now + LIFETIME_MS,
+            from,
         };
         under_way.pending.retain(|pending| pending.until > now);
         let pending = Pending {

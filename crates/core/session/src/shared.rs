@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use throng_auth::{ApiKeys, Caller, Verifier};
@@ -97,12 +98,13 @@ pub trait SignIn: Send + Sync {
     fn begin(&self, now: Millis) -> Result<SignInBegun, &'static str>;
 
     /// Takes a browser that comes back, by its secret, with `state`, `code` and `iss` of the
-    /// provider. Returns the secret that is one of [`Logins`] as soon as the provider has said who
-    /// it is. Error: a sentence on what does not belong together.
+    /// provider; `from` is for the log. Returns the secret that is one of [`Logins`] as soon as the
+    /// provider has said who it is. Error: a sentence on what does not belong together.
     fn back(
         &self,
         secret: &str,
         told: (&str, &str, Option<&str>),
+        from: (ConnId, IpAddr),
         now: Millis,
     ) -> Result<String, &'static str>;
 

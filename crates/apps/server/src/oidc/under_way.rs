@@ -1,13 +1,14 @@
 //! What has begun and is not over, for shards and for the thread that asks the provider.
 
 use std::collections::VecDeque;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use throng_auth::{KeyRights, Verifier};
 use throng_backend::Address;
 use throng_config::Oidc as Section;
 use throng_http1::query;
-use throng_types::{Millis, lock};
+use throng_types::{ConnId, Millis, lock};
 
 use crate::logins::Table;
 
@@ -74,6 +75,8 @@ pub(super) struct Exchange {
     pub(super) digest: Vec<u8>,
     /// End of its login, by the clock of shards.
     pub(super) until: Millis,
+    /// Connection on which the browser came back, and its client's address: for the log.
+    pub(super) from: (ConnId, IpAddr),
 }
 
 impl Inner {
@@ -91,15 +94,25 @@ impl Inner {
 
     /// Notes how a sign-in ended, and who may come in by it.
     pub(super) fn end(&self, exchange: &Exchange, outcome: Result<KeyRights, String>) {
+        let (connection, address) = exchange.from;
         let outcome = outcome.map(|rights| {
             let key = &*rights.name;
-            tracing::info!(target: "throng::audit", key, what = "sign in", "API call");
+            tracing::info!(
+                target: "throng::audit",
+                %address, %connection, key, what = "sign in", object = "", user = "", client = "",
+                "API call"
+            );
             let caller = Some(Arc::new(rights));
             let digest = exchange.digest.clone();
             self.logins.admit(digest, caller, exchange.until);
         });
         if let Err(why) = &outcome {
-            tracing::info!(target: "throng::refused", what = "sign in", why, "refused");
+            let object = "/session/callback";
+            tracing::info!(
+                target: "throng::refused",
+                %address, %connection, user = "", what = "sign in", object, why, key = "",
+                "refused"
+            );
         }
         let mut under_way = self.open();
         let mut pending = under_way.pending.iter_mut();

@@ -55,7 +55,8 @@ pub(super) fn sign_in<S>(
     let name = cookie_name(AWAY, incoming.request.host());
     let secret = cookies(incoming.request, &name).next();
     let secret = secret.ok_or_else(|| refused("this sign-in has not begun in this browser", cx))?;
-    let back = provider.back(secret, (&state, &code, issuer.as_deref()), cx.now.mono);
+    let told = (&*state, &*code, issuer.as_deref());
+    let back = provider.back(secret, told, (cx.id, incoming.client), cx.now.mono);
     let secret = back.map_err(|why| refused(why, cx))?;
     let lifetime_s = pages.logins().map_or(0, |logins| logins.lifetime_s());
     let terms = format!("Path=/; Max-Age={lifetime_s}; SameSite=Strict");
