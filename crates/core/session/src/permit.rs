@@ -115,9 +115,19 @@ fn verdict(
         Some(_) => (Verdict::No, "no permission"),
         None => (Verdict::UnknownChannel, "unknown namespace"),
     };
+    note(what, (identity, channel), why, shared);
+    verdict
+}
+
+/// Records a refusal.
+fn note(
+    what: &'static str,
+    (identity, channel): (Option<&Identity>, &ChannelName),
+    why: &str,
+    shared: &Shared,
+) {
     let user = identity.map_or("", |identity| &identity.user);
     shared.notices.refused(what, channel.as_str(), user, why);
-    verdict
 }
 
 /// Decides whether a connection may subscribe. `proven` means that it sent a valid token for the
@@ -152,18 +162,20 @@ pub fn may_subscribe(
 }
 
 /// Decides whether a connection may read a channel's history. Subscribers always may, since
-/// recovery shows them the same; the hub knows the subscribers, so nothing is refused or recorded
-/// here.
+/// recovery shows them the same; the hub knows the subscribers, so nobody is refused here for want
+/// of a permission.
 pub fn may_read_history(
     identity: Option<&Identity>,
     channel: &ChannelName,
     shared: &Shared,
 ) -> Sight {
     let Some(grounds) = Grounds::find(identity, |allow| &allow.subscribe, channel, shared) else {
+        note("history", (identity, channel), "unknown namespace", shared);
         return Sight::UnknownChannel;
     };
     let options = grounds.options;
     if !options.retention.keeps() {
+        note("history", (identity, channel), "not available", shared);
         return Sight::NotAvailable;
     }
     let by_options = || options.history && (grounds.has_user() || options.anonymous_subscribe);
@@ -195,6 +207,7 @@ pub fn may_see_presence(
     let grounds = Grounds::find(identity, |allow| &allow.subscribe, channel, shared);
     if let Some(options) = grounds.as_ref().map(|grounds| grounds.options.presence) {
         if !options.is_listed {
+            note("presence", (identity, channel), "not available", shared);
             return Sight::NotAvailable;
         }
         if options.for_subscriber {
