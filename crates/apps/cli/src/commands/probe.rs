@@ -324,32 +324,35 @@ struct LastSeen {
 }
 
 impl LastSeen {
-    /// Lists the protocols to try: those that are named, those that are on, or those that were.
-    fn protocols(&mut self, args: &Args) -> Vec<Protocol> {
-        if !args.speak.is_empty() {
-            return args.speak.clone();
+    /// Lists the protocols that are on, or were.
+    fn list(&self, by_tls: bool) -> Vec<Protocol> {
+        match self.protocols.is_empty() {
+            true => Protocol::all_on(&Value::Null, by_tls),
+            false => self.protocols.clone(),
         }
-        let by_tls = args.server.at("").tls;
-        let fault = match config(&args.api) {
+    }
+
+    /// Takes the configuration, or why it cannot be read.
+    fn take(&mut self, read: std::result::Result<Value, String>, args: &Args) {
+        let fault = match read {
             Ok(config) => {
-                self.protocols = Protocol::all_on(&config, by_tls);
+                self.protocols = Protocol::all_on(&config, args.server.at("").tls);
                 None
             }
             Err(fault) => Some(fault),
         };
-        let (tried, protocols) = match self.protocols.is_empty() {
-            true => ("that are always on", Protocol::all_on(&Value::Null, by_tls)),
-            false => ("that were on before", self.protocols.clone()),
-        };
         if let Some(fault) = fault.as_ref().filter(|_| fault != self.fault) {
+            let tried = match self.protocols.is_empty() {
+                true => "are always on",
+                false => "were on before",
+            };
             console::note(&format!(
-                "probe: the configuration cannot be read at {}: {fault}; the protocols {tried} \
-                 are tried",
+                "probe: the configuration cannot be read at {}: {fault}; the protocols that \
+                 {tried} are tried",
                 args.api.api
             ));
         }
         self.fault = fault;
-        protocols
     }
 }
 
@@ -366,18 +369,34 @@ fn config(api: &ApiArgs) -> std::result::Result<Value, String> {
 
 /// Probes every protocol once; the outcomes are in the order of the protocols.
 fn probe(args: &Args, tls: &TlsTrust, last_seen: &mut LastSeen) -> Vec<Value> {
-    let protocols = last_seen.protocols(args);
+    let reads = args.speak.is_empty();
+    // Later it is read meanwhile: a server that is away would use up the time of a scrape.
+    let reads_first = reads && last_seen.protocols.is_empty();
+    if reads_first {
+        last_seen.take(config(&args.api), args);
+    }
+    let protocols = match reads {
+        true => last_seen.list(args.server.at("").tls),
+        false => args.speak.clone(),
+    };
     thread::scope(|scope| {
+        let reading = (reads && !reads_first).then(|| scope.spawn(|| config(&args.api)));
         let runs: Vec<_> = protocols
             .iter()
             .map(|protocol| scope.spawn(|| protocol.probe(args, tls.clone())))
             .collect();
-        let outcomes = runs.into_iter().map(thread::ScopedJoinHandle::join);
         // Whoever panics gives no verdict.
+        let outcomes = { runs.into_iter() }.map(joined).collect();
+        if let Some(reading) = reading {
+            last_seen.take(joined(reading), args);
+        }
         outcomes
-            .map(|outcome| outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-            .collect()
     })
+}
+
+fn joined<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
+    let outcome = thread.join();
+    outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 pub(crate) fn run(args: &Args) -> Result {
