@@ -19,6 +19,8 @@ pub(crate) struct Carriers {
     with_room: Vec<Vec<u32>>,
     /// Connections that have come to stand.
     ready: Vec<(u32, ConnId)>,
+    /// Whether TLS failed on one, which says more than that it ended.
+    has_tls_failed: bool,
 }
 
 struct Carrier {
@@ -198,6 +200,10 @@ impl Carriers {
         }
     }
 
+    pub(crate) fn tls_failed(&mut self) {
+        self.has_tls_failed = true;
+    }
+
     /// Forgets a connection that has ended; clients that waited for it have failed.
     pub(crate) fn gone(&mut self, place: u32, why: Closed, core: &mut SharedState<'_>) {
         let Some(carrier) = self.all.remove(place) else {
@@ -205,7 +211,8 @@ impl Carriers {
         };
         let endpoint = carrier.endpoint;
         self.with_room(endpoint).retain(|&other| other != place);
-        if carrier.id.is_none() && !matches!(why, Closed::Error(_)) {
+        let is_silent = carrier.id.is_none() && !matches!(why, Closed::Error(_));
+        if is_silent && !self.has_tls_failed {
             core.tally
                 .remark("a connection ended before HTTP/2 began: does the server speak it?".into());
         }

@@ -262,11 +262,13 @@ impl App for Worker<'_> {
     }
 
     fn tls(&mut self, event: &TlsEvent) {
-        if self.core.script.scenario.http2.is_none() {
-            return;
-        }
         match &event.news {
-            TlsNews::Refused(fault) => self.core.tally.remark(format!("TLS: {fault}")),
+            TlsNews::Refused(fault) => {
+                self.core.tally.remark(format!("TLS: {fault}"));
+                if let Some(arrivals) = &mut self.arrivals {
+                    arrivals.carriers.tls_failed();
+                }
+            }
             TlsNews::Shaken(_) | TlsNews::Broken(_) | TlsNews::Truncated => {}
         }
     }

@@ -15,10 +15,12 @@ use throng_bench_plan::{
     ChannelChoice, ClientTransport, Dialect, Publish, Scenario, TlsTrust, Via, Workload,
 };
 use throng_bench_report::live::{METRICS_TYPE, read_get, whole};
+use throng_types::ChannelName;
 use throng_types::fill::fill;
 use throng_types::units::parse_duration_us;
 
 use crate::commands::publish::said;
+use crate::commands::subscribe::try_once;
 use crate::console::{self, Paint};
 use crate::exit::{Exit, Failure, Result};
 use crate::http::{ApiArgs, Endpoint};
@@ -55,7 +57,8 @@ pub(crate) struct Args {
     #[arg(long, env = "THRONG_TOKEN", hide_env_values = true)]
     token: Option<String>,
     /// Protocols: websocket, centrifugo, sse, stream, http2, pusher:ID:KEY, appwrite:PROJECT and
-    /// grip:PATH; by default those that the server's configuration has, if the key may read it
+    /// grip:/PATH/{channel}; by default those that the server's configuration has, if the key may
+    /// read it, but for GRIP
     #[arg(long, value_name = "PROTOCOLS", value_delimiter = ',')]
     speak: Vec<Protocol>,
     /// Beginning of the names of channels; each client adds a name that nobody else has
@@ -93,7 +96,12 @@ impl FromStr for Protocol {
 
     fn from_str(text: &str) -> std::result::Result<Self, String> {
         if let Some(path) = text.strip_prefix("grip:/") {
-            return Ok(Self::Grip(format!("/{path}")));
+            return match path.contains("{channel") {
+                true => Ok(Self::Grip(format!("/{path}"))),
+                false => Err(format!(
+                    "the path has to say where the channel's name stands: grip:/{path}{{channel}}"
+                )),
+            };
         }
         let parts: Vec<&str> = text.split(':').collect();
         Ok(match parts[..] {
@@ -336,6 +344,13 @@ impl LastSeen {
     fn take(&mut self, read: std::result::Result<Value, String>, args: &Args) {
         let fault = match read {
             Ok(config) => {
+                let options = config["options"].as_array().into_iter().flatten();
+                let mut options = options.filter_map(|option| option["option"].as_str());
+                if self.protocols.is_empty() && options.any(|it| it.starts_with("grip.route[")) {
+                    console::note(
+                        "probe: grip: not tried; name a path with --speak grip:/PATH/{channel}",
+                    );
+                }
                 self.protocols = Protocol::all_on(&config, args.server.at("").tls);
                 None
             }
@@ -407,6 +422,9 @@ pub(crate) fn run(args: &Args) -> Result {
     let probes = probe(args, &tls, &mut LastSeen::default());
     let count = |name: &str| probes.iter().filter(|probe| probe[name] == true).count();
     let good = count("good") == probes.len();
+    if probes.iter().any(|probe| probe["connect_us"].is_null()) {
+        explain(args);
+    }
     if args.json {
         let outcome = json!({"good": good, "protocols": probes});
         console::print(format!("{outcome}\n"))?;
@@ -430,6 +448,17 @@ pub(crate) fn run(args: &Args) -> Result {
         false if count("reached") == 0 => Exit::Unreachable,
         false => Exit::Failed,
     })
+}
+
+/// Says why clients do not get in, and what to do, if `throng subscribe` would not get in either.
+fn explain(args: &Args) {
+    let Ok(channel) = ChannelName::new(&format!("{}-sse", args.channel)) else {
+        return;
+    };
+    let token = args.token.as_deref();
+    if let Err(failure) = try_once(&args.server, &args.api.trust, token, channel) {
+        console::note(&failure.to_string());
+    }
 }
 
 /// Answers each request for metrics with a probe, one after the other.

@@ -16,6 +16,10 @@ const DATA_BYTES_MAX: u64 = 1 << 30;
 pub(crate) const UNKNOWN_NAMESPACE: &str = "the part before the `:` is a namespace: add a \
      [[namespace]] with that name to the server's configuration, or correct the channel";
 
+/// Advice for a server whose certificate is not believed.
+pub(crate) const UNTRUSTED: &str =
+    "--ca FILE names the authorities to believe, --insecure believes anybody";
+
 /// An answer to a publication is a line.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
@@ -94,8 +98,7 @@ fn unanswered(api: &Endpoint, fault: &RequestError) -> Failure {
             failure.advise("--api takes the address of the server API, by default port 8001")
         }
         RequestError::Tls(error) if is_plain(error) => failure,
-        RequestError::Tls(_) => failure
-            .advise("--ca FILE names the authorities to believe, --insecure believes anybody"),
+        RequestError::Tls(_) => failure.advise(UNTRUSTED),
         RequestError::Io(_) | RequestError::Answer(_) | RequestError::Upgrade(_) => {
             failure.advise("whether the message was published is unknown")
         }

@@ -13,10 +13,10 @@ use throng_client::{
 };
 use throng_types::ChannelName;
 
-use crate::commands::publish::{self, UNKNOWN_NAMESPACE, said};
+use crate::commands::publish::{self, UNKNOWN_NAMESPACE, UNTRUSTED, said};
 use crate::console;
 use crate::exit::{Exit, Failure, Result};
-use crate::http::{Answer, Endpoint, RequestError, TrustArgs, ask, query, upgraded};
+use crate::http::{Answer, Endpoint, RequestError, TrustArgs, ask, is_plain, query, upgraded};
 use crate::values::count;
 
 /// Print the publications of channels, one on a line
@@ -93,6 +93,26 @@ fn websocket(url: &str) -> std::result::Result<Endpoint, String> {
     };
     let endpoint: Endpoint = format!("http{rest}").parse()?;
     Ok(endpoint.or_path("/ws"))
+}
+
+/// Tries whether one of a server's channels can be read. Error: why not, with advice.
+pub(super) fn try_once(
+    server: &Endpoint,
+    trust: &TrustArgs,
+    token: Option<&str>,
+    channel: ChannelName,
+) -> Result<()> {
+    let args = FollowArgs {
+        channels: vec![channel],
+        server: server.clone(),
+        http2: false,
+        trust: trust.clone(),
+        token: token.map(str::to_owned),
+        count: None,
+    };
+    let follower = Follower::new(args, Form::Data);
+    let mut exchange = { follower.open() }.map_err(|fault| follower.unreachable(&fault))?;
+    follower.judge(&mut exchange).map(drop)
 }
 
 /// Prints until the count is reached, the server refuses, or the output closes.
@@ -338,6 +358,8 @@ impl Follower {
                 .advise("is the server running? start it with `throng serve`")
                 .advise("if it is elsewhere, say where: --server http://HOST:PORT"),
             RequestError::Resolve(_) => failure.advise("check the name behind --server"),
+            RequestError::Tls(error) if is_plain(error) => failure,
+            RequestError::Tls(_) => failure.advise(UNTRUSTED),
             _ => failure.advise(
                 "--server takes the address of Throng's port for clients, by default port 8000",
             ),
