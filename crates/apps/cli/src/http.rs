@@ -194,6 +194,17 @@ impl ApiArgs {
         ask(&self.api, &self.trust, "GET", target, &headers, None)
     }
 
+    /// Adds what to do about a key that is missing or wrong.
+    pub(crate) fn advise_key(&self, status: u16, failure: Failure) -> Failure {
+        match (status, &self.api_key) {
+            (401 | 403, None) => {
+                failure.advise("give a key: --api-key KEY, or THRONG_API_KEY in the environment")
+            }
+            (401, Some(_)) => failure.advise("is the key one of auth.api_keys?"),
+            _ => failure,
+        }
+    }
+
     /// Makes a call, on a connection of its own. Returns the status, and `bytes_max` of the
     /// answer's body.
     pub(crate) fn post(

@@ -4,10 +4,12 @@
 //! Owns: the reading, and the text of problems. The checks are `throng-config`'s.
 
 use std::ffi::OsString;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use clap::builder::{OsStringValueParser, TypedValueParser as _};
 use rustix::fs::Access;
+use rustix::process::geteuid;
 use throng_auth::{KeyConfig, Verifier};
 use throng_config::{Auth, Config, ConfigFile, ConfigProblem, Loaded, Secret, Sources};
 
@@ -115,13 +117,16 @@ fn read_file(path: &Path) -> Result<ConfigFile> {
             Exit::Config,
             format!("cannot read the configuration {}: {error}", path.display()),
         );
-        if error.kind() == std::io::ErrorKind::NotFound {
-            failure.advise(format!(
+        match error.kind() {
+            ErrorKind::NotFound => failure.advise(format!(
                 "`throng config init {}` writes one with every option",
                 path.display()
-            ))
-        } else {
-            failure
+            )),
+            ErrorKind::PermissionDenied => failure.advise(format!(
+                "this runs as user {}, who has to be able to read it",
+                geteuid().as_raw()
+            )),
+            _ => failure,
         }
     })?;
     Ok(ConfigFile {

@@ -27,7 +27,7 @@ pub fn render_text(report: &Report) -> String {
             "fix": check.fix.iter().map(line).collect::<Vec<_>>(),
         })
     };
-    let mut summary = summary_line(report);
+    let mut summary = summary_line(report, false);
     if let Some(start) = summary.get_mut(..1) {
         start.make_ascii_uppercase();
     }
@@ -59,8 +59,9 @@ pub fn render_text(report: &Report) -> String {
     fill(include_str!("report.txt"), &view)
 }
 
-/// Sums a report up in one sentence, for a server's banner.
-pub fn summary_line(report: &Report) -> String {
+/// Sums a report up in one sentence, for a server's banner too. Who was started from a shell has no
+/// unit to write in.
+pub fn summary_line(report: &Report, from_shell: bool) -> String {
     let Some((holds, first)) = report.holds_connections.zip(report.first()) else {
         return String::from("this machine does not show how many connections it holds");
     };
@@ -84,8 +85,11 @@ pub fn summary_line(report: &Report) -> String {
         "; {} binds first ({} = {current})",
         first.id, first.id
     );
-    if let Some(fix) = first.fix.first() {
+    let is_for_shell = |fix: &&Fix| !from_shell || !matches!(fix, Fix::Unit(_));
+    let fix = first.fix.iter().find(is_for_shell).or(first.fix.first());
+    if let Some(fix) = fix {
         let _ = match fix {
+            Fix::Nofile(limit) => write!(line, ": lift it with `ulimit -n {limit}` as root"),
             Fix::Advice(text) => write!(line, ": {text}"),
             Fix::Unit(directive) => {
                 write!(line, ": lift it with `{directive}` in the systemd unit")
@@ -177,7 +181,7 @@ pub fn render_json(report: &Report, applied: &[Applied]) -> Result<String, serde
     let document = Document {
         schema: SCHEMA,
         status: report.status(),
-        summary: summary_line(report),
+        summary: summary_line(report, false),
         report,
         steps: { report.steps().into_iter() }
             .map(|(check, fix)| Step {

@@ -113,10 +113,7 @@ fn refused(status: u16, body: &[u8], args: &Args) -> Failure {
         said(status, body)
     ));
     match status {
-        401 | 403 if args.server.api_key.is_none() => {
-            failure.advise("give a key: --api-key KEY, or THRONG_API_KEY in the environment")
-        }
-        401 => failure.advise("is the key one of auth.api_keys?"),
+        401 | 403 => args.server.advise_key(status, failure),
         404 if String::from_utf8_lossy(body).contains("namespace") => {
             failure.advise(UNKNOWN_NAMESPACE)
         }

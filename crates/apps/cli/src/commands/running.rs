@@ -76,7 +76,7 @@ pub(crate) fn reload(args: &ReloadArgs) -> Result {
             422 => Exit::Config,
             _ => Exit::Refused,
         };
-        let failure = Failure::new(exit, text);
+        let failure = args.server.advise_key(status, Failure::new(exit, text));
         return Err(problems.into_iter().fold(failure, Failure::advise));
     }
     if args.json {

@@ -96,7 +96,7 @@ fn answer(report: &Report, asked: &str, expected: &str) -> String {
     let (id, of) = asked.split_once(' ').unwrap_or((asked, "status"));
     let check = report.check(id);
     match (id, of, check) {
-        ("summary", ..) => summary_line(report),
+        ("summary", of, _) => summary_line(report, of == "shell"),
         ("text", ..) => part(render_text(report)),
         ("status", ..) => word(report.status()),
         ("all", ..) => {
@@ -328,6 +328,6 @@ proptest! {
             let holds = check.kind == CheckKind::Holds;
             prop_assert!(check.status != CheckStatus::Fail || holds, "{}", check.id);
         }
-        prop_assert!(!render_text(&report).is_empty() && !summary_line(&report).is_empty());
+        prop_assert!(!render_text(&report).is_empty() && !summary_line(&report, false).is_empty());
     }
 }

@@ -8,6 +8,7 @@ use throng_config::{CONNECTIONS_PER_IP, Config};
 use throng_doctor::{Report, summary_line};
 use throng_types::fill::fill;
 
+use super::upgrade;
 use crate::console::Paint;
 use crate::load::access;
 use crate::version::VERSION;
@@ -51,7 +52,7 @@ pub(super) fn text(facts: &Facts<'_>, paint: Paint) -> String {
         "access": access(config),
         "per_address": per_address(config),
         "queued": facts.queued_bytes_max >> 20,
-        "room": summary_line(facts.report),
+        "room": summary_line(facts.report, !upgrade::is_service()),
     });
     fill(include_str!("banner.txt"), &view)
 }

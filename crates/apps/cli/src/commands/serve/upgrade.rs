@@ -141,6 +141,12 @@ fn program(arguments: impl IntoIterator<Item = OsString>) -> Program {
     }
 }
 
+/// Whether systemd has started this, or what started this (systemd.exec(5)).
+pub(super) fn is_service() -> bool {
+    let is_set = |name: &str| std::env::var_os(name).is_some();
+    is_set("INVOCATION_ID") || is_set("NOTIFY_SOCKET")
+}
+
 pub(super) fn ready() {
     tell("READY=1");
 }
