@@ -178,7 +178,12 @@ impl fmt::Display for TlsFault {
             Self::Refused(Error::NoCertificatesPresented) => {
                 f.write_str("the client sent no certificate, and this port requires one")
             }
-            Self::Refused(Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
+            // Or it has the name of one that is trusted, and another key.
+            Self::Refused(Error::InvalidCertificate(
+                CertificateError::UnknownIssuer
+                | CertificateError::BadSignature
+                | CertificateError::UnsupportedSignatureAlgorithmForPublicKeyContext { .. },
+            )) => {
                 f.write_str("the peer's certificate is from an authority that is not trusted here")
             }
             Self::Refused(error) => error.fmt(f),

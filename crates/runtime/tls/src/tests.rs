@@ -333,6 +333,24 @@ fn each_name_gets_its_certificate() {
 }
 
 #[test]
+fn a_stranger_with_a_known_name_is_a_stranger() {
+    let ours = Authority::new("ours");
+    let shown = certificates(&[("", &ours.issue(&["localhost"]))]);
+    let server = ServerTls::new(&shown, MinVersion::Tls12, RecordLayer::Rustls, None).unwrap();
+    for other in [
+        Authority::new("theirs"),
+        Authority::new("ours"),
+        Authority::even("ours"),
+    ] {
+        let trust = Trust::Of(Authorities::read(other.pem().as_bytes()).unwrap());
+        let client = ClientTls::new("localhost", &trust, true).unwrap();
+        let fault = connected(&server, &client).1.fault.expect("a fault");
+        let expected = "the peer's certificate is from an authority that is not trusted here";
+        assert_eq!(fault.to_string(), expected);
+    }
+}
+
+#[test]
 fn a_port_may_ask_for_certificates_and_its_tickets_are_its_own() {
     let (ours, theirs) = (Authority::new("ours"), Authority::new("theirs"));
     let shown = certificates(&[("", &ours.issue(&["localhost"]))]);
