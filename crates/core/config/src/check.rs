@@ -40,6 +40,7 @@ pub(crate) fn check(
     checks.exposure();
     checks.keys();
     checks.oidc();
+    checks.log();
     checks.trace();
     checks.limits();
     checks.channels();
@@ -54,6 +55,14 @@ pub(crate) fn check(
 
 /// Namespaces of the server's own channels and of those that gateways keep for themselves.
 const RESERVED: [&str; 4] = ["throng", "grip", "pusher", "pusher-cache"];
+
+/// Beginnings of the targets of the log: those with a name, and the modules that log.
+const TARGETS: [&str; 4] = [
+    "throng::audit",
+    "throng::refused",
+    "throng::commands",
+    "throng_",
+];
 
 struct Checks<'a> {
     config: &'a Config,
@@ -237,6 +246,19 @@ impl Checks<'_> {
             self.warn(
                 "no client can connect: no key for tokens is set and auth.anonymous is false",
             );
+        }
+    }
+
+    fn log(&mut self) {
+        for text in &self.config.log.targets {
+            let (target, _) = text.split_once('=').unwrap_or((text, ""));
+            let is_prefix = |own: &&str| own.starts_with(target) || target.starts_with(*own);
+            if !TARGETS.iter().any(is_prefix) {
+                self.warn(format!(
+                    "log.targets: no target begins with {target:?}: there are throng::audit, \
+                     throng::refused and those of Throng's parts, such as throng_server"
+                ));
+            }
         }
     }
 
