@@ -72,7 +72,7 @@ pub enum StartError {
     Broker(String),
     #[error("{0}")]
     Feed(String),
-    #[error("history: {0}")]
+    #[error("history.path: {0}")]
     History(String),
     #[error("{0}")]
     Tls(String),
