@@ -86,7 +86,11 @@ pub fn summary_line(report: &Report, from_shell: bool) -> String {
         first.id, first.id
     );
     let is_for_shell = |fix: &&Fix| !from_shell || !matches!(fix, Fix::Unit(_));
-    let fix = first.fix.iter().find(is_for_shell).or_else(|| first.fix.first());
+    let fix = first
+        .fix
+        .iter()
+        .find(is_for_shell)
+        .or_else(|| first.fix.first());
     if let Some(fix) = fix {
         let _ = match fix {
             Fix::Nofile(limit) => write!(line, ": lift it with `ulimit -n {limit}` as root"),
