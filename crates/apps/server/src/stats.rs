@@ -96,7 +96,7 @@ impl Observatory {
     }
 }
 
-/// What decides whether clients need a token and callers of the server API a key.
+/// Facts that decide whether clients need a token, and callers of the server API a key.
 pub(crate) fn access(config: &Config) -> Value {
     json!({
         "tokens": config.auth.client_keys(),

@@ -14,7 +14,6 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 pub use address::ListenAddress;
-use address::has_user;
 pub(crate) use address::{
     Address, AddressBlock, AskUrl, BaseUrl, BrokerUrl, Endpoint, FeedUrl, HttpUrl, Listener,
     OriginUrl, RedisUrl, WebOrigin,
@@ -427,6 +426,12 @@ impl<K: Kind> Kind for List<K> {
 /// A list of such values, or one without brackets.
 fn some_of(item: &Value) -> Value {
     json!({ "anyOf": [{ "type": "array", "items": item }, item] })
+}
+
+/// Whether a text may be a URL with a user name, and with a password behind that.
+fn has_user(text: &str) -> bool {
+    let rest = text.split_once("://").map(|(_, rest)| rest);
+    rest.is_some_and(|rest| rest.contains('@'))
 }
 
 fn is_private_key(text: &str) -> bool {

@@ -119,7 +119,7 @@ fn verdict(
     verdict
 }
 
-/// Records a refusal.
+/// Records a refusal for the log, followers and the dashboard.
 fn note(
     what: &'static str,
     (identity, channel): (Option<&Identity>, &ChannelName),

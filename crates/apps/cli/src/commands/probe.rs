@@ -321,8 +321,8 @@ fn outcome(finished: &Finished, within_us: u64) -> Value {
     })
 }
 
-/// What a server's configuration said last. A probe that goes on keeps it over an outage: a series
-/// that vanishes raises no alert.
+/// Protocols of a server by its configuration, as read last. A probe that goes on keeps them over
+/// an outage: a series that vanishes raises no alert.
 #[derive(Default)]
 struct LastSeen {
     /// Empty until the configuration was read once.

@@ -255,12 +255,6 @@ fn dial_advice(text: &str, without: &str) -> Option<&'static str> {
     })
 }
 
-/// Whether a text may be a URL with a user name, and with a password behind that.
-pub(super) fn has_user(text: &str) -> bool {
-    let rest = text.split_once("://").map(|(_, rest)| rest);
-    rest.is_some_and(|rest| rest.contains('@'))
-}
-
 /// Host and what follows it, if the text has one of the schemes and its host is not empty.
 fn host_of<'a>(text: &'a str, schemes: &[&str]) -> Option<(&'a str, &'a str)> {
     let rest = { schemes.iter() }.find_map(|scheme| text.strip_prefix(scheme))?;

@@ -123,7 +123,7 @@ fn urls_that_nothing_connects_to_are_refused_with_the_part_at_fault() {
             if url.starts_with("grpc") && !option.section.starts_with("proxy") {
                 continue;
             }
-            let heading = match &*option.section {
+            let heading = match option.section {
                 "webhook" | "proxy.backend" | "grip.route" => format!("[[{}]]", option.section),
                 section => format!("[{section}]"),
             };
