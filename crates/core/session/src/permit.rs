@@ -33,8 +33,10 @@ pub enum Verdict {
     No,
 }
 
-/// Facts that a decision depends on, beside the kind of request.
+/// Facts that a decision depends on.
 struct Grounds<'a> {
+    /// Kind of request, for the log.
+    what: &'static str,
     options: &'a ChannelOptions,
     channel: &'a ChannelName,
     /// The user that the token names; empty for none.
@@ -47,9 +49,10 @@ struct Grounds<'a> {
 }
 
 impl<'a> Grounds<'a> {
-    /// None if the channel's namespace is not configured. `patterns` are those for this kind of
-    /// request.
+    /// None, which is recorded as a refusal, if the channel's namespace is not configured.
+    /// `patterns` are those for this kind of request.
     fn find(
+        what: &'static str,
         identity: Option<&'a Identity>,
         patterns: fn(&Allow) -> &[ChannelPattern],
         channel: &'a ChannelName,
@@ -63,13 +66,26 @@ impl<'a> Grounds<'a> {
         let is_closed = channel.namespace().is_some_and(|namespace| {
             namespace == RESERVED || shared.closed_namespaces.contains(&namespace)
         });
+        let user = identity.map_or("", |identity| &identity.user);
+        let Some(options) = shared.namespaces.find(channel) else {
+            let why = "unknown namespace";
+            shared.notices.refused(what, channel.as_str(), user, why);
+            return None;
+        };
         Some(Self {
-            options: shared.namespaces.find(channel)?,
+            what,
+            options,
             channel,
-            user: identity.map_or("", |identity| &identity.user),
+            user,
             covered: allow.map(covers),
             is_closed,
         })
+    }
+
+    /// Records a refusal for the log, followers and the dashboard.
+    fn note_refused(&self, why: &str, shared: &Shared) {
+        let channel = self.channel.as_str();
+        shared.notices.refused(self.what, channel, self.user, why);
     }
 
     const fn has_user(&self) -> bool {
@@ -102,32 +118,20 @@ impl<'a> Grounds<'a> {
     }
 }
 
-/// Returns the verdict, if there is one, and records a refusal.
+/// Returns the verdict, and records a refusal.
 fn verdict(
-    what: &'static str,
-    (identity, channel): (Option<&Identity>, &ChannelName),
     grounds: Option<Grounds<'_>>,
     shared: &Shared,
     is_open: impl FnOnce(&Grounds<'_>) -> bool,
 ) -> Verdict {
-    let (verdict, why) = match grounds {
-        Some(grounds) if !grounds.is_closed && is_open(&grounds) => return Verdict::Yes,
-        Some(_) => (Verdict::No, "no permission"),
-        None => (Verdict::UnknownChannel, "unknown namespace"),
-    };
-    note(what, (identity, channel), why, shared);
-    verdict
-}
-
-/// Records a refusal for the log, followers and the dashboard.
-fn note(
-    what: &'static str,
-    (identity, channel): (Option<&Identity>, &ChannelName),
-    why: &str,
-    shared: &Shared,
-) {
-    let user = identity.map_or("", |identity| &identity.user);
-    shared.notices.refused(what, channel.as_str(), user, why);
+    match grounds {
+        None => Verdict::UnknownChannel,
+        Some(grounds) if !grounds.is_closed && is_open(&grounds) => Verdict::Yes,
+        Some(grounds) => {
+            grounds.note_refused("no permission", shared);
+            Verdict::No
+        }
+    }
 }
 
 /// Decides whether a connection may subscribe. `proven` means that it sent a valid token for the
@@ -138,7 +142,7 @@ pub fn may_subscribe(
     proven: bool,
     shared: &Shared,
 ) -> Verdict {
-    let grounds = Grounds::find(identity, |allow| &allow.subscribe, channel, shared);
+    let grounds = Grounds::find("subscribe", identity, |it| &it.subscribe, channel, shared);
     if !proven
         && let Some(grounds) = grounds
             .as_ref()
@@ -147,18 +151,11 @@ pub fn may_subscribe(
     {
         return Verdict::Ask(to);
     }
-    verdict(
-        "subscribe",
-        (identity, channel),
-        grounds,
-        shared,
-        |grounds| {
-            let options = grounds.options;
-            let by_options =
-                || options.anonymous_subscribe || grounds.has_user() && options.subscribe;
-            proven || grounds.by_name().unwrap_or_else(by_options)
-        },
-    )
+    verdict(grounds, shared, |grounds| {
+        let options = grounds.options;
+        let by_options = || options.anonymous_subscribe || grounds.has_user() && options.subscribe;
+        proven || grounds.by_name().unwrap_or_else(by_options)
+    })
 }
 
 /// Decides whether a connection may read a channel's history. Subscribers always may, since
@@ -169,13 +166,13 @@ pub fn may_read_history(
     channel: &ChannelName,
     shared: &Shared,
 ) -> Sight {
-    let Some(grounds) = Grounds::find(identity, |allow| &allow.subscribe, channel, shared) else {
-        note("history", (identity, channel), "unknown namespace", shared);
+    let grounds = Grounds::find("history", identity, |it| &it.subscribe, channel, shared);
+    let Some(grounds) = grounds else {
         return Sight::UnknownChannel;
     };
     let options = grounds.options;
     if !options.retention.keeps() {
-        note("history", (identity, channel), "not available", shared);
+        grounds.note_refused("not available", shared);
         return Sight::NotAvailable;
     }
     let by_options = || options.history && (grounds.has_user() || options.anonymous_subscribe);
@@ -204,15 +201,15 @@ pub fn may_see_presence(
     channel: &ChannelName,
     shared: &Shared,
 ) -> Sight {
-    let grounds = Grounds::find(identity, |allow| &allow.subscribe, channel, shared);
-    if let Some(options) = grounds.as_ref().map(|grounds| grounds.options.presence) {
+    let grounds = Grounds::find("presence", identity, |it| &it.subscribe, channel, shared);
+    if let Some(grounds) = &grounds {
+        let options = grounds.options.presence;
         if !options.is_listed {
-            note("presence", (identity, channel), "not available", shared);
+            grounds.note_refused("not available", shared);
             return Sight::NotAvailable;
         }
         if options.for_subscriber {
-            let is_closed = grounds.is_some_and(|grounds| grounds.is_closed);
-            let by_option = !is_closed && sees(identity, options);
+            let by_option = !grounds.is_closed && sees(identity, options);
             return if by_option {
                 Sight::Yes
             } else {
@@ -221,7 +218,7 @@ pub fn may_see_presence(
         }
     }
     let by_options = |grounds: &Grounds<'_>| sees(identity, grounds.options.presence);
-    match verdict("presence", (identity, channel), grounds, shared, by_options) {
+    match verdict(grounds, shared, by_options) {
         Verdict::Yes => Sight::Yes,
         Verdict::UnknownChannel => Sight::UnknownChannel,
         Verdict::Ask(_) | Verdict::No => Sight::No,
@@ -235,22 +232,16 @@ fn sees(identity: Option<&Identity>, options: PresenceOptions) -> bool {
 }
 
 pub fn may_publish(identity: Option<&Identity>, channel: &ChannelName, shared: &Shared) -> Verdict {
-    let grounds = Grounds::find(identity, |allow| &allow.publish, channel, shared);
+    let grounds = Grounds::find("publish", identity, |it| &it.publish, channel, shared);
     let asked = { grounds.as_ref() }.and_then(|it| it.decides(it.options.proxies.publish));
     if let Some(to) = asked {
         return Verdict::Ask(to);
     }
-    verdict(
-        "publish",
-        (identity, channel),
-        grounds,
-        shared,
-        |grounds| match grounds.covered {
-            Some(covered) => covered,
-            None if grounds.has_user() => grounds.options.publish,
-            None => grounds.options.anonymous_publish,
-        },
-    )
+    verdict(grounds, shared, |grounds| match grounds.covered {
+        Some(covered) => covered,
+        None if grounds.has_user() => grounds.options.publish,
+        None => grounds.options.anonymous_publish,
+    })
 }
 
 /// Decides whether a caller of the server API may make calls of a kind. Error: 403, which says for
