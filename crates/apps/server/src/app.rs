@@ -28,13 +28,17 @@ use crate::waiting::Caller;
 
 /// Between two looks at history and gauges, in milliseconds.
 const HOUSEKEEPING_MS: u64 = 1000;
+/// Room for orders that stays behind a turn that had more.
+const ORDERS_KEPT: usize = 1024;
 /// A crowd whose leaving is worth giving memory back to the kernel.
 const CROWD: usize = 1024;
 
 impl ShardApp {
     pub(crate) fn carry_out<K: Kernel>(&mut self, conns: &mut Conns<Session, K>, now: Now) {
+        let mut taken = std::mem::take(&mut self.spare_orders);
         while !self.orders.is_empty() {
-            for order in std::mem::take(&mut self.orders) {
+            std::mem::swap(&mut taken, &mut self.orders);
+            for order in taken.drain(..) {
                 match order {
                     Order::Hub(command) => self.command(command, conns, now),
                     Order::Gateway(place) => self.with_gateways(conns, now, |gateways, host| {
@@ -50,6 +54,9 @@ impl ShardApp {
                 }
             }
         }
+        taken.shrink_to(ORDERS_KEPT);
+        self.orders.shrink_to(ORDERS_KEPT);
+        self.spare_orders = taken;
     }
 
     fn ask_reload<K: Kernel>(&mut self, conn: ConnId, conns: &mut Conns<Session, K>) {

@@ -167,6 +167,8 @@ pub struct ShardApp {
     pub(crate) parts: ShardParts,
     pub(crate) gateways: Gateways,
     pub(crate) orders: Vec<Order>,
+    /// Empty: memory for the next orders while those before them are carried out.
+    pub(crate) spare_orders: Vec<Order>,
     pub(crate) outboxes: Outboxes,
     pub(crate) surveys: Surveys,
     pub(crate) rounds: FeedBatches,
@@ -200,6 +202,7 @@ impl ShardApp {
             parts,
             gateways,
             orders: Vec::new(),
+            spare_orders: Vec::new(),
             surveys: Surveys::default(),
             rounds: FeedBatches::default(),
             resumed: Vec::new(),
