@@ -64,10 +64,13 @@ pub(crate) fn run(mut options: Options) -> Result<bool> {
             lacking.push(format!("{}: {error:#}", arch.name));
         }
     }
-    let sbom = release
-        .out
-        .join(format!("throng-{}.cdx.json", release.version));
-    fs::write(sbom, sbom::document(&release)?)?;
+    match sbom::document(&release) {
+        Ok(text) => {
+            let name = format!("throng-{}.cdx.json", release.version);
+            fs::write(release.out.join(name), text)?;
+        }
+        Err(error) => lacking.push(format!("SBOM: {error:#}")),
+    }
     checksums(&release.out)?;
     if let Some(key) = &options.sign {
         sign(&release.out, key)?;

@@ -14,6 +14,8 @@ use super::release::{output, run_to_end};
 const ZIG: [&str; 2] = ["cargo-zigbuild==0.24.0", "ziglang==0.17.1"];
 /// Writes packages for Debian and Red Hat.
 const NFPM: &str = "github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.2";
+/// Lists what a program consists of (SBOM).
+const CYCLONEDX: &str = "cargo-cyclonedx@0.5.9";
 
 /// The search path with the cross compiler in front.
 pub(crate) fn path_with_zig(root: &Path) -> Result<OsString> {
@@ -48,6 +50,20 @@ pub(crate) fn nfpm(root: &Path) -> Result<PathBuf> {
         let mut go = Command::new("go");
         let installed = run_to_end(go.args(["install", NFPM]).env("GOBIN", &folder));
         installed.context("go install, which brings nfpm for .deb and .rpm")?;
+    }
+    Ok(program)
+}
+
+/// The program that lists what is inside.
+pub(crate) fn cyclonedx(root: &Path) -> Result<PathBuf> {
+    let folder = root.join("target/tools").join(CYCLONEDX);
+    let program = folder.join("bin/cargo-cyclonedx");
+    if !program.exists() {
+        println!("installing {CYCLONEDX}");
+        let mut cargo = Command::new("cargo");
+        cargo.args(["install", "--quiet", "--locked", CYCLONEDX, "--root"]);
+        let installed = run_to_end(cargo.arg(&folder).current_dir(root));
+        installed.context("cargo install, which brings cargo-cyclonedx for the SBOM")?;
     }
     Ok(program)
 }
