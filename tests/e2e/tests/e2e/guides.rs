@@ -10,8 +10,9 @@
 //!   order, with anything for `…`; `<!-- shows background -->` is about the newest block that runs
 //!   in the background.
 //!
-//! The ports of the pages become those that the server got from the kernel, and 3000, where a page
-//! has its back end, a free one.
+//! `throng`, which is built already, takes the place of `cargo run --release --`. The ports of the
+//! pages become those that the server got from the kernel, and 3000, where a page has its back end,
+//! a free one.
 
 use std::ffi::OsString;
 use std::fs;
@@ -127,9 +128,10 @@ impl Story {
         command
     }
 
-    /// A text of the page with the ports that the server got.
+    /// A text of the page with the ports that the server got, and the program that is built.
     fn placed(&self, text: &str) -> String {
-        text.replace("127.0.0.1:8000", &self.clients)
+        text.replace("cargo run --release --", "throng")
+            .replace("127.0.0.1:8000", &self.clients)
             .replace("127.0.0.1:8001", &self.api)
             .replace("127.0.0.1:3000", &format!("127.0.0.1:{}", self.backend))
             .replace(
@@ -231,6 +233,7 @@ macro_rules! pages {
 }
 
 pages! {
+    the_readme_works "../README.md"
     the_quick_start_works "quick-start.md"
     the_reference_of_the_api_works "api.md"
     the_reference_of_the_other_apis_works "api-compatible.md"
@@ -299,7 +302,7 @@ fn two_people_talk_on_the_page_of_the_chat() {
 
 #[test]
 fn no_page_with_blocks_is_forgotten() {
-    for folder in ["", "guides"] {
+    for folder in ["..", "", "guides"] {
         for entry in fs::read_dir(docs().join(folder)).unwrap().flatten() {
             let name = entry.file_name().into_string().unwrap();
             if name.ends_with(".md") {
