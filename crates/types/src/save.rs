@@ -212,7 +212,7 @@ macro_rules! numbers {
         }
     )+};
 }
-numbers!(u16, u32, u64, i32, i64);
+numbers!(u16, u32, u64, u128, i32, i64);
 
 impl Save for u8 {
     fn save(&self, out: &mut Vec<u8>) {
@@ -510,7 +510,7 @@ mod tests {
 
     #[test]
     fn values_survive() {
-        check_saved(&(u8::MAX, (u16::MAX, (u32::MAX, u64::MAX))));
+        check_saved(&(u8::MAX, (u16::MAX, (u32::MAX, (u64::MAX, u128::MAX)))));
         check_saved(&vec![Some(Box::<str>::from("ä")), None]);
         check_saved(&VecDeque::from([(true, 5_usize)]));
         check_saved(&BTreeMap::from([(1_u8, Rc::new(2_i32)), (3, Rc::new(-4))]));

@@ -2,8 +2,10 @@
 
 use std::fmt;
 
+use crate::Save;
+
 /// A span, named as the parent of others.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Save)]
 pub struct SpanContext {
     pub trace_id: u128,
     pub span_id: u64,

@@ -283,6 +283,7 @@ impl<K: Kernel> App<K> for ShardApp {
         standing.uncount(shared);
         let name = || self.gateways.client(id, &session, shared);
         standing.tell(shared, (id, true), name);
+        shared.client_traces.gone(id);
         match why {
             Closed::ByPeer | Closed::Error(_) => self.counters().count(Counter::ClosedClient),
             // Counted with its reason when the session ended it, or when its queue was full.

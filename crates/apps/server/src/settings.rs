@@ -11,7 +11,8 @@ use throng_hub::{Hub, HubOptions};
 use throng_metrics::{Counters, Gauge, NamespaceLabels};
 use throng_remote::{RemoteBroker, WakeShard};
 use throng_session::{
-    DateCell, Follow, Followers, Forwarded, Meter, NodeKey, Notices, Port, Shared, Tracer, Users,
+    ClientTraces, DateCell, Follow, Followers, Forwarded, Meter, NodeKey, Notices, Port, Shared,
+    Tracer, Users,
 };
 use throng_sys::{memory, random};
 use throng_types::{Rng, ShardId};
@@ -300,6 +301,7 @@ impl Blueprint {
             hooks: None,
             ends: RefCell::default(),
             dates: DateCell::default(),
+            client_traces: ClientTraces::default(),
             turn_times: Default::default(),
             tracer: { self.traces.as_ref() }
                 .map(|_| Tracer::new(Rng::for_member(self.seed, shard.0.into()))),

@@ -1,6 +1,6 @@
 //! Events that webhooks tell other servers.
 
-use throng_types::{ChannelName, Publisher, Save};
+use throng_types::{ChannelName, Publisher, Save, SpanContext};
 
 /// Listener for what happens in channels. Called on every shard.
 pub trait Hooks: Send + Sync {
@@ -42,9 +42,15 @@ pub enum HookEvent {
         socket_id: Box<str>,
         /// The member of a presence channel that sent it.
         user: Option<Box<str>>,
+        /// Trace of the client.
+        trace: Option<Box<SpanContext>>,
     },
     /// A subscriber of a cache channel found no event there.
-    CacheMiss { channel: ChannelName },
+    CacheMiss {
+        channel: ChannelName,
+        /// Trace of the client.
+        trace: Option<Box<SpanContext>>,
+    },
     /// Number of a channel's subscribers, after a change.
     Count {
         channel: ChannelName,
@@ -69,6 +75,8 @@ pub struct HookConnection {
     pub transport: Box<str>,
     /// Code and reason of the end, 0 and empty if nobody gave any.
     pub end: Option<(u16, Box<str>)>,
+    /// Trace of the client.
+    pub trace: Option<Box<SpanContext>>,
 }
 
 /// Beginning of the channels of the server's own that are occupied while a node lives.
@@ -145,9 +153,19 @@ impl HookEvent {
             Self::Occupied { channel, .. }
             | Self::Member { channel, .. }
             | Self::Client { channel, .. }
-            | Self::CacheMiss { channel }
+            | Self::CacheMiss { channel, .. }
             | Self::Count { channel, .. } => Some(channel).filter(|_| self.of_node().is_none()),
             Self::Connection(_) => None,
+        }
+    }
+
+    /// Trace of the client that caused it, if one did. A state has none: it is of many clients.
+    #[must_use]
+    pub fn trace(&self) -> Option<&SpanContext> {
+        match self {
+            Self::Client { trace, .. } | Self::CacheMiss { trace, .. } => trace.as_deref(),
+            Self::Connection(it) => it.trace.as_deref(),
+            Self::Occupied { .. } | Self::Member { .. } | Self::Count { .. } => None,
         }
     }
 
@@ -173,6 +191,7 @@ impl HookEvent {
             }
         };
         let channel = self.channel().map_or(0, |channel| channel.as_str().len());
-        size_of::<Self>() + channel + texts
+        let trace = self.trace().map_or(0, size_of_val);
+        size_of::<Self>() + channel + texts + trace
     }
 }

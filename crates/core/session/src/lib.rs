@@ -81,7 +81,7 @@ pub use throng_auth::{Caller, KeyRole};
 pub use throng_centrifuge::Codec;
 pub use throng_centrifuge::proxy::{ProxyAnswer, ProxyCall, ProxyKind, ProxyRefusal};
 pub use throng_hub::{FormKind, Patch};
-pub use trace::{Span, SpanWork, TracedCall, Tracer};
+pub use trace::{ClientTraces, Span, SpanWork, TracedCall, Tracer};
 pub use users::{Population, Usage, UserLimits, Users};
 pub use websocket::{Beat, Heard, WebSocket, answer_handshake, first_beat};
 pub use work::{

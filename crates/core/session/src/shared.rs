@@ -12,8 +12,8 @@ use throng_types::json::Object;
 use throng_types::{ConnId, Http2, Millis};
 
 use crate::{
-    DateCell, Follow, FollowEvent, Forwarded, Guards, Meter, NodeKey, Notices, TracedCall, Tracer,
-    Users,
+    ClientTraces, DateCell, Follow, FollowEvent, Forwarded, Guards, Meter, NodeKey, Notices,
+    TracedCall, Tracer, Users,
 };
 
 /// Bounds and intervals. Times are in milliseconds.
@@ -185,6 +185,8 @@ pub struct Shared {
     /// Codes and reasons of connections that end, by their index, while there are webhooks or
     /// followers. Bound: the connections of this shard.
     pub ends: RefCell<BTreeMap<u32, (u16, Box<str>)>>,
+    /// Traces of clients, while there are webhooks and a collector.
+    pub client_traces: ClientTraces,
     /// Durations of what this turn completes.
     pub turn_times: TurnTimes,
     /// Spans for callers who trace what they ask for, while there is a collector.
@@ -229,6 +231,7 @@ impl Shared {
             id: self.node.client_id(conn).as_str().into(),
             user: user.into(),
             node: self.node.name().into(),
+            trace: self.client_traces.of(conn),
             ..HookConnection::default()
         }
     }

@@ -6,10 +6,11 @@
 //! Rule for "full": a span beyond [`SPANS_MAX`] is dropped and counted. Queue: `spans`.
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 
 use throng_broker::Draft;
 use throng_metrics::{Counter, Counters};
-use throng_types::{ChannelName, Now, Rng, SpanContext};
+use throng_types::{ChannelName, ConnId, Now, Rng, SpanContext};
 
 /// Spans that one turn of a shard may end. Queue: `spans`.
 const SPANS_MAX: usize = 1024;
@@ -34,6 +35,31 @@ impl TracedCall {
                 draft.trace = Self::parent(call);
             }
         }
+    }
+}
+
+/// Sampled traces that clients came with, for webhooks.
+#[derive(Default)]
+pub struct ClientTraces {
+    /// Traces by the index of their connection. Bound: the connections of this shard.
+    known: RefCell<HashMap<u32, SpanContext>>,
+}
+
+impl ClientTraces {
+    pub fn note(&self, conn: ConnId, trace: SpanContext) {
+        self.known.borrow_mut().insert(conn.index(), trace);
+    }
+
+    pub fn of(&self, conn: ConnId) -> Option<Box<SpanContext>> {
+        self.known
+            .borrow()
+            .get(&conn.index())
+            .copied()
+            .map(Box::new)
+    }
+
+    pub fn gone(&self, conn: ConnId) {
+        self.known.borrow_mut().remove(&conn.index());
     }
 }
 

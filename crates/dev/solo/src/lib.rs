@@ -184,6 +184,7 @@ pub fn shared() -> Shared {
         hooks: None,
         ends: Default::default(),
         dates: DateCell::default(),
+        client_traces: Default::default(),
         turn_times: Default::default(),
         tracer: None,
         version: "solo",

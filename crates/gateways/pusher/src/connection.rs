@@ -450,6 +450,7 @@ impl PusherConnection {
                 data: data.content().into_owned().into(),
                 socket_id: own_id.as_str().into(),
                 user: user.map(Into::into),
+                trace: cx.shared.client_traces.of(cx.id),
             });
         }
         let mut draft = forms::draft(channel, (event, data), user, Some(&own_id));

@@ -197,8 +197,10 @@ pub(crate) fn begin_with_cache(channel: &ChannelName, subscribed: Subscribed, cx
             let name = names::own_name(channel);
             ws_text(cx.out, |out| throng_pusher::cache_miss(name, out));
             if let Some(hooks) = &cx.shared.hooks {
-                let channel = channel.clone();
-                hooks.tell(HookEvent::CacheMiss { channel });
+                hooks.tell(HookEvent::CacheMiss {
+                    channel: channel.clone(),
+                    trace: cx.shared.client_traces.of(cx.id),
+                });
             }
         }
     }

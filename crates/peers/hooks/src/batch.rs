@@ -5,6 +5,7 @@ use data_encoding::BASE64;
 use throng_broker::HookEvent;
 use throng_http1::field::Header;
 use throng_http1::origin::OriginRequest;
+use throng_types::SpanContext;
 use throng_types::json::Object;
 
 use crate::options::{StandardKey, Webhook};
@@ -42,6 +43,16 @@ fn write_notice((event, channel): &(&HookEvent, Option<&str>), out: &mut Object<
             }
         }
     }
+    if let Some(trace) = event.trace() {
+        out.text(SpanContext::FIELD, &trace.to_string());
+    }
+}
+
+/// Trace of a request: that of its traced events, if they share one.
+fn trace_of<'a>(events: impl Iterator<Item = &'a HookEvent>) -> Option<&'a SpanContext> {
+    let mut traces = events.filter_map(HookEvent::trace);
+    let first = traces.next()?;
+    traces.all(|other| other == first).then_some(first)
 }
 
 /// Makes the signed request of a batch. A batch that is sent again as it was has the same `id`, and
@@ -71,6 +82,9 @@ pub(crate) fn request<'a>(
         headers.push(Header::new("webhook-id", id));
         headers.push(Header::new("webhook-timestamp", seconds));
         headers.push(Header::new("webhook-signature", signature));
+    }
+    if let Some(trace) = trace_of(events.iter().map(|(event, _)| *event)) {
+        headers.push(Header::new(SpanContext::FIELD, trace.to_string()));
     }
     OriginRequest {
         body,

@@ -14,7 +14,7 @@ use throng_metrics::{Counter, Counters};
 use throng_peer::{Ended, LinkEvent, LinkId, Peer as _, Want};
 use throng_play::Play;
 use throng_pusher::AppKeys;
-use throng_types::{ChannelName, Millis, Now, Rng};
+use throng_types::{ChannelName, Millis, Now, Rng, SpanContext};
 
 use crate::{
     HookCall, HookFilter, HookIntake, HookNode, HookScope, HooksClient, StandardKey, Webhook,
@@ -86,6 +86,8 @@ struct World {
     wakes_at: Option<Millis>,
     /// Requests without an answer: head and body.
     under_way: VecDeque<(LinkId, String, String)>,
+    /// Trace of the clients of all events from here on; 0 for none.
+    trace_id: u128,
     variables: Variables,
 }
 
@@ -104,6 +106,7 @@ impl World {
             counters,
             wakes_at: None,
             under_way: VecDeque::new(),
+            trace_id: 0,
             variables: Variables::default(),
         };
         world.set_time(0);
@@ -124,6 +127,14 @@ impl World {
             mono: Millis(ms - self.zero),
             unix_ms: START_UNIX_MS + ms,
         };
+    }
+
+    fn trace(&self) -> Option<Box<SpanContext>> {
+        let trace = SpanContext {
+            trace_id: self.trace_id,
+            span_id: 1,
+        };
+        (self.trace_id != 0).then(|| Box::new(trace))
     }
 
     /// Time of the next deadline.
@@ -330,6 +341,7 @@ impl Stage for World {
                     protocol: "pusher".into(),
                     transport: "websocket".into(),
                     end: (verb == "disconnects").then(|| (code, reason.into())),
+                    trace: self.trace(),
                 })));
             }
             "lives" | "dies" => {
@@ -337,7 +349,9 @@ impl Stage for World {
             }
             "misses" => self.tell(HookEvent::CacheMiss {
                 channel: channel(name),
+                trace: self.trace(),
             }),
+            "traced" => self.trace_id = rest.parse().expect("an id"),
             "sends" => {
                 let (event, data) = word(more);
                 self.tell(HookEvent::Client {
@@ -346,6 +360,7 @@ impl Stage for World {
                     data: data.into(),
                     socket_id: "1.2".into(),
                     user: None,
+                    trace: self.trace(),
                 });
             }
             "floods" => {
@@ -357,6 +372,7 @@ impl Stage for World {
                         data: "x".repeat(bytes.parse().expect("a number")).into(),
                         socket_id: "1.2".into(),
                         user: None,
+                        trace: None,
                     });
                 }
             }
@@ -382,6 +398,10 @@ impl Stage for World {
                 let (_, head, _) = self.under_way.front().ok_or("nothing is under way")?;
                 let field = head.lines().find(|line| line.starts_with(name));
                 return same(&field.unwrap_or_default(), &rest);
+            }
+            "no-head" => {
+                let (_, head, _) = self.under_way.front().ok_or("nothing is under way")?;
+                return same(&head.lines().any(|line| line.starts_with(rest)), &false);
             }
             "id" => {
                 let (_, head, _) = self.under_way.front().ok_or("nothing is under way")?;
@@ -505,6 +525,7 @@ fn nothing_is_lost_and_what_is_told_last_is_true() {
                         data: step.to_string().into(),
                         socket_id: "1.2".into(),
                         user: None,
+                        trace: None,
                     });
                     sent.push(format!("client_event:private-c:client-e:{step}:1.2"));
                 }

@@ -12,7 +12,7 @@ const MAGIC: [u8; 8] = *b"throngHO";
 /// change of what any room saves. A process refuses every version but its own. A kind of item or
 /// session that is new beside the others needs no other version: a process that does not know it
 /// refuses it.
-pub const VERSION: u32 = 10;
+pub const VERSION: u32 = 11;
 /// The most messages of listeners: as many addresses as a shard may listen on.
 const GROUPS_MAX: usize = 16;
 
@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn a_build_of_another_format_is_refused_by_its_version() {
         let why = Hello::of_bytes(OF_VERSION_6).err().expect("a refusal");
-        let words = "its hand-over format has version 6; this program knows only version 10";
+        let words = "its hand-over format has version 6; this program knows only version 11";
         assert_eq!(why, words);
     }
 

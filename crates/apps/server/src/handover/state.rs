@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use throng_engine::{Conns, Kernel, SavedConn};
-use throng_types::{ConnId, Load, Save, Saved};
+use throng_types::{ConnId, Load, Save, Saved, SpanContext};
 
 use crate::gateways::Session;
 use crate::peers::{NO_CLIENT, UNCOUNTED};
@@ -42,6 +42,7 @@ pub(super) fn save_conn<K: Kernel>(
     counted(app, id, tag, conns).save(out);
     app.parts.shared.forwarded.client_of(id).save(out);
     app.parts.shared.users.counted_as(id).save(out);
+    app.parts.shared.client_traces.of(id).save(out);
     let moves = app.gateways.save(id, session, out) && app.parts.hub.save_subscriptions(id, out);
     moves.then_some(())
 }
@@ -75,6 +76,7 @@ pub(super) fn load_conn<K: Kernel>(
     let counted = Counted::load(from)?;
     let forwarded = Option::<IpAddr>::load(from)?;
     let user = Option::<Box<str>>::load(from)?;
+    let trace = Option::<Box<SpanContext>>::load(from)?;
     let session = app.gateways.load(saved.id(conns)?, from)?;
     let tag = match counted {
         Counted::NoClient => NO_CLIENT,
@@ -95,6 +97,9 @@ pub(super) fn load_conn<K: Kernel>(
     if let Some(user) = user {
         app.parts.shared.users.take_over(id, &user);
     }
+    if let Some(trace) = trace {
+        app.parts.shared.client_traces.note(id, *trace);
+    }
     app.parts.hub.load_subscriptions(id, from)
 }
 
@@ -112,6 +117,7 @@ pub(super) fn take_out<K: Kernel>(
     app.parts.hub.give_up_subscriptions(id);
     app.parts.shared.forwarded.gone(id);
     app.parts.shared.users.gone(id);
+    app.parts.shared.client_traces.gone(id);
     app.clients -= usize::from(tag != NO_CLIENT);
     app.leave(tag);
     Some(socket)

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use throng_http1::{Body, KnownHead, Request};
 use throng_metrics::Counter;
 use throng_proxy::client_of;
-use throng_types::{Actions, End, Now};
+use throng_types::{Actions, End, Now, SpanContext};
 
 use super::body::limits;
 
@@ -135,6 +135,7 @@ impl Http {
         let opened = answer(&incoming, decided, router, cx);
         if matches!(opened, Opened::Session(_)) {
             cx.shared.meter.charge(Work::Session, cx.now);
+            note_trace(incoming.request, cx);
         }
         self.allowance = cx.shared.meter.take_back();
         opened
@@ -393,6 +394,16 @@ impl Http {
         let session = self.opened(opened, (start, bytes), cx);
         debug_assert!(session.is_none(), "such claims open no session");
         Some(bytes)
+    }
+}
+
+/// Notes the trace of a client that stays, for what webhooks tell of it.
+fn note_trace(request: &Request<'_>, cx: &Context<'_>) {
+    if cx.shared.tracer.is_some()
+        && cx.shared.hooks.is_some()
+        && let Some(trace) = { request.header(SpanContext::FIELD) }.and_then(SpanContext::sampled)
+    {
+        cx.shared.client_traces.note(cx.id, trace);
     }
 }
 
