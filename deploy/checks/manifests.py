@@ -1,7 +1,7 @@
-"""Says what kubeconform cannot see in the manifests on standard input: names that lead nowhere, and
-a pod that has more rights than it needs, or is killed before it has left.
+"""Checks in manifests what kubeconform cannot: that names lead somewhere, that the pod has no
+needless rights, and that it is not killed before it has left.
 
-    helm template throng deploy/helm/throng | manifests.py
+    helm template throng deploy/helm/throng | python3 deploy/checks/manifests.py      (needs PyYAML)
 """
 
 import pathlib
@@ -9,7 +9,7 @@ import sys
 
 import yaml
 
-# Only these: another kind would go unchecked, and is a KeyError instead.
+# Any other kind is a KeyError, so that none goes unchecked.
 KINDS = """ConfigMap Deployment HorizontalPodAutoscaler Ingress PodDisruptionBudget Service
 ServiceMonitor StatefulSet"""
 kinds = {kind: [] for kind in KINDS.split()}
@@ -69,6 +69,13 @@ for service, of in services.items():
         to = port["targetPort"]
         assert to in ports, f"service {service}: no port {to}"
         assert to != "api" or of["type"] == "ClusterIP", f"service {service} shows the API outside"
+
+for monitor in kinds["ServiceMonitor"]:
+    wanted = monitor["spec"]["selector"]["matchLabels"].items()
+    found = [one for one in kinds["Service"] if wanted <= one["metadata"]["labels"].items()]
+    named = {port["name"] for one in found for port in one["spec"]["ports"]}
+    for endpoint in monitor["spec"]["endpoints"]:
+        assert endpoint["port"] in named, f"the monitor finds no port {endpoint['port']}"
 
 for scaler in kinds["HorizontalPodAutoscaler"]:
     target = scaler["spec"]["scaleTargetRef"]
