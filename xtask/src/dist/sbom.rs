@@ -21,7 +21,7 @@ const PROGRAM: &str = "crates/apps/cli";
 /// The document, the same bytes for the same commit.
 pub(crate) fn document(release: &Release) -> Result<String> {
     let root = &release.root;
-    let compiled = compiled(root)?;
+    let compiled = compiled(root, TARGET)?;
     let mut tool = Command::new(tools::cyclonedx(root)?);
     tool.args(["cyclonedx", "--quiet", "--format", "json"])
         .args(["--spec-version", "1.5", "--describe", "binaries"])
@@ -41,11 +41,11 @@ pub(crate) fn document(release: &Release) -> Result<String> {
 
 /// Names and versions of what Cargo compiles into the program. The tool asks `cargo metadata`,
 /// which also tells packages of features that are off.
-fn compiled(root: &Path) -> Result<BTreeSet<(String, String)>> {
+fn compiled(root: &Path, target: &str) -> Result<BTreeSet<(String, String)>> {
     let mut cargo = Command::new("cargo");
     cargo
         .args(["tree", "--locked", "--package", "throng"])
-        .args(["--target", TARGET, "--edges", "normal"])
+        .args(["--target", target, "--edges", "normal"])
         .args(["--prefix", "none", "--format", "{p}"])
         .current_dir(root);
     let tree = output(&mut cargo)?;
@@ -140,14 +140,7 @@ mod tests {
     #[test]
     #[ignore = "installs cargo-cyclonedx, which takes minutes"]
     fn it_lists_what_the_binary_uses_and_nothing_else() {
-        let release = Release {
-            root: tree::root().unwrap(),
-            out: "/".into(),
-            version: "1.2.3".to_owned(),
-            commit: "0123456789".to_owned(),
-            epoch_s: 0,
-            date: "1970-01-01T00:00:00Z".to_owned(),
-        };
+        let release = Release::of(tree::root().unwrap()).unwrap();
         let text = document(&release).unwrap();
         assert_eq!(text, document(&release).unwrap());
         fs::write(release.root.join("target/throng.cdx.json"), &text).unwrap();
@@ -166,7 +159,9 @@ mod tests {
                 )
             })
             .collect();
-        assert_eq!(found, compiled(&release.root).unwrap());
+        assert_eq!(found, compiled(&release.root, TARGET).unwrap());
+        let other = compiled(&release.root, "aarch64-unknown-linux-musl").unwrap();
+        assert!(other.is_subset(&found));
         for component in components {
             assert!(component["licenses"][0].is_object(), "{component}");
             let is_ours = text_of(component, "bom-ref").starts_with("crates/");
