@@ -6,7 +6,7 @@
 //! Rule for "full": a span beyond [`SPANS_MAX`] is dropped and counted. Queue: `spans`.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use throng_broker::Draft;
 use throng_metrics::{Counter, Counters};
@@ -42,7 +42,7 @@ impl TracedCall {
 #[derive(Default)]
 pub struct ClientTraces {
     /// Traces by the index of their connection. Bound: the connections of this shard.
-    known: RefCell<HashMap<u32, SpanContext>>,
+    known: RefCell<BTreeMap<u32, SpanContext>>,
 }
 
 impl ClientTraces {

@@ -185,9 +185,11 @@ impl HooksClient {
 
     fn load(&mut self, records: &[u8], now: Now) {
         let (mut news, mut is_whole) = (Vec::new(), self.nodes.is_alone());
+        let mut unreadable = 0;
         for record in SegmentRecords::new(records) {
             let mut from = Saved::new(record);
             let read = <(Box<str>, Change)>::load(&mut from);
+            unreadable += usize::from(read.is_none());
             if let Some((_, Change::Nodes(saved))) = &read {
                 is_whole |= self.nodes.resume(saved, now.mono, &mut news);
             }
@@ -198,6 +200,9 @@ impl HooksClient {
             {
                 receiver.restore(change);
             }
+        }
+        if unreadable > 0 {
+            tracing::warn!("webhooks: {unreadable} records of another version were left out");
         }
         self.apply(news, now);
         for receiver in &mut self.receivers {

@@ -97,7 +97,8 @@ pub(super) fn load_conn<K: Kernel>(
     if let Some(user) = user {
         app.parts.shared.users.take_over(id, &user);
     }
-    if let Some(trace) = trace {
+    // A new configuration may have turned traces off.
+    if let Some(trace) = trace.filter(|_| app.parts.shared.tracer.is_some()) {
         app.parts.shared.client_traces.note(id, *trace);
     }
     app.parts.hub.load_subscriptions(id, from)

@@ -135,10 +135,22 @@ impl Http {
         let opened = answer(&incoming, decided, router, cx);
         if matches!(opened, Opened::Session(_)) {
             cx.shared.meter.charge(Work::Session, cx.now);
-            note_trace(incoming.request, cx);
+            self.note_trace(incoming.request, cx);
         }
         self.allowance = cx.shared.meter.take_back();
         opened
+    }
+
+    /// Notes the trace of a client that stays, for what webhooks tell of it, in the place of that
+    /// of an earlier request, which may have been another client's behind a proxy.
+    fn note_trace(&self, request: &Request<'_>, cx: &Context<'_>) {
+        if self.port == Port::Api || cx.shared.tracer.is_none() || cx.shared.hooks.is_none() {
+            return;
+        }
+        match { request.header(SpanContext::FIELD) }.and_then(SpanContext::sampled) {
+            Some(trace) => cx.shared.client_traces.note(cx.id, trace),
+            None => cx.shared.client_traces.gone(cx.id),
+        }
     }
 
     fn turn_away<S>(
@@ -394,16 +406,6 @@ impl Http {
         let session = self.opened(opened, (start, bytes), cx);
         debug_assert!(session.is_none(), "such claims open no session");
         Some(bytes)
-    }
-}
-
-/// Notes the trace of a client that stays, for what webhooks tell of it.
-fn note_trace(request: &Request<'_>, cx: &Context<'_>) {
-    if cx.shared.tracer.is_some()
-        && cx.shared.hooks.is_some()
-        && let Some(trace) = { request.header(SpanContext::FIELD) }.and_then(SpanContext::sampled)
-    {
-        cx.shared.client_traces.note(cx.id, trace);
     }
 }
 
