@@ -35,6 +35,9 @@ const CROWD: usize = 1024;
 
 impl ShardApp {
     pub(crate) fn carry_out<K: Kernel>(&mut self, conns: &mut Conns<Session, K>, now: Now) {
+        if self.orders.is_empty() {
+            return;
+        }
         let mut taken = std::mem::take(&mut self.spare_orders);
         while !self.orders.is_empty() {
             std::mem::swap(&mut taken, &mut self.orders);

@@ -76,7 +76,7 @@ pub(super) fn load_conn<K: Kernel>(
     let counted = Counted::load(from)?;
     let forwarded = Option::<IpAddr>::load(from)?;
     let user = Option::<Box<str>>::load(from)?;
-    let trace = Option::<Box<SpanContext>>::load(from)?;
+    let trace = Option::<SpanContext>::load(from)?;
     let session = app.gateways.load(saved.id(conns)?, from)?;
     let tag = match counted {
         Counted::NoClient => NO_CLIENT,
@@ -99,7 +99,7 @@ pub(super) fn load_conn<K: Kernel>(
     }
     // A new configuration may have turned traces off.
     if let Some(trace) = trace.filter(|_| app.parts.shared.tracer.is_some()) {
-        app.parts.shared.client_traces.note(id, *trace);
+        app.parts.shared.client_traces.note(id, trace);
     }
     app.parts.hub.load_subscriptions(id, from)
 }
